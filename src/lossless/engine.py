@@ -112,7 +112,7 @@ class Engine:
         self.admin = Admin(parts, self._describing)
         self.host = HostSupport(parts)
         self.browse = Browse(parts)
-        self._background = BackgroundWorker(self.admin.pay_later) if background and not archive.read_only else None
+        self._background = BackgroundWorker(self.admin.run_later) if background and not archive.read_only else None
 
     # --- what comes in ---
 
@@ -253,7 +253,7 @@ class Engine:
             self._parts.logged("turn", situation.conversation.id, paid.report)
         describes = self._describes and self._describing.has_work(situation.conversation.id)
         if self._background is not None and (paid.owes or paid.prepares or describes):
-            self._background.owe(situation.conversation.id)
+            self._background.enqueue(situation.conversation.id)
         return TurnReport(report, paid, read)
 
     # --- what the model sees ---
@@ -377,7 +377,7 @@ class Engine:
         times = parse_moment("since", since), parse_moment("before", before)
         request = GrepRequest(pattern, mode, scope, tuple(file_ids), *times, limit, sort)
         where = self._scope(session, conversation_id, everything=all_conversations)
-        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=self._means())
+        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=self._search_limits())
 
     def recall(
         self,
@@ -502,7 +502,7 @@ class Engine:
         except BadInput as error:
             return Scope("family", (), str(error))
 
-    def _means(self) -> SearchLimits:
+    def _search_limits(self) -> SearchLimits:
         from lossless.recall.search import SearchLimits
 
         settings = self.settings
@@ -686,7 +686,7 @@ class Engine:
         for conversation_id in waiting:
             if (left := until - time.monotonic()) > 0:
                 with suppress(LosslessError):
-                    self.admin.pay(conversation_id, may_ask_model=False, seconds=left)
+                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=left)
         self.archive.close()
 
     def __enter__(self) -> Engine:

@@ -332,9 +332,9 @@ def test_a_bug_in_the_background_is_heard_and_does_not_stop_it(tmp_path: Path) -
             engine.append(SESSION, talk(SOFT))
             assert engine._background is not None
             engine._background._pay = _broken
-            engine._background.owe(conversation_id(engine))
+            engine._background.enqueue(conversation_id(engine))
             assert engine.settle()
-            engine._background._pay = engine.admin.pay
+            engine._background._pay = engine.admin.run_pending_of
             engine.after_turn(SESSION, new_messages=talk(2, first=SOFT), budget=BUDGET)
             assert engine.settle()
             assert summaries(engine)

@@ -252,7 +252,7 @@ def test_a_system_prompt_that_is_too_long_is_sent_and_said_to_be(tmp_path: Path)
         turn = turn_of(engine, messages, 2_000, tools="never")
         assert turn.over > 1_000
         assert "msg#1 takes" in turn.why_over
-        assert turn.told == (f"{turn.over:,} tokens over the window: {turn.why_over}",)
+        assert turn.notices == (f"{turn.over:,} tokens over the window: {turn.why_over}",)
 
 
 def test_a_small_window_is_not_filled_with_tools(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def events_of(path: str, say: Say) -> list[Raw]:
 def flat(dialect: ProviderAPI, reply: Raw) -> list[Any]:
     """What a reply says and asks for, without what providers name things."""
     names = [(call.name, call.arguments) for call in dialect.calls(reply)]
-    words = "".join(_words(message) for message in dialect.said(reply))
+    words = "".join(_words(message) for message in dialect.reply_messages(reply))
     return [words, names]
 
 
@@ -113,7 +113,7 @@ def test_content_may_come_in_blocks_and_then_as_words() -> None:
     stream = ChatCompletions().stream(())
     for piece in ([{"type": "thinking", "thinking": "Hm."}], [{"type": "text", "text": "It "}], "is."):
         stream.feed({"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]})
-    (message,) = ChatCompletions().said(stream.reply())
+    (message,) = ChatCompletions().reply_messages(stream.reply())
     assert message["role"] == "assistant"
     assert [block.get("text") or block.get("thinking") for block in message["content"]] == ["Hm.", "It ", "is."]
 
@@ -151,7 +151,7 @@ def test_whatever_a_provider_says_is_read_without_an_error(
         stream.again()
     odd = spoiled(whole(path, say, {}), data)
     for reply in (last, odd if isinstance(odd, dict) else {}):
-        assert all(isinstance(one, dict) for one in dialect.said(reply))
+        assert all(isinstance(one, dict) for one in dialect.reply_messages(reply))
         assert isinstance(dialect.usage(reply).prompt, int)
         names = {call.name for call in dialect.calls(reply) if call.arguments is not call}
         bare = dialect.without_calls(reply, names)

@@ -199,7 +199,7 @@ def test_counts_of_a_page_are_those_of_each(shapes: list[list[int]], count: int)
             assert row.context_items == archive.details.context_count(id_)
             assert row.context_items == sum(share.count for share in archive.details.conversation(id_).context)
             assert (row.summary_count, row.summary_tokens) == (len(summaries), sum(s.token_count for s in summaries))
-            below = [stored for stored in messages if archive.details.standing(stored.id).leaf_id]
+            below = [stored for stored in messages if archive.details.message_status(stored.id).leaf_id]
             assert row.summarized_source_tokens == sum(stored.message.tokens for stored in below)
             assert sum(summary.source_message_count for summary in summaries) == len(below)
             start = fresh_tail_start(items, count)
@@ -273,7 +273,7 @@ def test_old_files_are_read_as_they_are(path: Path, age: Age) -> None:
         assert details.sources("sum_top") == ["sum_leaf1", "sum_leaf2"]
         assert details.used_in("sum_leaf1") == ["sum_top"]
         assert details.source_messages("sum_leaf1") == [1, 2, 3]
-        assert details.standing(1).leaf_id == "sum_leaf1"
+        assert details.message_status(1).leaf_id == "sum_leaf1"
         found = details.conversation(1)
         assert (found.debt, found.telemetry, found.active_brief, found.hidden) == (None, None, None, {})
 
@@ -314,5 +314,5 @@ def test_each_table_takes_room_under_its_own_name(path: Path) -> None:
         with archive.writing():
             archive.database.run("CREATE TABLE messages_fts_content (c)")
             archive.database.run("INSERT INTO messages_fts_content VALUES (zeroblob(100000))")
-        room = archive.care.room()
+        room = archive.care.sizes()
     assert room["upstream's search index"] > 100_000 > room["messages"]

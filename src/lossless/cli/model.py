@@ -47,7 +47,7 @@ class ModelChoice:
         if self.model is None:
             if self.provider is not None:
                 raise usage_error("--provider says whose model it is: name the model with --model, too.")
-            return configured if self.base_url is None else self._elsewhere(configured)
+            return configured if self.base_url is None else self._at_base_url(configured)
         asked = replace(
             configured,
             summary_model=self.model if self.provider is None else f"{self.provider}/{self.model}",
@@ -58,9 +58,9 @@ class ModelChoice:
             raise bad_option("--model", "say whose model it is: PROVIDER/MODEL, or with --provider")
         if configured.summary_base_url and _provider(asked) == _provider(configured):
             asked = replace(asked, summary_base_url=configured.summary_base_url)
-        return asked if self.base_url is None else self._elsewhere(asked)
+        return asked if self.base_url is None else self._at_base_url(asked)
 
-    def _elsewhere(self, asked: Settings) -> Settings:
+    def _at_base_url(self, asked: Settings) -> Settings:
         provider = _provider(asked)
         if provider is None:
             raise usage_error("--base-url is the address of a model: name the model with --model, too.")

@@ -497,7 +497,7 @@ class Compactor:
             report = self._published(situation, policy, decision, history)
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
-                self.owe(situation, decision)
+                self.defer(situation, decision)
             return TurnOutcome(decision, report, owes, history)
         seconds = None if who.may_ask_model else self.turn_seconds
         job = self._job(situation, policy, decision, "turn")
@@ -508,7 +508,7 @@ class Compactor:
         left = self._shown(id_, history.tokens) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
-            self.owe(situation, decision)
+            self.defer(situation, decision)
             if report.stop in FAILED_STOPS:
                 self._settle(id_, report, -1)
         return TurnOutcome(decision, replace(report, history=history), owes, history)
@@ -558,7 +558,7 @@ class Compactor:
     def _keep(self, situation: CompactionRequest, history: HistoryBudget) -> None:
         save_history_budget(self.archive, situation.conversation.id, history, self.clock())
 
-    def owe(self, situation: CompactionRequest, decision: CompactionDecision) -> None:
+    def defer(self, situation: CompactionRequest, decision: CompactionDecision) -> None:
         """Ask for a later sweep; one row however often it is asked for."""
         id_ = situation.conversation.id
         with self.archive.writing():

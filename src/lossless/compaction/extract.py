@@ -601,7 +601,7 @@ def _voices(
         yield ExtractRow("tool output", heading, "tool"), *_printed(line.text)
     elif line.text:
         label = f"{line.role} ({name})" if (name := _speaker(line.sender)) else line.role
-        yield ExtractRow(label, heading, line.role), *_said(line, user_factor)
+        yield ExtractRow(label, heading, line.role), *_speech_units(line, user_factor)
     for call in line.inputs:
         yield ExtractRow(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
     for output in line.outputs:
@@ -609,7 +609,7 @@ def _voices(
         yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
 
 
-def _said(line: SourceMessage, user_factor: float) -> tuple[list[str], list[float]]:
+def _speech_units(line: SourceMessage, user_factor: float) -> tuple[list[str], list[float]]:
     """What a person or a model said; code in it counts less, and so do a model's questions."""
     is_user = line.role == "user"
     factor = user_factor if is_user else _FACTORS[line.role]

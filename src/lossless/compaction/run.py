@@ -262,7 +262,7 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, crew: ExtractionPool | None) ->
 def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
     """The same model, whose failure to answer at all is remembered."""
 
-    def heard(prompt: SummaryPrompt, /) -> ModelAnswer:
+    def ask_once(prompt: SummaryPrompt, /) -> ModelAnswer:
         try:
             return ask(prompt)
         except ModelError as error:
@@ -270,7 +270,7 @@ def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
                 sweeping.failure = error.code
             raise
 
-    return heard
+    return ask_once
 
 
 def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[plan.Pass, ...]:

@@ -429,7 +429,7 @@ class PromptSelection:
         return sum(kept.tokens for kept in self.kept)
 
     @property
-    def room(self) -> int:
+    def spare_tokens(self) -> int:
         """What may still be added, such as a recall cue."""
         return max(0, self.limit - self.tokens)
 

@@ -84,7 +84,7 @@ class Chat:
         """Keep what a request says, and make it fit."""
         keeping = TurnRecorder(self.engine, self.session, place.dialect(), place.provider, self.window, tools)
         self.last = turn = keeping.turn(client_json(request))
-        for told in turn.told:
+        for told in turn.notices:
             warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)
         return turn
 

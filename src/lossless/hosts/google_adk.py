@@ -56,7 +56,7 @@ class LosslessPlugin(BasePlugin):
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
         llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
-        beside = _beside(llm_request.config)
+        beside = _overhead_tokens(llm_request.config)
         self._beside[callback_context.agent_name] = beside
         self._model[callback_context.agent_name] = model = llm_request.model or None
         fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, beside, model)
@@ -111,7 +111,7 @@ class RecallTool(BaseTool):
         return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
 
 
-def _beside(config: Any) -> int:
+def _overhead_tokens(config: Any) -> int:
     """What is sent beside the contents: instructions and tools, ours among them."""
     told = config.system_instruction
     told = told if isinstance(told, str) or told is None else str(told)

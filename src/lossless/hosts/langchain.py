@@ -63,7 +63,7 @@ class LosslessMiddleware(AgentMiddleware):
         return response
 
     def _fitted(self, session: Session, request: Any) -> Any:
-        fitting = self._windows.fit(session, self._window(request), _beside(request), _model(request))
+        fitting = self._windows.fit(session, self._window(request), _overhead_tokens(request), _model(request))
         system = request.system_message.text if request.system_message else ""
         policy = SystemMessage(f"{system}\n\n{RECALL_POLICY}".strip())
         if fitting is None:
@@ -74,10 +74,10 @@ class LosslessMiddleware(AgentMiddleware):
         replies = list(getattr(response, "result", None) or [response])
         counted = getattr(replies[0], "usage_metadata", None) or {}
         said = [*self._window(request), *from_langchain(self._windows, replies)]
-        self._windows.turn(session, said, counted.get("input_tokens"), _beside(request), _model(request))
+        self._windows.turn(session, said, counted.get("input_tokens"), _overhead_tokens(request), _model(request))
 
     def _refused(self, session: Session, request: Any, error: Exception) -> None:
-        self._windows.refused(session, error, _beside(request), _model(request))
+        self._windows.refused(session, error, _overhead_tokens(request), _model(request))
 
     def _window(self, request: Any) -> list[Raw]:
         head = [request.system_message] if request.system_message else []
@@ -90,7 +90,7 @@ def _model(request: Any) -> str | None:
     return next((name for name in names if isinstance(name, str) and name), None)
 
 
-def _beside(request: Any) -> int:
+def _overhead_tokens(request: Any) -> int:
     """What is sent beside the thread's messages: the policy that we add, and the tools."""
     return overhead_tokens(RECALL_POLICY, sent_tools(request.tools or ()))
 

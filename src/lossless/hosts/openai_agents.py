@@ -102,11 +102,11 @@ class LosslessSession:
         return [recall_tool(tool, self._answer) for tool in TOOLS]
 
     def _answer(self, name: str, arguments: Any) -> str:
-        return recall_text(self.engine, self.session, name, arguments, self._room // ANSWER_SHARE)
+        return recall_text(self.engine, self.session, name, arguments, self._item_budget // ANSWER_SHARE)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
-        budget, items = self._room, [item_as_json(item) for item in items]
+        budget, items = self._item_budget, [item_as_json(item) for item in items]
         self._sent = window_tokens(items)
         if self._sent <= budget:
             return items
@@ -120,7 +120,7 @@ class LosslessSession:
         return made
 
     @property
-    def _room(self) -> int:
+    def _item_budget(self) -> int:
         """What the items may take."""
         return self._limits.capacity(self.session)
 

@@ -53,7 +53,7 @@ class Lossless(AbstractCapability[Any]):
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
         said = list(from_pydantic(self.windows, request_context.messages))
-        given = said, _beside(request_context), _model(request_context)
+        given = said, _overhead_tokens(request_context), _model(request_context)
         fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), *given)
         if fitting is None:
             return request_context
@@ -68,7 +68,7 @@ class Lossless(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Keep the reply."""
         said = list(from_pydantic(self.windows, [*ctx.messages, response]))
-        counted, beside = response.usage.input_tokens, _beside(request_context)
+        counted, beside = response.usage.input_tokens, _overhead_tokens(request_context)
         model = _model(request_context)
         await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside, model)
         return response
@@ -77,7 +77,7 @@ class Lossless(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
         """Learn from a request that was too long; the error stays what it is."""
-        beside, model = _beside(request_context), _model(request_context)
+        beside, model = _overhead_tokens(request_context), _model(request_context)
         await asyncio.to_thread(self.windows.refused, _session(ctx), error, beside, model)
         raise error
 
@@ -96,7 +96,7 @@ def _model(request: ModelRequestContext) -> str | None:
     return getattr(request.model, "model_name", None) or None
 
 
-def _beside(request: ModelRequestContext) -> int:
+def _overhead_tokens(request: ModelRequestContext) -> int:
     """What is sent beside the messages: instructions, ours among them, and tools."""
     given = request.model_request_parameters
     told = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)

@@ -300,13 +300,13 @@ class Admin:
             return owed, "closed"
         return owed, "due" if is_debt_due(owed, now) else "waiting"
 
-    def pay_later(self, conversation_id: int) -> None:
+    def run_later(self, conversation_id: int) -> None:
         """What the background does for a conversation: its debt or what it will owe, then words about its files."""
-        if self.pay(conversation_id) is None:
+        if self.run_pending_of(conversation_id) is None:
             self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
         self._describing.run(conversation_id)
 
-    def pay(
+    def run_pending_of(
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         asked = self._parts.loop.debt(conversation_id).token_budget
@@ -325,7 +325,7 @@ class Admin:
         """Pay what is due in all conversations; what `lcm worker` does. `progress` hears of each one."""
         done = []
         for conversation_id in self._parts.archive.debts.pending(now=self._parts.clock()):
-            report = self.pay(conversation_id, may_ask_model=may_ask_model)
+            report = self.run_pending_of(conversation_id, may_ask_model=may_ask_model)
             done.append((conversation_id, report))
             if progress:
                 progress(conversation_id, report)

@@ -170,7 +170,7 @@ class Browse:
 
     def message_status(self, message_id: int) -> MessageStatus:
         """Where a message is now: in the context, below a leaf, or hidden with a cause."""
-        return self._archive.details.standing(message_id)
+        return self._archive.details.message_status(message_id)
 
     def versions(self, message_id: int) -> tuple[Version, ...]:
         """What a message said before it was revised."""
@@ -327,7 +327,7 @@ class Browse:
 
     def bytes_by_kind(self) -> dict[str, int]:
         """Bytes by kind of thing; reads every page."""
-        return self._archive.care.room()
+        return self._archive.care.sizes()
 
     def newest_history_budgets(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The history budgets that changed last, with their conversations."""

@@ -196,7 +196,7 @@ class BackgroundWorker:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def owe(self, conversation_id: int) -> None:
+    def enqueue(self, conversation_id: int) -> None:
         """Pay this conversation's debt soon; asking twice while it waits is once."""
         with self._changed:
             if self._closed:

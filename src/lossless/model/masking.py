@@ -112,7 +112,7 @@ class PhraseMarker:
     """Makes marks, and finds the texts that they stand for, with the key of one archive."""
 
     def __init__(self, key: bytes) -> None:
-        self._key, self._weights = key, _Weights(key)
+        self._key, self._weights = key, _RollingWeights(key)
 
     def digest(self, data: bytes) -> bytes:
         """Sixteen bytes for some data."""
@@ -140,7 +140,7 @@ class PhraseMarker:
         return sorted(found, key=lambda span: (span[0], -span[1]))
 
 
-class _Weights(dict[str, int]):
+class _RollingWeights(dict[str, int]):
     """A number for each character, which nobody knows without the key."""
 
     def __init__(self, key: bytes) -> None:

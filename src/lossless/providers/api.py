@@ -102,7 +102,7 @@ class ProviderAPI(Protocol):
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
         """The request with a reply of at most so many tokens, where it says how many there may be."""
 
-    def said(self, reply: Raw) -> list[Raw]:
+    def reply_messages(self, reply: Raw) -> list[Raw]:
         """What the reply adds to the conversation, as clients send it back."""
 
     def calls(self, reply: Raw) -> list[RequestedCall]:

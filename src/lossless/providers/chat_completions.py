@@ -70,7 +70,7 @@ class ChatCompletions:
         name = "max_completion_tokens" if positive_int(body.get("max_completion_tokens")) else "max_tokens"
         return body | {name: tokens}
 
-    def said(self, reply: Raw) -> list[Raw]:
+    def reply_messages(self, reply: Raw) -> list[Raw]:
         """The first choice's message."""
         message = _message(reply)
         spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))

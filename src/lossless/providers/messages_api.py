@@ -81,7 +81,7 @@ class MessagesApi:
         thinking = positive_int(dict_or_empty(body.get("thinking")).get("budget_tokens"))
         return body if tokens <= thinking else body | {"max_tokens": tokens}
 
-    def said(self, reply: Raw) -> list[Raw]:
+    def reply_messages(self, reply: Raw) -> list[Raw]:
         """One message of all blocks."""
         content = dicts_in(reply.get("content"))
         return [{"role": "assistant", "content": content}] if content else []
@@ -103,7 +103,9 @@ class MessagesApi:
     def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
         """The reply's message, then one of results."""
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
-        return body | {"messages": [*body["messages"], *self.said(reply), {"role": "user", "content": results}]}
+        return body | {
+            "messages": [*body["messages"], *self.reply_messages(reply), {"role": "user", "content": results}]
+        }
 
     def joined(self, first: Raw, second: Raw) -> Raw:
         """The blocks of both, the end of the second."""

@@ -86,7 +86,7 @@ class ResponsesApi:
         """With another `max_output_tokens`."""
         return body | {"max_output_tokens": tokens}
 
-    def said(self, reply: Raw) -> list[Raw]:
+    def reply_messages(self, reply: Raw) -> list[Raw]:
         """All items of the output."""
         return dicts_in(reply.get("output"))
 
@@ -109,7 +109,7 @@ class ResponsesApi:
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given or [])
         results = [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in answers]
-        return body | {"input": [*items, *self.said(reply), *results]}
+        return body | {"input": [*items, *self.reply_messages(reply), *results]}
 
     def joined(self, first: Raw, second: Raw) -> Raw:
         """The items of both; id, status and end of the second."""

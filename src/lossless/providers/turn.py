@@ -101,7 +101,7 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def room(self, body: Raw, beside: int) -> ConversationBudget:
+    def conversation_budget_of(self, body: Raw, beside: int) -> ConversationBudget:
         """What of the model's window is left for the conversation, beside so many tokens of other things."""
         return conversation_budget(self.size(body), self.reply(body), beside)
 
@@ -115,7 +115,7 @@ class TurnRecorder:
 
     def leaves_enough(self, body: Raw, beside: int) -> bool:
         """Whether so many tokens of other things leave the conversation a fair share of the window."""
-        return self.room(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
+        return self.conversation_budget_of(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Turn:
         if keeping.tools == "auto":
             may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
         ours = ours if may_add else 0
-        there = keeping.room(self.body, self._overhead + ours)
+        there = keeping.conversation_budget_of(self.body, self._overhead + ours)
         self.budget, self._beside = there.budget, self._overhead + ours
         self._window_size, self._reply, self._may_recall = keeping.size(self.body), keeping.reply(self.body), may_add
         try:
@@ -197,7 +197,7 @@ class Turn:
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
         else:
-            there = keeping.room(self.body, self._overhead)
+            there = keeping.conversation_budget_of(self.body, self._overhead)
         self._tell(there)
         self._with_recall()
 
@@ -245,7 +245,7 @@ class Turn:
             self.why_over = "; ".join(filter(None, (there.why_over, self.why_over)))
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[str, ...]:
         """What somebody should know about this call."""
         kept = () if self.not_kept is None else (f"not kept: {self.not_kept}",)
         return kept if not self.over else (*kept, f"{self.over:,} tokens over the window: {self.why_over}")
@@ -314,7 +314,7 @@ class Turn:
         dialect = self.keeping.dialect
         rest = dialect.without_calls(self.stream.reply(), {call.name for call in dialect.calls(self.stream.reply())})
         self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
-        if dialect.said(self._whole):
+        if dialect.reply_messages(self._whole):
             self._record(rest)
 
     def _store(self) -> AppendReport:
@@ -401,7 +401,7 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        said, usage = dialect.said(self._whole), dialect.usage(reply)
+        said, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
         prompt = usage.prompt if not self.rounds else 0
         counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
         counted["output_tokens"] = usage.output

@@ -121,7 +121,7 @@ class ArchiveStatistics(TableAccess):
         row = self._db.row(_STATISTICS_QUERIES["page_counts"])
         return (row[0], row[1]) if row else (0, 0)
 
-    def room(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Bytes by kind of thing; reads every page, so not for every call."""
         taken: dict[str, int] = {}
         for name, size in self._db.rows(_STATISTICS_QUERIES["sizes"]):
@@ -490,7 +490,7 @@ class RecordDetails(TableAccess):
         """The summaries of one conversation, or of all, by depth."""
         return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
 
-    def standing(self, message_id: int) -> MessageStatus:
+    def message_status(self, message_id: int) -> MessageStatus:
         """Where a message is now."""
         row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
         return MessageStatus() if row is None else record_from_row(MessageStatus, row)

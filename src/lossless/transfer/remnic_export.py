@@ -95,7 +95,7 @@ class _RemnicExport:
         self._summaries = {one["summary_id"]: one for one in reader.all_summaries()}
         self._sessions = self._chosen()
         self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
-        self._standings: dict[str, RemnicSession] = {}
+        self._progress: dict[str, RemnicSession] = {}
         self._gained: dict[str, int] = {}
         self._seen: set[str] = set()
         self._new: set[int] = set()
@@ -103,7 +103,9 @@ class _RemnicExport:
     def run(self) -> RemnicReport:
         options, report = self._options, self._report
         conversations = [(bundle.conversation, bundle.keys) for bundle in self._bundles]
-        self._places = remnic_positions(conversations, options.session_by, self._standing, compat=options.compat)
+        self._places = remnic_positions(
+            conversations, options.session_by, self._session_progress, compat=options.compat
+        )
         marks = (0, 0) if options.dry_run else self._file.marks()
         self._ids: dict[tuple[MessageId, MessageId], int] = {}
         for bundle in self._bundles:
@@ -130,10 +132,10 @@ class _RemnicExport:
         mine = [bundle.conversation for bundle in self._bundles if self._names(bundle) & wanted]
         return frozenset(remnic_session(one, self._options.session_by) for one in mine) or wanted
 
-    def _standing(self, session: str) -> RemnicSession:
-        if session not in self._standings:
-            self._standings[session] = self._file.standing(session)
-        return self._standings[session]
+    def _session_progress(self, session: str) -> RemnicSession:
+        if session not in self._progress:
+            self._progress[session] = self._file.session_progress(session)
+        return self._progress[session]
 
     def _is_wanted(self, session: str) -> bool:
         return not self._sessions or session in self._sessions
@@ -284,7 +286,7 @@ class _RemnicExport:
         for page in bundle.pages():
             new = {self._ids[number, one["message_id"]]: one for one in page}
             ids = [id_ for id_ in new if id_ in self._new]
-            found = {id_: (content, parts) for some in self._file.said(ids) for id_, content, parts in some}
+            found = {id_: (content, parts) for some in self._file.texts_and_parts(ids) for id_, content, parts in some}
             for id_ in ids:
                 message, (content, parts) = new[id_], found[id_]
                 turn = self._places[number, message["message_id"]].turn
@@ -297,7 +299,7 @@ class _RemnicExport:
 
     def _put_boundaries(self) -> None:
         """One for each session that gained something, or that never got its own."""
-        healed = {session for session in self._seen if not self._standing(session).has_boundary}
+        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
         touched = sorted(set(self._gained) | healed)
         self._report.sessions_touched = touched
         self._report.compaction_events_inserted = len(touched)

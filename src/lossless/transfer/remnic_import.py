@@ -198,7 +198,7 @@ def _identities(file: RemnicFile, conversations: list[_RemnicConversation]) -> d
         turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
     ]
     roles = {turn.number: known_role(turn.role) for turn in unknown}
-    pages = file.said([turn.number for turn in unknown])
+    pages = file.texts_and_parts([turn.number for turn in unknown])
     return {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
 
 
@@ -254,7 +254,7 @@ def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]
 
 def _pages(file: RemnicFile, one: _RemnicConversation, keys: dict[MessageId, MessageKey]) -> Iterator[list[RowValues]]:
     turns = {turn.number: turn for turn in one.turns}
-    for page in file.said([turn.number for turn in one.turns]):
+    for page in file.texts_and_parts([turn.number for turn in one.turns]):
         yield [_message(turns[number], keys[turns[number].id], content, parts) for number, content, parts in page]
 
 

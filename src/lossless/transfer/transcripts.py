@@ -255,12 +255,12 @@ def _as_copy(
         return nullcontext()
 
     @contextmanager
-    def keeping() -> Iterator[None]:
+    def keeping_checkpoint() -> Iterator[None]:
         with archive.writing():
             yield
             archive.transcripts.set_checkpoint(found.id, point, datetime.now(UTC))
 
-    return keeping()
+    return keeping_checkpoint()
 
 
 def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -> bool:

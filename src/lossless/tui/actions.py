@@ -91,7 +91,7 @@ class DraftDecisions:
         self._accepts_all = word == "all"
         return word != "no"
 
-    def heard(self, _draft: SummaryDraft) -> None:
+    def draft_done(self, _draft: SummaryDraft) -> None:
         """A draft is done with."""
         self._go_on()
         self._decided()
@@ -174,7 +174,7 @@ def write_drafts(room: ArchiveAccess, work: PlannedRewrite, decisions: DraftDeci
     However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
     """
     with room.working() as engine:
-        made = engine.surgery.write_drafts(work.plan, decisions.accept, decisions.heard)
+        made = engine.surgery.write_drafts(work.plan, decisions.accept, decisions.draft_done)
         done = engine.surgery.place_drafts(made)
     room.refresh()
     return ActionResult(_describe_drafts(made, done), is_changed=done is not None)

@@ -70,7 +70,7 @@ class TerminalApp(App[None]):
 
     def __init__(self, room: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
-        self.room, self.times = room, LocalTimes(room.settings.timezone)
+        self.access, self.times = room, LocalTimes(room.settings.timezone)
         self._folder = folder
         self.animation_level = "none"
 

@@ -171,7 +171,7 @@ def tasks_after(messages: Iterable[Message]) -> list[AgentTask]:
 
 def _after(found: dict[str, AgentTask], call: ToolCall, result: ToolResult) -> dict[str, AgentTask]:
     if call.name == "TaskList":
-        return _told(found, result.text)
+        return _listed_tasks(found, result.text)
     given = parse_input(call.input)
     if not isinstance(given, Mapping):
         return found
@@ -188,7 +188,7 @@ def _after(found: dict[str, AgentTask], call: ToolCall, result: ToolResult) -> d
     return found | {task.id: replace(task, status=status, subject=subject or task.subject)}
 
 
-def _told(found: dict[str, AgentTask], text: str) -> dict[str, AgentTask]:
+def _listed_tasks(found: dict[str, AgentTask], text: str) -> dict[str, AgentTask]:
     """The tasks that a whole list names; those that we have keep our words. What is no such list changes nothing."""
     lines = [] if text.lower().startswith("no tasks") else [line for line in text.splitlines() if line.strip()]
     named = [match for line in lines if (match := _LISTED.fullmatch(line.strip()))]

@@ -94,14 +94,14 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
 def _focus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
     conversation = bridge.engine.browse.find(session)
     if not rest:
-        return _told(None if conversation is None else bridge.engine.surgery.focus_status(conversation.id))
+        return _focus_text(None if conversation is None else bridge.engine.surgery.focus_status(conversation.id))
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _told(bridge.engine.surgery.focus(session, rest))
+    return _focus_text(bridge.engine.surgery.focus(session, rest))
 
 
 def _refocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _told(bridge.engine.surgery.focus(session))
+    return _focus_text(bridge.engine.surgery.focus(session))
 
 
 def _unfocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
@@ -109,7 +109,7 @@ def _unfocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
     return f"The brief is put away: {done.tokens_before:,} → {done.tokens_after:,} tokens."
 
 
-def _told(found: FocusStatus | None) -> str:
+def _focus_text(found: FocusStatus | None) -> str:
     if found is None:
         return "There is no brief. `/lossless focus <question>` writes one."
     brief, stale = found.brief, "; `/lossless refocus` brings it up to date" if found.is_stale else ""

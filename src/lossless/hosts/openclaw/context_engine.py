@@ -316,7 +316,7 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
         why = f"the newest turn is shown in part; {report.why}" if report.why else ""
         report = replace(report, ok=True, reason=reason, why=why)
-    return _told(report)
+    return _compaction_result(report)
 
 
 def _fits(bridge: Bridge, session: Session, budget: TurnBudget, model: str | None) -> bool:
@@ -333,7 +333,7 @@ def _fits(bridge: Bridge, session: Session, budget: TurnBudget, model: str | Non
     return made.receipt.fits
 
 
-def _told(report: CompactionReport) -> dict[str, Any]:
+def _compaction_result(report: CompactionReport) -> dict[str, Any]:
     result = {
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,

@@ -118,7 +118,7 @@ def apply_dissolve(
         step.check(planned.essence, work.essence)
         operations = SurgeryWrites(archive)
         ids = tuple(item.id for item in work.items)
-        operations.exchange(work.conversation_id, work.ordinal, work.ordinal, ids, now)
+        operations.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, now)
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
         change = ContextChange(
@@ -231,7 +231,7 @@ def apply_unfold(
         step.check(work.essence, None if again is None else again.essence)
         assert again is not None
         operations = SurgeryWrites(archive)
-        operations.exchange(id_, again.first, again.last, again.added, now)
+        operations.replace_run(id_, again.first, again.last, again.added, now)
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         former = _purge_unused(operations, again.summary_ids)
         change = ContextChange(

@@ -152,7 +152,7 @@ def apply_merge(
             _move(merging, target, things)
         merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
-        merging.owe(target, now)
+        merging.request_sweep(target, now)
         added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
         change = ContextChange(
@@ -302,7 +302,7 @@ def apply_transplant(
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
         head = _behind_prompts(archive, work.target_id)
-        operations.exchange(work.target_id, head, head - 1, roots, now)
+        operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
         made = {
             "messages": list(places.values()),

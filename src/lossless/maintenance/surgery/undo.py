@@ -118,7 +118,7 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
     match entry.action:
         case "fold":
             first, last = _place(archive, conversation_id, entry)
-            operations.exchange(conversation_id, first, last, entry.removed, now)
+            operations.replace_run(conversation_id, first, last, entry.removed, now)
             id_ = str(entry.added[0])
             return [] if operations.uses(id_) else [operations.purge(id_)]
         case "dissolve":
@@ -126,7 +126,7 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
                 operations.restore(was)
                 archive.summaries.mark_older(was.id, entry.id, now)
             first, last = _place(archive, conversation_id, entry)
-            operations.exchange(conversation_id, first, last, entry.removed, now)
+            operations.replace_run(conversation_id, first, last, entry.removed, now)
             operations.recount(_summaries(entry.removed))
         case "rewrite" | "repair":
             former = operations.former(entry.id)

@@ -244,7 +244,7 @@ class BundleReader:
     def bundle(self, conversation: RowValues) -> Bundle:
         """A conversation whole; its messages are read when they are asked for."""
         place = {"conversation_id": conversation["conversation_id"]}
-        tables = {table: self._beside(table, place) for table in SIDE_TABLES}
+        tables = {table: self._side_rows(table, place) for table in SIDE_TABLES}
         briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
         tables["focus_brief_sources"] = _dicts(
             BRIEF_SOURCE_COLUMNS, self._db.rows(_QUERIES["brief_sources"], {"ids": briefs})
@@ -262,7 +262,7 @@ class BundleReader:
             tables,
         )
 
-    def _beside(self, table: str, place: RowValues) -> list[RowValues]:
+    def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
         columns, order = SIDE_TABLES[table]
         if not columns:
             columns = own_columns(self._db, table)

@@ -327,7 +327,7 @@ class RemnicFile:
 
     # --- what is there --------------------------------------------------------------------------------
 
-    def standing(self, session_id: str) -> RemnicSession:
+    def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has come."""
         if not self.has("lcm_messages"):
             return RemnicSession()
@@ -417,7 +417,7 @@ class RemnicFile:
         found = self._db.rows(_REMNIC_QUERIES["session_rows"], {"session_id": session_id})
         return [_row(names, row) for row in found]
 
-    def said(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
+    def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
         """Text and parts of messages, some at a time, in the order asked for."""
         has_parts = self.has("lcm_message_parts")
         names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")

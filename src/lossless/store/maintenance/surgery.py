@@ -190,7 +190,7 @@ class SurgeryWrites:
         hidden = {row[0] for row in self._db.rows(_SURGERY_QUERIES["hidden_among"], place)}
         return tuple(item for item in items if item not in hidden)
 
-    def exchange(
+    def replace_run(
         self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
     ) -> tuple[int, int]:
         """Put items where a run of ordinals stands; what comes later moves up when they need more room.
@@ -354,7 +354,7 @@ class ConversationMerger:
             else:
                 self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
-    def owe(self, conversation_id: int, now: datetime) -> None:
+    def request_sweep(self, conversation_id: int, now: datetime) -> None:
         """Ask for a sweep of what was put together."""
         self._db.run(
             _MERGE_QUERIES["owe"], {"conversation_id": conversation_id, "now": state_time(now), "reason": MERGE_REASON}

@@ -219,7 +219,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         self._pairs: dict[str, MessagePair] = {}
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> TranscriptComparison:
-        return compare_window(self.room.browse, self.conversation_id, scroll, first, size)
+        return compare_window(self.access.browse, self.conversation_id, scroll, first, size)
 
     def show_window(self, found: TranscriptComparison, choose: str | None) -> None:
         self._pairs = {pair.key: pair for pair in found.pairs}
@@ -253,7 +253,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         )
 
     def highlighted(self, key: str) -> None:
-        pair, browse, times = self._pairs[key], self.room.browse, self.lcm.times
+        pair, browse, times = self._pairs[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
             id_, said = pair.row.message_id, pair.said
             beside = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
@@ -280,7 +280,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         if later:
             self.rows.choose(keys.index(later[0]))
         elif self._scroll is not None and self._first is not None:
-            browse, id_, scroll = self.room.browse, self.conversation_id, self._scroll
+            browse, id_, scroll = self.access.browse, self.conversation_id, self._scroll
             start, size = self._first + self._most, self._most
             self.fetch(lambda: next_difference(browse, id_, scroll, start, size), self._go, "plan")
 

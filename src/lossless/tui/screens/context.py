@@ -68,7 +68,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         self._beside = ""
 
     def load(self) -> None:
-        room, id_ = self.room, self.conversation_id
+        room, id_ = self.access, self.conversation_id
         self.reading(lambda: read_prompt(room.engine, id_), self._show)
 
     def _show(self, found: PromptReport) -> None:
@@ -104,7 +104,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         )
 
     def highlighted(self, key: str) -> None:
-        browse, times = self.room.browse, self.lcm.times
+        browse, times = self.access.browse, self.lcm.times
         if key.startswith("msg#"):
             self.open_detail(lambda: reads.message_detail(browse, int(key.removeprefix("msg#")), times))
         elif key == PINS_AND_FOCUS:
@@ -132,7 +132,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         self.propose_undo(self.conversation_id)
 
     def action_last_change(self) -> None:
-        engine, id_ = self.room.engine, self.conversation_id
+        engine, id_ = self.access.engine, self.conversation_id
         self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
 
     def _show_change(self, found: ContextDiff) -> None:
@@ -189,7 +189,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
         self._status: FocusStatus | None = None
 
     def load(self) -> None:
-        engine, id_ = self.room.engine, self.conversation_id
+        engine, id_ = self.access.engine, self.conversation_id
         self.reading(lambda: _read_briefs(engine, id_), self._show)
 
     def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
@@ -245,7 +245,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
         """Show what a brief would stand for; write it when that is wanted; use it when it was read."""
         from lossless.tui import actions
 
-        room, id_ = self.room, self.conversation_id
+        room, id_ = self.access, self.conversation_id
 
         def planned() -> tuple[FocusPlan, str]:
             plan = room.engine.surgery.plan_focus(id_, question)
@@ -272,7 +272,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
     def action_unfocus(self) -> None:
         from lossless.tui import actions
 
-        engine, id_ = self.room.engine, self.conversation_id
+        engine, id_ = self.access.engine, self.conversation_id
         self.propose(lambda: actions.plan_unfocus(engine, id_))
 
     def action_undo(self) -> None:

@@ -46,7 +46,7 @@ class TranscriptKeysScreen(TableScreen):
         self._find(compare=True)
 
     def _find(self, *, compare: bool) -> None:
-        room, id_ = self.room, self.about_id
+        room, id_ = self.access, self.about_id
         if id_ is not None:
             found = partial(self._open, id_, compare=compare)
             self.fetch(lambda: session_files.find_transcript(room, id_), found, "plan")
@@ -87,7 +87,7 @@ class SessionsScreen(TranscriptKeysScreen):
 
     def load(self) -> None:
         """The first batch: what changes comes to the top."""
-        browse = self.room.browse
+        browse = self.access.browse
         self.reading(lambda: browse.conversations(BATCH), self._show_first)
 
     def action_reload(self) -> None:
@@ -110,7 +110,7 @@ class SessionsScreen(TranscriptKeysScreen):
         self._found = found
         self.rows.fill([(key, self._cells(row)) for key, row in self._found.items()])
         more = " and more" if self._next else ""
-        self.where("lcm", self.room.path, plural(len(self._found), "conversation") + more)
+        self.where("lcm", self.access.path, plural(len(self._found), "conversation") + more)
         if not self._found:
             self.pane.show(DetailView("The archive is empty.", text="a lists session files that can be stored."))
 
@@ -142,7 +142,7 @@ class SessionsScreen(TranscriptKeysScreen):
         title = f"Conversation {row.conversation_id}  {row.title or ''}"
         self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
         if self._next is not None and self.rows.is_at_end:
-            browse, place = self.room.browse, self._next
+            browse, place = self.access.browse, self._next
             self.reading(lambda: browse.conversations(BATCH, place), self._show_more)
 
     def selected(self, key: str) -> None:
@@ -188,7 +188,7 @@ class ConversationScreen(TranscriptKeysScreen):
 
     @property
     def _window_size(self) -> int:
-        return self.room.settings.tui_conversation_window_size
+        return self.access.settings.tui_conversation_window_size
 
     # --- windows ---
 
@@ -208,7 +208,7 @@ class ConversationScreen(TranscriptKeysScreen):
 
     def _turn(self, read: Callable[[Browse], MessageWindow], choose: str | None) -> None:
         """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
-        browse = self.room.browse
+        browse = self.access.browse
         self.reading(lambda: read(browse), lambda window: self._show(window, choose))
 
     def _show(self, window: MessageWindow, choose: str | None) -> None:
@@ -237,7 +237,7 @@ class ConversationScreen(TranscriptKeysScreen):
         )
 
     def highlighted(self, key: str) -> None:
-        browse, times = self.room.browse, self.lcm.times
+        browse, times = self.access.browse, self.lcm.times
         self.open_detail(lambda: reads.message_detail(browse, int(key), times))
 
     # --- keys ---

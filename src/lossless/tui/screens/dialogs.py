@@ -183,7 +183,7 @@ class ConversationDialog(Dialog[int | None]):
         return RowTable("id", "session", "messages", "title")
 
     def on_mount(self) -> None:
-        browse = self.room.browse
+        browse = self.access.browse
         self.fetch(lambda: browse.conversations(_MOST_CONVERSATIONS).rows, self._fill)
 
     def _fill(self, found: tuple[ConversationRow, ...]) -> None:

@@ -32,7 +32,7 @@ class LargeFilesScreen(TableScreen):
         self._found: dict[str, StoredFile] = {}
 
     def load(self) -> None:
-        browse, id_, count = self.room.browse, self.conversation_id, self._wanted
+        browse, id_, count = self.access.browse, self.conversation_id, self._wanted
         self.reading(lambda: browse.files(count, conversation_id=id_), self._show)
 
     def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
@@ -61,14 +61,14 @@ class LargeFilesScreen(TableScreen):
             self.pane.show(DetailView("There are no large files in this conversation."))
 
     def highlighted(self, key: str) -> None:
-        room, file, times = self.room, self._found[key], self.lcm.times
+        room, file, times = self.access, self._found[key], self.lcm.times
         self.open_detail(lambda: _read_file(room, file, times))
         if self._has_more and self.rows.is_at_end:
             self._wanted += BATCH
             self.load()
 
     def selected(self, key: str) -> None:
-        room, file, times = self.room, self._found[key], self.lcm.times
+        room, file, times = self.access, self._found[key], self.lcm.times
         self.fetch(lambda: _read_whole_file(room, file, times), self._open, "plan")
 
     def _open(self, detail: DetailView) -> None:

@@ -138,8 +138,8 @@ class BackgroundFetch(Widget):
         return cast("TerminalApp", self.app)
 
     @property
-    def room(self) -> ArchiveAccess:
-        return self.lcm.room
+    def access(self) -> ArchiveAccess:
+        return self.lcm.access
 
     def fetch(
         self, read: Callable[[], T], then: Callable[[T], None], group: str = "read", *, stays: bool = False
@@ -227,7 +227,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
 
     def where(self, *pieces: str) -> None:
         """Say where one is."""
-        state = "  (read only)" if self.room.read_only else ""
+        state = "  (read only)" if self.access.read_only else ""
         self.query_one("#where", Static).update(Text(one_line(" · ".join(filter(None, pieces))) + state))
 
     def about(self, text: Text | None) -> None:
@@ -251,7 +251,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     @property
     def mark(self) -> object:
         """Changes when what is shown may be another."""
-        return self.room.mark
+        return self.access.mark
 
     def load(self) -> None:
         """Read what the list shows, with `reading`."""

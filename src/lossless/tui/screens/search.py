@@ -73,7 +73,7 @@ class SearchScreen(TableScreen):
         pattern = self.query_one(Input).value
         if not pattern.strip():
             return
-        room, id_, is_regex = self.room, None if self._is_all else self.conversation_id, self._is_regex
+        room, id_, is_regex = self.access, None if self._is_all else self.conversation_id, self._is_regex
         self.reading(lambda: _find(room, pattern, id_, is_regex=is_regex), self._show)
 
     def _show(self, found: SearchResult) -> None:
@@ -96,7 +96,7 @@ class SearchScreen(TableScreen):
         )
 
     def highlighted(self, key: str) -> None:
-        browse, times, hit = self.room.browse, self.lcm.times, self._found[key]
+        browse, times, hit = self.access.browse, self.lcm.times, self._found[key]
         if hit.kind == "message":
             self.open_detail(lambda: reads.message_detail(browse, int(hit.id), times))
         elif hit.kind == "summary":

@@ -29,7 +29,7 @@ class AgentsScreen(TableScreen):
     COLUMNS = ("agent", "files", "folder")
 
     def load(self) -> None:
-        places = self.room.folders
+        places = self.access.folders
         self.reading(lambda: session_files.list_agents(places), self._show)
 
     def _show(self, found: list[AgentFolder]) -> None:
@@ -71,7 +71,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
         self._found: dict[str, SessionFile] = {}
 
     def load(self) -> None:
-        browse, folder, count = self.room.browse, self._folder, self._wanted
+        browse, folder, count = self.access.browse, self._folder, self._wanted
         self.reading(lambda: session_files.list_session_files(browse, folder, count), self._show)
 
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
@@ -132,7 +132,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
 
     def _behind(self, then: Callable[[Path], None]) -> None:
         """Go on with the rollout behind the chosen file, or the file."""
-        room, file = self.room, self._chosen
+        room, file = self.access, self._chosen
         if file is not None:
             path, id_ = file.path, file.session_id
             self.fetch(lambda: session_files.backend_session_id(room, path, id_), then, "plan")
@@ -155,7 +155,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     def action_import(self) -> None:
         from lossless.tui import actions
 
-        room, file = self.room, self._chosen
+        room, file = self.access, self._chosen
         if file is not None:
             path = file.path
             self.propose(lambda: actions.plan_import(room, path))

@@ -98,7 +98,7 @@ class SummariesScreen(SurgeryScreen):
     # --- the top ---
 
     def load(self) -> None:
-        browse, id_ = self.room.browse, self.conversation_id
+        browse, id_ = self.access.browse, self.conversation_id
         count = max(BATCH, len(self._tops()))
         self.reading(lambda: read_top(browse, id_, count), self._show)
 
@@ -126,7 +126,7 @@ class SummariesScreen(SurgeryScreen):
         if not branch.summaries:
             self.pane.show(reads.DetailView("Nothing of this conversation was summarised yet."))
         elif self._aim is not None:
-            browse, aim, self._aim = self.room.browse, self._aim, None
+            browse, aim, self._aim = self.access.browse, self._aim, None
             self.fetch(lambda: path_to(browse, aim, wanted), self._follow, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
@@ -155,7 +155,7 @@ class SummariesScreen(SurgeryScreen):
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[SummaryNode]) -> None:
         node = event.node
         if node.data is not None and node.data.summary_id is not None and not node.children:
-            browse, id_, name = self.room.browse, self.conversation_id, node.data.summary_id
+            browse, id_, name = self.access.browse, self.conversation_id, node.data.summary_id
             self.fetch(lambda: read_below(browse, id_, name), partial(self._grow, node), f"below {name}")
 
     def _grow(self, node: TreeNode[SummaryNode], branch: SummaryBranch) -> None:
@@ -177,7 +177,7 @@ class SummariesScreen(SurgeryScreen):
         if parent is None:
             return
         node.remove()
-        browse, id_, name = self.room.browse, self.conversation_id, parent.data.summary_id if parent.data else None
+        browse, id_, name = self.access.browse, self.conversation_id, parent.data.summary_id if parent.data else None
         if name is None:
             self.fetch(lambda: read_top(browse, id_, BATCH, offset), partial(self._grow, parent), "more")
         else:
@@ -203,7 +203,7 @@ class SummariesScreen(SurgeryScreen):
             self._detail(event.node.data)
 
     def _detail(self, node: SummaryNode) -> None:
-        browse, times, name, number_ = self.room.browse, self.lcm.times, node.summary_id, node.message_id
+        browse, times, name, number_ = self.access.browse, self.lcm.times, node.summary_id, node.message_id
         if name is not None:
             self.open_detail(lambda: reads.summary_detail(browse, name, times))
         elif number_ is not None:
@@ -261,11 +261,11 @@ class SummariesScreen(SurgeryScreen):
 
     def action_rewrite(self, subtree: bool) -> None:
         if (name := self._need()) is not None:
-            room, id_ = self.room, self.conversation_id
+            room, id_ = self.access, self.conversation_id
             self.propose_rewriting(lambda: actions.plan_rewrite(room, name, id_, subtree=subtree))
 
     def action_repair(self) -> None:
-        room, id_ = self.room, self.conversation_id
+        room, id_ = self.access, self.conversation_id
         self.propose_rewriting(lambda: actions.plan_repair(room, id_))
 
     def action_transplant(self) -> None:
@@ -276,7 +276,7 @@ class SummariesScreen(SurgeryScreen):
 
     def action_previous(self) -> None:
         if (name := self._need()) is not None:
-            room = self.room
+            room = self.access
             self.fetch(lambda: actions.previous_context(room, name), partial(self._show_previous, name), "plan")
 
     def _show_previous(self, name: str, text: str) -> None:

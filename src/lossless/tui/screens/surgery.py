@@ -66,7 +66,7 @@ class DraftReviewDialog(Dialog[ActionResult]):
         self.fetch(self._write, self._end, "work", stays=True)
 
     def _write(self) -> ActionResult:
-        return actions.write_drafts(self.room, self._work, self._decisions)
+        return actions.write_drafts(self.access, self._work, self._decisions)
 
     def _end(self, outcome: ActionResult) -> None:
         """Leave with what came of it; when the window was closed before, say it all the same."""
@@ -167,7 +167,7 @@ class SurgeryScreen(PaneScreen):
 
     def _carry_out(self, surgery: PlannedChange) -> None:
         """Do it in a thread; what takes long says so, and goes on when the screen is left."""
-        room, app, is_over = self.room, self.app, Event()
+        room, app, is_over = self.access, self.app, Event()
 
         def do() -> str:
             try:
@@ -188,7 +188,7 @@ class SurgeryScreen(PaneScreen):
             self.changed()
 
     def propose_dissolving(self, summary_id: str, *, purge: bool = False) -> None:
-        engine = self.room.engine
+        engine = self.access.engine
         again = partial(self.propose_dissolving, summary_id, purge=not purge)
         label = "keep the summary" if purge else "delete the summary, too"
         self.propose(lambda: actions.plan_dissolve(engine, summary_id, purge=purge), (label, again))
@@ -196,7 +196,7 @@ class SurgeryScreen(PaneScreen):
     def propose_transplant(self, source_id: int) -> None:
         def chosen(target_id: int | None) -> None:
             if target_id is not None:
-                engine = self.room.engine
+                engine = self.access.engine
                 self.propose(lambda: actions.plan_transplant(engine, source_id, target_id))
 
         self.app.push_screen(
@@ -204,7 +204,7 @@ class SurgeryScreen(PaneScreen):
         )
 
     def propose_undo(self, conversation_id: int) -> None:
-        engine = self.room.engine
+        engine = self.access.engine
         self.propose(lambda: actions.plan_undo(engine, conversation_id))
 
     # --- writing anew ---
@@ -241,7 +241,7 @@ class DoctorScreen(TableScreen, SurgeryScreen):
         self._found: dict[str, DoctorFinding] = {}
 
     def load(self) -> None:
-        room = self.room
+        room = self.access
         self.reading(lambda: room.engine.admin.examine(), self._show)
 
     def tick(self) -> None:
@@ -280,5 +280,5 @@ class DoctorScreen(TableScreen, SurgeryScreen):
         if id_ is None:
             self.tell("Choose a finding about the summaries of a conversation.")
         else:
-            room = self.room
+            room = self.access
             self.propose_rewriting(lambda: actions.plan_repair(room, id_))

@@ -218,7 +218,7 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
         return self._scroll is None or self._first is None or self._first + self._most >= len(self._scroll)
 
     def _turn(self, first: int | None, choose: str | None) -> None:
-        known, path, size = self._scroll, self.path, self.room.settings.tui_conversation_window_size
+        known, path, size = self._scroll, self.path, self.access.settings.tui_conversation_window_size
 
         def read() -> tuple[TranscriptReader, int, W]:
             scroll = known if known is not None and known.is_current else TranscriptReader(path)
@@ -288,7 +288,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
         header = scroll.transcript.header
         session = transcript_session(scroll.transcript.kind, scroll.path.absolute(), header.id, header.cwd)
-        stored = None if self._given is not None else self.room.browse.find(session)
+        stored = None if self._given is not None else self.access.browse.find(session)
         return scroll.window(first, size), self._given if stored is None else stored.id
 
     def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
@@ -334,7 +334,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
     def action_import(self) -> None:
         from lossless.tui import actions
 
-        room, path = self.room, self.path
+        room, path = self.access, self.path
         self.propose(lambda: actions.plan_import(room, path))
 
     def action_compare(self) -> None:
