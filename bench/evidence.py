@@ -111,7 +111,7 @@ def _percent(values: list[bool]) -> float:
 def long_conversation(count: int, budget: int) -> list[dict[str, object]]:
     """CPU of a prompt in a long conversation, with and without evidence."""
     session, asked = lossless.Session(key="long"), "Which port did we choose for the proxy, and why did the ferry stop?"
-    rows = []
+    rows: list[dict[str, object]] = []
     with lossless.open(":memory:", background=False) as engine:
         engine.append(session, list(openai_chat(sample_conversation(count))))
         engine.compact(session, budget=budget, force=True)

@@ -98,7 +98,7 @@ def test_over_budget_the_beginning_changes_at_most_once_for_each_tenth(
     Without evidence, which makes room for the newest question where a budget is small.
     """
     roll, watch = random.Random(seed), Watch(budget, format)
-    given = {"fresh_tail_count": tail, "evidence": False}
+    given: dict[str, Any] = {"fresh_tail_count": tail, "evidence": False}
     with tempfile.TemporaryDirectory() as folder, open_engine(Path(folder) / "lcm.db", **given) as engine:
         if root:
             engine.append(SESSION, talk(40))

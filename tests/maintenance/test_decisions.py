@@ -114,7 +114,7 @@ def test_what_was_held_before_a_reset_is_accepted_beside_what_goes_on(
     assert engine.archive.messages.newest_id(after.id) is None
     assert [one.id for one in engine.archive.conversations.family(SESSION) if one.active] == [after.id]
     assert apart in [one.id for one in engine.archive.conversations.family(SESSION)]
-    assert held(engine) == engine.transcripts.quarantined() == []
+    assert (held(engine), engine.transcripts.quarantined()) == ([], [])
     assert not problems(engine)
 
 
@@ -166,7 +166,7 @@ def test_an_accepted_transcript_goes_on_where_it_is_kept_and_is_stored_once(
         engine.transcripts.accept_quarantined(apart)
     else:
         engine.bootstrap(SESSION, other.path, accept=True)
-    assert held(engine) == engine.transcripts.quarantined() == []
+    assert (held(engine), engine.transcripts.quarantined()) == ([], [])
     found = engine.archive.conversations.find(SESSION)
     assert found is not None
     assert found.id == apart
@@ -210,7 +210,7 @@ def test_pages_that_have_nothing_in_common_are_kept_apart(engine: lossless.Engin
     assert len(stored(engine, report.quarantine_id)) == 120
     accepted = engine.bootstrap(SESSION, other, accept=True)
     assert (accepted.conversation_id, accepted.stored) == (report.quarantine_id, 120)
-    assert held(engine) == engine.transcripts.quarantined() == []
+    assert (held(engine), engine.transcripts.quarantined()) == ([], [])
     assert not problems(engine)
 
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lossless import formats
 from lossless.errors import BadInput, BadMessage
@@ -210,7 +210,7 @@ def is_forgotten_whole(archive: Archive, conversation_id: int, message: Message,
 def _mask_decoded(item: Message | Mapping[str, object], cut: CutText) -> Message | Mapping[str, object]:
     if isinstance(item, Message):
         return mask_message(item, cut)
-    made: JsonObject = cut_json(item, cut)
+    made: JsonObject = cut_json(cast("JsonObject", item), cut)
     if (message := _decoded(made)) is None or _is_clean(message, cut):
         return made
     return mask_message(message, cut)

@@ -293,7 +293,7 @@ class Admin:
         will, else `due` or `waiting`.
         """
         archive, now = self._parts.archive, self._parts.clock()
-        owed = CompactionDebt(conversation_id, **(archive.debts.get(conversation_id) or {}))
+        owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
         if archive.guards.is_leased(lease_name(conversation_id), now):
             return owed, "running"
         if not archive.conversations.get(conversation_id).active:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from lossless.model.summaries import Summary
     from lossless.recall.describe import Description
-    from lossless.store.conversations import ActiveBrief, PinRow
+    from lossless.store.conversations import PinRow
     from lossless.store.graph import ContextSize, TopSummaries
     from lossless.store.state import IngestState, LedgerRow
     from lossless.store.versions import Version
@@ -71,7 +71,7 @@ class PromptReport:
     items: tuple[PromptItem, ...]
     #: What stands before them: pins, and the focus brief when it stands for a summary.
     pins: tuple[PinRow, ...]
-    brief: ActiveBrief | None
+    brief: StoredBrief | None
 
 
 class Browse:
@@ -303,7 +303,7 @@ class Browse:
         """What is pinned in a conversation."""
         return self._archive.beside.pins(conversation_id)
 
-    def active_brief(self, conversation_id: int) -> ActiveBrief | None:
+    def active_brief(self, conversation_id: int) -> StoredBrief | None:
         """The focus brief that is in use, with its text."""
         return self._archive.beside.active_brief(conversation_id)
 

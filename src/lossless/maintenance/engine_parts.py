@@ -395,7 +395,7 @@ class HostSupport:
         """Those of these messages that have references to files where their payloads were."""
         archive = self._parts.archive
         with archive.reading():
-            return archive.messages.many(list(archive.files.recipes(message_ids)), exact=False)
+            return archive.messages.many(list(archive.context.recipes(message_ids)), exact=False)
 
     def with_payloads(self, stored: StoredMessage) -> Message:
         """A message with its payloads put back; as it is stored when it has none, or a file is gone."""
@@ -403,7 +403,7 @@ class HostSupport:
         from lossless.files.vault import payload_reader
 
         archive, vault = self._parts.archive, self._parts.vault
-        recipe = archive.files.recipes([stored.id]).get(stored.id)
+        recipe = archive.context.recipes([stored.id]).get(stored.id)
         if recipe is None or vault is None:
             return stored.message
         try:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.model.context import QuoteSpan
 from lossless.model.records import EvidenceRow, PromptRecord
 from lossless.model.times import state_time
-from lossless.store.database import load_queries
-from lossless.store.database import time_or_epoch
+from lossless.store.database import load_queries, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lossless.model.identity import checkpoint_hash
-from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message
+from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
 from lossless.model.times import from_epoch, parse_time
 from lossless.model.tokens import estimate_tokens
 
@@ -337,10 +337,10 @@ def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) 
     ]
 
 
-def message_body(entry: TranscriptEntry) -> Mapping[str, object]:
+def message_body(entry: TranscriptEntry) -> JsonObject:
     """The message as its host wrote it."""
     message = entry.message
-    return (message.original if isinstance(message, Message) else message) or {}
+    return cast("JsonObject", (message.original if isinstance(message, Message) else message) or {})
 
 
 def entry_hash(entry: TranscriptEntry) -> str | None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from lossless.model.summaries import Summary
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
-    from lossless.store.conversations import ActiveBrief
 
 #: What every brief has, in this order.
 BRIEF_SECTIONS = (
@@ -369,7 +368,7 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
         return replace(step.log(work.conversation_id, change, (brief.id,)), action="focus")
 
 
-def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[ActiveBrief, tuple[PreviewItem, ...]]:
+def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
     """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
     with archive.reading():
         active = archive.beside.active_brief(conversation_id)

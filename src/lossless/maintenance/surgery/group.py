@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.rewriting import DraftedPlan, DraftWriter, RewritePlan, SummaryDraft
     from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.model.conversations import SessionRef
-    from lossless.store.conversations import ActiveBrief
+    from lossless.model.records import StoredBrief
 
     #: What `Surgery.apply` carries out.
     OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
@@ -201,7 +201,7 @@ class Surgery:
         seconds = settings.delegation_timeout_ms / 1000
         return focus.plan_focus(self._parts.archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
 
-    def plan_unfocus(self, conversation_id: int) -> tuple[ActiveBrief, tuple[PreviewItem, ...]]:
+    def plan_unfocus(self, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
         """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
         from lossless.maintenance.surgery import focus
 
