@@ -17,7 +17,7 @@ from lossless.errors import GuardOpen, LosslessError, ModelDenied, ModelTimeout,
 from lossless.files.describe import PayloadDescriber
 from lossless.files.explore.text import TEXT_HEADING
 from lossless.llm.completion import Completion, Prompt
-from lossless.maintenance import tool_outputs
+from lossless.maintenance.surgery import tool_outputs
 from lossless.store.archive import Archive
 from tests.files.archives import NOW, Kept
 

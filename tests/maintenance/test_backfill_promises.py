@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput
 from lossless.llm.completion import Completion
-from lossless.maintenance.backfill import BackfillOptions, backfill_history
 from lossless.maintenance.surgery import dissolve, merge, rewriting, undo
+from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from tests.faults import before_each_statement, statements_of
 from tests.maintenance.surgery_kit import (
     BUDGET,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lossless.compaction.compactor import CompactionPolicy, first_import_policy
 from lossless.compaction.plan import context_after_fold
 from lossless.errors import ModelAuth, ModelTimeout
-from lossless.maintenance import backfill
-from lossless.maintenance.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery import backfill
+from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, talk
 

@@ -15,7 +15,7 @@ from lossless.context.run import EVIDENCE_SHARE
 from lossless.errors import BadInput
 from lossless.formats.synthetic import EVIDENCE_OPEN
 from lossless.model.tokens import estimate_tokens
-from lossless.store.prompts import MOST_RECEIPTS
+from lossless.store.state import MOST_RECEIPTS
 from tests.compaction.providers import FORMATS, complaints
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 import lossless
 from lossless.maintenance.rotate import RecordedMessage
-from lossless.maintenance.tool_outputs import (
+from lossless.maintenance.surgery.tool_outputs import (
     MAX_REPLACEMENTS,
     EntryReplacement,
     plan_replacements,

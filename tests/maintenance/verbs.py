@@ -15,8 +15,8 @@ import lossless
 from lossless.compaction.summariser import Summariser
 from lossless.llm.completion import Completion
 from lossless.maintenance import repair
-from lossless.maintenance.backfill import BackfillOptions, backfill_history
 from lossless.maintenance.surgery import dissolve, merge, rewriting
+from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from lossless.maintenance.surgery.rewriting import split_compatible
 from lossless.testing import VirtualClock
 from tests.faults import before_each_statement

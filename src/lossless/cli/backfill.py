@@ -19,7 +19,7 @@ from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
-from lossless.maintenance.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.model.context import SummaryItem
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
-    from lossless.maintenance.backfill import BackfillPlan
+    from lossless.maintenance.surgery.backfill import BackfillPlan
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
     from lossless.maintenance.repair import CleanPlan, CleanReport, CloseDebtPlan, RebuildPlan, ReindexReport
-    from lossless.maintenance.tool_outputs import StubReport, StubRevertPlan, StubRevertReport
+    from lossless.maintenance.surgery.tool_outputs import StubReport, StubRevertPlan, StubRevertReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import StoredFile
@@ -234,7 +234,7 @@ class Admin:
 
     def stub_plan(self, least_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
         """Which large answers of tools would get files of their own."""
-        from lossless.maintenance import tool_outputs
+        from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.plan_backfilled_stubs(
             self._parts.archive, threshold_bytes=least_bytes, conversation_id=conversation_id, limit=limit
@@ -242,20 +242,20 @@ class Admin:
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
         """Give them their files; doing it twice changes nothing."""
-        from lossless.maintenance import tool_outputs
+        from lossless.maintenance.surgery import tool_outputs
 
         now = self._parts.clock()
         return tool_outputs.apply_backfilled_stubs(self._parts.archive, self._vault, plan, now, progress)
 
     def stub_revert_plan(self, conversation_id: int | None = None) -> StubRevertPlan:
         """Which messages have such a file."""
-        from lossless.maintenance import tool_outputs
+        from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.plan_stub_revert(self._parts.archive, conversation_id)
 
     def stub_revert(self, plan: StubRevertPlan) -> StubRevertReport:
         """Take the marks of a plan away, and the rows that nothing refers to then; their files stay on disk."""
-        from lossless.maintenance import tool_outputs
+        from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.revert_stubs(self._parts.archive, plan)
 

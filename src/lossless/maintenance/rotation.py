@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.rotate import RotateReport
-    from lossless.maintenance.tool_outputs import EntryReplacement, TranscriptGcReport
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.settings.event_log import EventLog, LogLevel
@@ -226,8 +226,8 @@ class Rotation:
         approved: bool,
     ) -> TranscriptGcReport:
         """Ask the host to replace old answers of tools in its transcript by their short form, if all agree to it."""
-        from lossless.maintenance import tool_outputs
         from lossless.maintenance.rotate import UnsafeTranscript, leaf_path_of, messages_in, parse_records
+        from lossless.maintenance.surgery import tool_outputs
 
         enabled = self._parts.settings.transcript_gc_enabled
         try:

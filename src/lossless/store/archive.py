@@ -21,10 +21,9 @@ from lossless.store.files import LargeFileRows
 from lossless.store.graph import SummaryLineage, SummaryOutline
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
-from lossless.store.prompts import Prompts
 from lossless.store.rows import RowDigests, digest_triggers
 from lossless.store.search import WRITE_ERRORS, FullTextSearch
-from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Tombstones
+from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Prompts, Tombstones
 from lossless.store.versions import Versions
 from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
 

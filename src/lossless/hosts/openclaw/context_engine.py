@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.bridge import Bridge, TurnBudget
     from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
-    from lossless.maintenance.tool_outputs import EntryReplacement, TranscriptGcReport
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.model.conversations import Conversation, Session
 
 _PAGE_SECONDS = 60.0
