@@ -99,7 +99,7 @@ def make_backup(
     A file that is there already is replaced only when that is asked for, and only by a finished copy. The payloads in
     a `vault` that it refers to are beside it before it is there.
     """
-    if not replace and target.exists():
+    if not replace and os.path.exists(target):  # False for a name that cannot be
         raise BadInput(f"{str(target)!r} is there already; choose another name")
     if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport, survey_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
-    from lossless.ingest.transcripts.following import PathSurvey
+    from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -58,10 +57,11 @@ class HostTranscripts:
         own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
         (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """
+        from lossless.ingest.transcripts import reading
+        from lossless.ingest.transcripts.following import TranscriptReport
+
         if (reason := self._parts.no_writes(session)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
-        from lossless.ingest.transcripts import reading
-
         is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | reading.Transcript):
             report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
@@ -90,6 +90,8 @@ class HostTranscripts:
 
     def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
+        from lossless.ingest.transcripts.following import TranscriptReport
+
         try:
             report = self.bootstrap(session, transcript, fold=False)
             self._fold_after(report, _TURN)
@@ -226,6 +228,8 @@ class HostTranscripts:
 
     def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
         """How many messages the main path of a transcript has, and how many of them are stored in a session."""
+        from lossless.ingest.transcripts.following import survey_path
+
         found = self._parts.find(session)
         return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
 
@@ -243,6 +247,8 @@ class HostTranscripts:
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
         """Take a transcript over that was held back or refused, into the conversation for which it was."""
+        from lossless.ingest.transcripts.following import TranscriptReport
+
         transcripts = self._parts.archive.transcripts
         self._waiting(conversation, path, [*transcripts.held(), *transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
