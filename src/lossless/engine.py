@@ -6,30 +6,18 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.compaction.compactor import parse_usage
-from lossless.compaction.plan import CompactionReason
-from lossless.compaction.run import unchanged_report
-from lossless.compaction.summariser import DescriptionWorker
-from lossless.context import run as assembly
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.ingest import sessions
-from lossless.ingest.events import Skip, is_encodable
-from lossless.ingest.run import AppendReport, append
-from lossless.ingest.sync import sync
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
-from lossless.maintenance.prompts import EvidenceMemory, record_prompt
-from lossless.maintenance.rotation import Rotation
 from lossless.maintenance.surgery.group import Surgery
 from lossless.maintenance.transcripts import HostTranscripts
-from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import MessageLike, ModelIdentity
-from lossless.recall.delegate import ReaderModel
 from lossless.settings import Settings
 from lossless.settings.load import load
 from lossless.store.archive import Archive
@@ -39,23 +27,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from lossless.compaction.compactor import TurnOutcome
+    from lossless.compaction.compactor import Compactor, TurnOutcome
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.compaction.summariser import Summariser
-    from lossless.context.run import Assembled
+    from lossless.context.run import Assembled, AssembleRequest
+    from lossless.files.vault import Vault
+    from lossless.ingest.run import AppendReport
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.llm.completion import Prompt
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
+    from lossless.maintenance.prompts import EvidenceMemory
     from lossless.maintenance.rotate import RotateReport
+    from lossless.maintenance.rotation import Rotation
     from lossless.maintenance.surgery.common import OperationReport
+    from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
     from lossless.recall.calls import ToolCallResult
+    from lossless.recall.delegate import ReaderModel
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult
     from lossless.recall.expand import Expansion
@@ -103,16 +97,31 @@ class Engine:
     ) -> None:
         self._parts = parts = EngineParts(archive, settings, complete, clock, summariser)
         self.archive, self.settings, self.clock = archive, settings, clock
-        self.vault, self.loop = parts.vault, parts.loop
-        self._describing = DescriptionWorker(archive, parts.vault, parts.loop.summariser, clock)
-        self._describes = self._describing.is_wanted
+        if not archive.read_only:
+            parts.load()
         self.transcripts = HostTranscripts(parts)
-        self.rotation = Rotation(parts, self.transcripts)
         self.surgery = Surgery(parts)
-        self.admin = Admin(parts, self._describing)
+        self.admin = Admin(parts)
         self.host = HostSupport(parts)
         self.browse = Browse(parts)
         self._background = BackgroundWorker(self.admin.run_later) if background and not archive.read_only else None
+
+    @cached_property
+    def vault(self) -> Vault | None:
+        """Where the bytes of stored files lie; None for an archive in memory."""
+        return self._parts.vault
+
+    @cached_property
+    def loop(self) -> Compactor:
+        """What decides when to fold, and folds."""
+        return self._parts.loop
+
+    @cached_property
+    def rotation(self) -> Rotation:
+        """Shortens hosts' transcripts, once all of them is stored."""
+        from lossless.maintenance.rotation import Rotation
+
+        return Rotation(self._parts, self.transcripts)
 
     # --- what comes in ---
 
@@ -127,6 +136,8 @@ class Engine:
 
         What carries an entry id, an event key or a batch `key` that is stored already is not stored again.
         """
+        from lossless.ingest.run import append
+
         session, items = as_session(session), list(messages)
         if (reason := self._parts.no_writes(session)) is not None:
             return _excluded_report(reason, len(items))
@@ -146,6 +157,8 @@ class Engine:
 
         A list that is `whole` shows all that the model shall know of: what it leaves out leaves the context.
         """
+        from lossless.ingest.sync import sync
+
         session, items, now = as_session(session), list(window), self.clock()
         if (reason := self._parts.no_writes(session)) is not None:
             return _excluded_report(reason, len(items))
@@ -225,6 +238,9 @@ class Engine:
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
+        from lossless.compaction.compactor import parse_usage
+        from lossless.ingest.run import AppendReport
+
         session = as_session(session)
         before = self.transcripts.newest(session) if heartbeat else None
         read = None if transcript is None else self.rotation.follow(session, transcript)
@@ -251,7 +267,7 @@ class Engine:
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._parts.logged("turn", situation.conversation.id, paid.report)
-        describes = self._describes and self._describing.has_work(situation.conversation.id)
+        describes = self._parts.describing.is_wanted and self._parts.describing.has_work(situation.conversation.id)
         if self._background is not None and (paid.owes or paid.prepares or describes):
             self._background.enqueue(situation.conversation.id)
         return TurnReport(report, paid, read)
@@ -282,6 +298,8 @@ class Engine:
         that would be left out with nothing standing for it is folded first, without a model. What was quoted as
         evidence, and the receipt, are recorded, unless `record` says that this prompt is only looked at.
         """
+        from lossless.context import run as assembly
+
         situation = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
         conversation, policy = situation.conversation, self.loop.policy(situation)
@@ -308,16 +326,21 @@ class Engine:
                 made, evidence = self._assembled(conversation, request)
         self._parts.sent[conversation.id] = made.tokens
         if record and not self.archive.read_only and not self._parts.no_writes(session):
+            from lossless.maintenance.prompts import record_prompt
+
             record_prompt(self._parts, conversation, made, evidence)
         return made
 
     def _assembled(
-        self, conversation: Conversation, request: assembly.AssembleRequest
+        self, conversation: Conversation, request: AssembleRequest
     ) -> tuple[Assembled, EvidenceMemory | None]:
         """A prompt, with evidence where that is wanted."""
+        from lossless.context.run import assemble
+        from lossless.maintenance.prompts import EvidenceMemory
+
         evidence = EvidenceMemory(self._parts, conversation, request.prompt) if self.settings.evidence else None
         search = self._quotes(conversation.id)
-        return assembly.assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
+        return assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
 
     def receipts(self, session: SessionRef, *, limit: int = 100) -> list[PromptRecord]:
         """How the last prompts of a session were put together, oldest first: sizes, ids and reasons, never text."""
@@ -339,6 +362,8 @@ class Engine:
 
         Calls are rows: where nothing can be written, no model is asked.
         """
+        from lossless.recall.delegate import ReaderModel
+
         if self.archive.read_only:
             return ()
         gate = replace(
@@ -544,6 +569,10 @@ class Engine:
 
         `instructions` are for this time only; after `seconds` no further summary is begun.
         """
+        from lossless.compaction.compactor import parse_usage
+        from lossless.compaction.plan import CompactionReason
+        from lossless.compaction.run import unchanged_report
+
         if (reason := self._parts.no_writes(session)) is not None:
             return unchanged_report(reason)
         if self._parts.find(session) is None:
@@ -583,7 +612,7 @@ class Engine:
         report = self.loop.drain(situation, seconds=seconds)
         if report is None:
             self.loop.prepare(situation)
-        self._describing.run(found.id)
+        self._parts.describing.run(found.id)
         if transcript is not None:
             self.rotation.between_turns(found, transcript)
         return None if report is None else self._parts.logged("maintain", found.id, report)
@@ -596,11 +625,15 @@ class Engine:
 
     def new(self, session: SessionRef, *, retain_depth: int | None = None) -> NewReport:
         """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
+        from lossless.ingest import sessions
+
         depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
         return sessions.clear_context(self.archive, self._parts.conversation(session), depth, self.clock())
 
     def reset(self, session: SessionRef, *, cause: str = "manual-reset") -> Conversation:
         """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
+        from lossless.ingest import sessions
+
         return sessions.reset_session(
             self.archive, session if isinstance(session, Conversation) else as_session(session), cause, self.clock()
         )
@@ -655,6 +688,8 @@ class Engine:
 
     def pin(self, session: SessionRef, what: str | int) -> int:
         """Never summarise this text, or this message, and show it verbatim in every prompt; returns the pin's id."""
+        from lossless.ingest.events import is_encodable
+
         with self.archive.writing():
             conversation = self._parts.conversation(session)
             if isinstance(what, str):
@@ -677,6 +712,8 @@ class Engine:
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Prove the archive; `.ok` and `.problems`."""
+        from lossless.maintenance.verify import verify_archive
+
         return verify_archive(self.archive, progress, self.vault)
 
     def close(self) -> None:
@@ -699,6 +736,9 @@ class Engine:
 
 
 def _excluded_report(reason: str, count: int) -> AppendReport:
+    from lossless.ingest.events import Skip
+    from lossless.ingest.run import AppendReport
+
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
 
 

@@ -11,12 +11,12 @@ import pytest
 
 import lossless
 from lossless.errors import ArchiveError, NoArchive, NotFound
+from lossless.model.records import PageStart, pack_cursor, unpack_cursor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.model.messages import JsonObject
-    from lossless.model.records import PageStart
 
 COUNT = 60
 
@@ -127,3 +127,9 @@ def test_reading_loads_nothing_that_writing_needs(path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("word", ["", "x", "!!!", "[]", "AAAA", "é", "W10", "a" * 10_000])
+def test_no_word_is_taken_for_a_cursor(word: str) -> None:
+    assert unpack_cursor(word) is None
+    assert unpack_cursor(pack_cursor({"v": 1, "id": word[:99]})) == {"v": 1, "id": word[:99]}

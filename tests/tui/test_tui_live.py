@@ -81,6 +81,6 @@ def test_a_database_that_is_operated_on_is_brought_up_to_date_first(tmp_path: Pa
         await person.until(lambda: any("Done: dissolve" in told for told in person.told))
         await person.press("u", "y")
         await person.until(lambda: any("Done: undo" in told for told in person.told))
-        assert not person.app.room.browse.is_of_older_shape
+        assert not person.app.access.browse.is_of_older_shape
 
     at(room_of(path), do)

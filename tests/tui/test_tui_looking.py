@@ -336,7 +336,7 @@ def test_an_empty_archive_says_so(tmp_path: Path) -> None:
 
 def test_an_error_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
-        person.app.room.engine.close()
+        person.app.access.engine.close()
         await person.press("r")
         assert any("closed" in told for told in person.told)
         assert person.app.is_running

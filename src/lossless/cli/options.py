@@ -17,9 +17,17 @@ from lossless.cli import failures
 from lossless.cli.commands import id_type, text_type
 from lossless.cli.output import preview, to_json
 from lossless.model.conversations import Session
-from lossless.model.records import ConversationRow, MessageRow, Page, PageStart, SummaryRow, TimeRange
+from lossless.model.records import (
+    ConversationRow,
+    MessageRow,
+    Page,
+    PageStart,
+    SummaryRow,
+    TimeRange,
+    pack_cursor,
+    unpack_cursor,
+)
 from lossless.model.times import state_time
-from lossless.recall.results import pack_cursor, unpack_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

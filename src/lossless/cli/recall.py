@@ -30,8 +30,9 @@ from lossless.compaction.summariser import Summariser
 from lossless.errors import BadInput, NotFound
 from lossless.llm.chain import OpenGate
 from lossless.model.conversations import Session
+from lossless.model.records import unpack_cursor
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
-from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor, unpack_cursor
+from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
 from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
 

@@ -94,7 +94,7 @@ class RelayedContents:
     def __init__(self, events: Iterable[Any] = ()) -> None:
         self._by_words: dict[_Quote, list[Any]] = {}
         for event in events:
-            if event.content and (told := _quote(event.author, event.content.parts or ())):
+            if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
                 self._by_words.setdefault(told, []).append(event.content)
 
     def originals(self, contents: Iterable[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ def _without_ids(value: Any) -> Any:
     return [_without_ids(item) for item in value] if isinstance(value, list) else value
 
 
-def _quote(author: str, parts: Iterable[Any]) -> _Quote:
+def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
     """What a content says, calls and returns, in the words of a quote."""
     made = []
     for part in parts:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.run import is_debt_due
-from lossless.compaction.summariser import FILES_PER_ROUND, lease_name
 from lossless.errors import BadInput
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
-    from lossless.compaction.summariser import DescriptionWorker
     from lossless.files.describe import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
@@ -46,8 +43,8 @@ DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 class Admin:
     """`engine.admin`: looks after an archive as a whole. Nothing is deleted unless somebody says so."""
 
-    def __init__(self, parts: EngineParts, describing: DescriptionWorker) -> None:
-        self._parts, self._describing = parts, describing
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts = parts
 
     @property
     def log(self) -> EventLog:
@@ -292,6 +289,9 @@ class Admin:
         """What a conversation owes as it is recorded; `running` while somebody works on it, `closed` when nobody ever
         will, else `due` or `waiting`.
         """
+        from lossless.compaction.run import is_debt_due
+        from lossless.compaction.summariser import lease_name
+
         archive, now = self._parts.archive, self._parts.clock()
         owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
         if archive.guards.is_leased(lease_name(conversation_id), now):
@@ -304,7 +304,7 @@ class Admin:
         """What the background does for a conversation: its debt or what it will owe, then words about its files."""
         if self.run_pending_of(conversation_id) is None:
             self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
-        self._describing.run(conversation_id)
+        self._parts.describing.run(conversation_id)
 
     def run_pending_of(
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
@@ -330,7 +330,7 @@ class Admin:
             if progress:
                 progress(conversation_id, report)
         if may_ask_model:
-            self._describing.run()
+            self._parts.describing.run()
         return done
 
     def prepare_summaries(self) -> int:
@@ -350,11 +350,17 @@ class Admin:
         self,
         session: SessionRef | None = None,
         *,
-        limit: int = FILES_PER_ROUND,
+        limit: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked."""
-        return self._describing.run(None if session is None else self._parts.conversation(session).id, limit, progress)
+        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked.
+
+        By default, as much as is done in one round.
+        """
+        from lossless.compaction.summariser import FILES_PER_ROUND
+
+        id_ = None if session is None else self._parts.conversation(session).id
+        return self._parts.describing.run(id_, limit or FILES_PER_ROUND, progress)
 
 
 @dataclass(frozen=True, slots=True)

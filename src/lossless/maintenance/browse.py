@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.compaction.compactor import CompactionRequest
 from lossless.model.conversations import Conversation, as_session
 
 if TYPE_CHECKING:
@@ -407,6 +406,8 @@ class Browse:
 
     def prompt_report(self, conversation: Conversation, receipt: Receipt, budget: int | None = None) -> PromptReport:
         """What a prompt that was put together consists of, and how far the context is from its next fold."""
+        from lossless.compaction.compactor import CompactionRequest
+
         archive, included = self._archive, [id_ for id_, _ in receipt.included]
         with archive.reading():
             situation = CompactionRequest(conversation, budget or self._parts.settings.default_token_budget)

@@ -13,51 +13,40 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from lossless import formats
-from lossless.compaction.compactor import (
-    CompactionRequest,
-    Compactor,
-    learn_from_usage,
-    record_reply_length,
-    record_token_count,
-    reply_reserve,
-)
-from lossless.compaction.plan import CompactionReason
-from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
-from lossless.files.vault import open_vault
-from lossless.ingest import sessions
-from lossless.ingest.events import mask_bodies
-from lossless.ingest.plan import IngestPlan
-from lossless.ingest.requests import RequestHistory, ResentRequest, StoredHistory, find_resent, matching_sessions
-from lossless.ingest.run import PayloadPolicy, write_plan
-from lossless.ingest.synthetic import identify_synthetic
 from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
 from lossless.model.records import ContextChange
-from lossless.recall.scan import make_redactor
-from lossless.settings.event_log import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from lossless.compaction.compactor import CompactionRequest, Compactor
+    from lossless.compaction.plan import CompactionReason
     from lossless.compaction.run import CompactionReport
-    from lossless.ingest.requests import HistoryMatch
+    from lossless.compaction.summariser import DescriptionWorker, Summariser
+    from lossless.files.vault import Vault
+    from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
+    from lossless.ingest.run import PayloadPolicy
     from lossless.llm.completion import Prompt
     from lossless.maintenance.backup import Backup
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session
     from lossless.model.messages import Message, StoredMessage
     from lossless.settings import Settings
+    from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
 
 
 class EngineParts:
-    """The archive and everything that works on it: what `Engine` and its groups share."""
+    """The archive and everything that works on it: what `Engine` and its groups share.
+
+    What only some calls need is loaded with the first of them, so that reading a little starts fast.
+    """
 
     def __init__(
         self,
@@ -70,14 +59,49 @@ class EngineParts:
         if complete is not None and (not callable(complete) or iscoroutinefunction(complete)):
             raise BadInput("complete is a plain function: it takes a prompt and returns the answer, not a coroutine")
         self.archive, self.settings, self.clock = archive, settings, clock
-        archive.redact = make_redactor(settings)
+        if settings.redact_patterns or settings.redact_secrets:
+            from lossless.recall.scan import make_redactor
+
+            archive.redact = make_redactor(settings)
         self.timezone = ZoneInfo(settings.timezone) if settings.timezone else None
-        self.vault = open_vault(archive.path, settings.large_files_dir)
-        takes = self.vault if settings.payloads_in_files else None
-        self.payloads = PayloadPolicy(takes, settings.large_file_threshold_tokens) if takes else None
-        self.loop = Compactor(archive, settings, summariser or Summariser(settings, complete), clock)
+        self._complete, self._summariser = complete, summariser
         #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
         self.sent: dict[int, int] = {}
+
+    @cached_property
+    def vault(self) -> Vault | None:
+        """Where the bytes of stored files lie."""
+        from lossless.files.vault import open_vault
+
+        return open_vault(self.archive.path, self.settings.large_files_dir)
+
+    @cached_property
+    def payloads(self) -> PayloadPolicy | None:
+        """Which payloads get files of their own."""
+        from lossless.ingest.run import PayloadPolicy
+
+        takes = self.vault if self.settings.payloads_in_files else None
+        return PayloadPolicy(takes, self.settings.large_file_threshold_tokens) if takes else None
+
+    @cached_property
+    def loop(self) -> Compactor:
+        """What decides when to fold, and folds."""
+        from lossless.compaction.compactor import Compactor
+        from lossless.compaction.summariser import Summariser
+
+        summariser = self._summariser or Summariser(self.settings, self._complete)
+        return Compactor(self.archive, self.settings, summariser, self.clock)
+
+    @cached_property
+    def describing(self) -> DescriptionWorker:
+        """Who has stored files described."""
+        from lossless.compaction.summariser import DescriptionWorker
+
+        return DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
+
+    def load(self) -> None:
+        """Load what writing needs, before threads share it."""
+        _ = self.payloads, self.loop, self.describing
 
     def find(self, session: SessionRef) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
@@ -99,11 +123,15 @@ class EngineParts:
     ) -> CompactionRequest:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
+        from lossless.compaction.compactor import CompactionRequest
+
         tokens = budget or self.settings.default_token_budget
         return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
 
     def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record what the provider reported, and what it says about its tokenizer."""
+        from lossless.compaction.compactor import learn_from_usage, record_reply_length
+
         id_, now = situation.conversation.id, self.clock()
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
@@ -116,6 +144,8 @@ class EngineParts:
 
     def no_writes(self, session: SessionRef) -> CompactionReason | None:
         """Why nothing of this session is stored, or None."""
+        from lossless.compaction.plan import CompactionReason
+
         if not self.settings.enabled:
             return CompactionReason.OFF
         name = as_session(session).name
@@ -129,6 +159,8 @@ class EngineParts:
     @cached_property
     def log(self) -> EventLog:
         """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
+        from lossless.settings.event_log import EventLog
+
         return EventLog.of(self.settings)
 
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
@@ -279,6 +311,8 @@ class HostSupport:
 
         `sent` is our estimate of its messages; without it, of the prompt that was assembled last.
         """
+        from lossless.compaction.compactor import learn_from_usage
+
         situation = self._parts.request(session, budget, model=model_name(model))
         situation = replace(situation, beside=beside)
         assembled = self._parts.sent.pop(situation.conversation.id, None)
@@ -288,6 +322,8 @@ class HostSupport:
 
     def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
         """What of a window is kept for the reply, by what the replies of the session have taken."""
+        from lossless.compaction.compactor import reply_reserve
+
         found = self._parts.find(session)
         kept = None if found is None else self._parts.archive.guards.history(found.id)
         return reply_reserve(kept, window, most_output)
@@ -300,11 +336,15 @@ class HostSupport:
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
         """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
+        from lossless.compaction.compactor import record_token_count
+
         with self._parts.archive.writing():
             record_token_count(self._parts.archive, model, estimated, reported, self._parts.clock(), refused=refused)
 
     def end(self, session: Session | str, reason: str) -> Conversation | None:
         """A host says that a session has ended: restarts change nothing, `deleted` closes it, others begin afresh."""
+        from lossless.ingest import sessions
+
         if self._parts.no_writes(session) is not None:
             return None
         return sessions.end_session(self._parts.archive, as_session(session), reason, self._parts.clock())
@@ -388,6 +428,9 @@ class HostSupport:
 
     def abandon(self, conversation: Conversation, message_ids: Sequence[int]) -> None:
         """Take messages out of the context that the host has gone back from; the archive keeps them."""
+        from lossless.ingest.plan import IngestPlan
+        from lossless.ingest.run import write_plan
+
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
         write_plan(self._parts.archive, conversation, plan, None, self._parts.clock())
 
@@ -399,6 +442,7 @@ class HostSupport:
 
     def with_payloads(self, stored: StoredMessage) -> Message:
         """A message with its payloads put back; as it is stored when it has none, or a file is gone."""
+        from lossless import formats
         from lossless.files.intercept import restore_message
         from lossless.files.vault import payload_reader
 
@@ -413,24 +457,35 @@ class HostSupport:
 
     def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
         """What a message is that we wrote into a prompt ourselves; None for all others."""
+        from lossless.ingest.synthetic import identify_synthetic
+
         return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
 
     # --- which conversation a request belongs to ---
 
     def request_history(self, window: Sequence[dict[str, Any]]) -> RequestHistory:
         """What a request shows of its history, without what must not be kept."""
+        from lossless.ingest.events import mask_bodies
+        from lossless.ingest.requests import RequestHistory
+
         return RequestHistory(mask_bodies(self._parts.archive, window))
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
         """What a session's conversation shows now, to be compared with requests; None when there is none."""
+        from lossless.ingest.requests import StoredHistory
+
         found = self._parts.find(session)
         return None if found is None else StoredHistory(self._parts.archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
         """Sessions with this prefix that were in use lately and that a request belongs to, newest first."""
+        from lossless.ingest.requests import matching_sessions
+
         return matching_sessions(self._parts.archive, request, prefix)
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is stored already, because it was sent before."""
+        from lossless.ingest.requests import ResentRequest, find_resent
+
         found = self._parts.find(session)
         return ResentRequest() if found is None else find_resent(self._parts.archive, found.id, window)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine, survey_path
+from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,10 +57,11 @@ class HostTranscripts:
         own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
         (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """
+        from lossless.ingest.transcripts import reading
+        from lossless.ingest.transcripts.following import TranscriptReport
+
         if (reason := self._parts.no_writes(session)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
-        from lossless.ingest.transcripts import reading
-
         if accept and (waiting := self._held_for(session, transcript)) is not None:
             return self.accept(*waiting)
         is_first = fold and self._is_first(session)
@@ -107,6 +108,8 @@ class HostTranscripts:
 
     def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
+        from lossless.ingest.transcripts.following import TranscriptReport
+
         try:
             report = self.bootstrap(session, transcript, fold=False)
             self._fold_after(report, _TURN)
@@ -243,6 +246,8 @@ class HostTranscripts:
 
     def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
         """How many messages the main path of a transcript has, and how many of them are stored in a session."""
+        from lossless.ingest.transcripts.following import survey_path
+
         found = self._parts.find(session)
         return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
 
@@ -263,6 +268,8 @@ class HostTranscripts:
 
         The active one, unless the one beside which it was held back has been closed since.
         """
+        from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
+
         archive = self._parts.archive
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,6 +24,26 @@ class PageStart:
 
     at: str
     id: int | str
+
+
+#: A longer word is no cursor.
+_MAX_CURSOR_CHARS = 8_000
+
+
+def pack_cursor(fields: dict[str, Any]) -> str:
+    """The word for a place that some fields describe."""
+    return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def unpack_cursor(word: str) -> dict[str, Any] | None:
+    """The fields behind a word; None when it is no cursor."""
+    if len(word) > _MAX_CURSOR_CHARS:
+        return None
+    try:
+        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

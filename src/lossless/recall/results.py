@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.model.records import SearchPlace
+from lossless.model.records import SearchPlace, pack_cursor, unpack_cursor
 from lossless.model.times import row_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.rank import ELLIPSIS, SNIPPET_CHARS, best_window
@@ -72,23 +70,6 @@ class TextBudget:
 
 _VERSION = 1
 _BAD = "the cursor cannot be used; take one from an earlier result, whole, or begin again without it"
-_MAX_CHARS = 8_000
-
-
-def pack_cursor(fields: dict[str, Any]) -> str:
-    """The word for a place that some fields describe."""
-    return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def unpack_cursor(word: str) -> dict[str, Any] | None:
-    """The fields behind a word; None when it is no cursor."""
-    if len(word) > _MAX_CHARS:
-        return None
-    try:
-        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None
 
 
 def encode_cursor(resource: str, fields: dict[str, Any]) -> str:
