@@ -83,5 +83,5 @@ class ClaudeCodeProxy(ClaudeCode):
 
     name: ClassVar[str] = "claude-code-proxy"
     default_budget: ClassVar[int] = 90_000
-    quick_budget: ClassVar[int] = 90_000
+    quick_budget: ClassVar[int] = 50_000
     fits: ClassVar[bool] = True
