@@ -11,6 +11,7 @@ import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lossless
 from bench import locomo
@@ -112,8 +113,9 @@ def long_conversation(count: int, budget: int) -> list[dict[str, object]]:
     """CPU of a prompt in a long conversation, with and without evidence."""
     session, asked = lossless.Session(key="long"), "Which port did we choose for the proxy, and why did the ferry stop?"
     rows: list[dict[str, object]] = []
+    chat: list[Any] = list(openai_chat(sample_conversation(count)))
     with lossless.open(":memory:", background=False) as engine:
-        engine.append(session, list(openai_chat(sample_conversation(count))))
+        engine.append(session, chat)
         engine.compact(session, budget=budget, force=True)
         engine.append(session, [{"role": "user", "content": asked}])
         for name in ("first call, nothing chosen yet", "later calls"):

@@ -315,7 +315,8 @@ _DECIDING, _PROMPT_POOL = 20, 100
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
 _LEAST_SHARE = 0.1
-_AT_A_TIME = 40
+#: Messages are read so many at a time, until so many did not fit.
+_AT_A_TIME, _MOST_MISSES = 40, 8
 _FRAME_TOKENS = 64
 
 _ASKS = re.compile(
@@ -452,7 +453,7 @@ class _Quoting:
     def quoted(self, hits: Sequence[Hit], is_fit: Callable[[str], bool]) -> tuple[Evidence, ...]:
         """Quotations, best first."""
         kept: list[Evidence] = []
-        room = self.most - _FRAME_TOKENS
+        room, misses = self.most - _FRAME_TOKENS, 0
         for hit, text in self._texts(hits):
             whole = " ".join(text.content.split())
             if not whole or text.role == "system":
@@ -460,10 +461,12 @@ class _Quoting:
             span = self._span(text.id, whole, hit, BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
             item = _quotation(text, whole, span, self.now)
             cost = _line_tokens(item)
-            if cost <= room and is_fit(item.text):
+            if cost > room:
+                misses += 1
+            elif is_fit(item.text):
                 kept.append(item)
                 room -= cost
-            if room < _LEAST_TOKENS:
+            if room < _LEAST_TOKENS or misses == _MOST_MISSES:
                 break
         return tuple(kept)
 
