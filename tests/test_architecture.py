@@ -107,8 +107,9 @@ def public_places(package: Path) -> dict[str, str]:
     """The package of each public name, read from the front door."""
     for node in parsed(package / "__init__.py").body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PUBLIC":
-            table: dict[str, tuple[str, str]] = ast.literal_eval(node.value)
-            return {name: module.split(".")[1] for name, (module, _) in table.items()}
+            table: dict[str, str] = ast.literal_eval(node.value)
+            places = [(name.partition("=")[0], module) for module, names in table.items() for name in names.split()]
+            return {name: module.split(".")[1] for name, module in places}
     return {}
 
 
@@ -348,7 +349,7 @@ def _name(requirement: str) -> str:
 
 # --- and they can fail ---------------------------------------------------------------------------------------
 
-FRONT = '_PUBLIC = {"Engine": ("lossless.engine", "Engine"), "Session": ("lossless.model.conversations", "Session")}\n'
+FRONT = '_PUBLIC = {"lossless.engine": "Engine", "lossless.model.conversations": "Session"}\n'
 
 
 def tree(tmp_path: Path, **files: str) -> Path:

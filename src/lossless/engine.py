@@ -267,10 +267,16 @@ class Engine:
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._parts.logged("turn", situation.conversation.id, paid.report)
-        describes = self._parts.describing.is_wanted and self._parts.describing.has_work(situation.conversation.id)
-        if self._background is not None and (paid.owes or paid.prepares or describes):
-            self._background.enqueue(situation.conversation.id)
+        self._work_later(situation.conversation.id, has_work=paid.owes or paid.prepares)
         return TurnReport(report, paid, read)
+
+    def _work_later(self, conversation_id: int, *, has_work: bool) -> None:
+        """Let the background thread do what a turn leaves: a deferred sweep, summaries ahead, words about files."""
+        describing = self._parts.describing
+        if self._background is not None and (
+            has_work or (describing.is_wanted and describing.has_work(conversation_id))
+        ):
+            self._background.enqueue(conversation_id)
 
     # --- what the model sees ---
 
