@@ -70,6 +70,7 @@ class AsyncEngine:
     answer = _awaited(Engine.answer)
     sql = _awaited(Engine.sql)
     status = _awaited(Engine.status)
+    receipts = _awaited(Engine.receipts)
     verify = _awaited(Engine.verify)
     settle = _awaited(Engine.settle)
     close = _awaited(Engine.close)

@@ -38,7 +38,7 @@ def test_the_data_is_that_of_the_prompt(lcm: Lcm, folded: Path) -> None:
     before = bytes_of(folded)
     data = lcm("context", *NAMED, "--budget", 6_000).data
     with open_engine(folded) as engine:
-        prompt = engine.assemble(LONG, budget=6_000)
+        prompt = engine.assemble(LONG, budget=6_000, record=False)
     assert data["conversationId"] == 1
     assert (data["sessionKey"], data["sessionId"]) == (LONG.key, LONG.id)
     assert (data["budget"], data["tokens"], data["fits"]) == (6_000, prompt.tokens, True)

@@ -159,7 +159,7 @@ def _forgotten(engine: Engine) -> str:
 
 def test_the_cue_stands_right_before_the_newest_user_message(tmp_path: Path) -> None:
     model = Scripted(then="ok")
-    with open_engine(tmp_path / "lcm.db", model) as engine:
+    with open_engine(tmp_path / "lcm.db", model, evidence=False) as engine:
         question = _forgotten(engine)
         engine.append(SESSION, [{"role": "user", "content": question}])
         plain = engine.assemble(SESSION, budget=4_000).messages
