@@ -32,7 +32,7 @@ def assembled(tmp_path: Path, made: tuple[str, str, int], budget: int) -> list[R
     name, key, tail = made
     path = tmp_path / "lcm.db"
     shutil.copyfile(Path(FOLDER or "") / name, path)
-    settings = lossless.Settings(fresh_tail_count=tail, fresh_tail_max_tokens=-1)
+    settings = lossless.Settings(fresh_tail_count=tail, fresh_tail_max_tokens=-1, evidence=False)
     with lossless.open(path, settings, background=False) as engine:
         session = lossless.Session(key=key)
         prompt = engine.assemble(session, budget=budget, format="openclaw", allow_trailing_assistant=True)
@@ -88,7 +88,7 @@ def test_every_summary_reads_as_the_reference_renders_it(tmp_path: Path) -> None
 def test_the_loop_goes_on_where_the_reference_stopped(tmp_path: Path, name: str) -> None:
     path = tmp_path / "lcm.db"
     shutil.copyfile(Path(FOLDER or "") / name, path)
-    settings = lossless.Settings(fresh_tail_count=4, leaf_chunk_tokens=3_000)
+    settings = lossless.Settings(fresh_tail_count=4, leaf_chunk_tokens=3_000, evidence=False)
     with lossless.open(path, settings, Scripted(), background=False) as engine:
         engine.admin.run_pending()
         for (id_,) in rows(engine, "SELECT conversation_id FROM conversations WHERE active = 1"):
