@@ -66,7 +66,8 @@ DONE: dict[str, Callable[[Any], bool]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_runs_through_few_files(tmp_path: Path, verb: str) -> None:
-    with lossless.open(tmp_path / "lcm.db", background=False) as engine:
+    settings = lossless.Settings(evidence=False)  # which is found the way that `recall` goes
+    with lossless.open(tmp_path / "lcm.db", settings, background=False) as engine:
         for number in range(60):
             engine.append(SESSION, turn(number))
         if verb == "assemble":

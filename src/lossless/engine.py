@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
@@ -232,15 +232,15 @@ class Engine:
         Pass `new_messages` (they are appended) or the whole `window` (it is synced), or the `transcript` that the
         host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
         cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
-        sweep is put off and paid in the background. A turn that the host calls a `heartbeat` leaves the context when
-        it had nothing to say. `whole` is what it is for `sync`; `beside` and `reply` are what they are for `assemble`.
-        `sent` is our estimate of the messages that the provider has counted, if others than were assembled last.
+        sweep is deferred to the background. A turn that the host calls a `heartbeat` leaves the context when it had
+        nothing to say. `whole` is as for `sync`; `beside` and `reply` are as for `assemble`. `sent` is our estimate
+        of the messages that the provider has counted, if others than were assembled last.
         """
-        if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
-            raise BadInput("pass either new_messages or window, or a transcript")
         from lossless.compaction.compactor import parse_usage
         from lossless.ingest.run import AppendReport
 
+        if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
+            raise BadInput("pass either new_messages or window, or a transcript")
         session = as_session(session)
         before = self.transcripts.newest(session) if heartbeat else None
         read = None if transcript is None else self.rotation.follow(session, transcript)
@@ -258,10 +258,8 @@ class Engine:
         seen = parse_usage(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
-        situation = self._parts.request(
-            who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
-        )
-        situation = replace(situation, beside=beside, reply=reply)
+        situation = self._parts.request(who, budget, observed_tokens=observed, model=seen.model)
+        situation = replace(situation, window=context_window, beside=beside, reply=reply)
         if usage or (observed and (sent or situation.conversation.id in self._parts.sent)):
             self._parts.learn_usage(situation, replace(seen, prompt_tokens=observed or None), sent)
         paid = self.loop.after_turn(situation)
@@ -332,19 +330,30 @@ class Engine:
                 made, evidence = self._assembled(conversation, request)
         self._parts.sent[conversation.id] = made.tokens
         if record and not self.archive.read_only and not self._parts.no_writes(session):
-            from lossless.maintenance.prompts import record_prompt
-
-            record_prompt(self._parts, conversation, made, evidence)
+            self._record(conversation, made, evidence)
         return made
+
+    def _record(self, conversation: Conversation, made: Assembled, evidence: EvidenceMemory | None) -> None:
+        """Keep what was chosen for a prompt, and its receipt; a prompt is made whether or not this can be written."""
+        from lossless.context.run import receipt_detail
+
+        with suppress(ArchiveError), self.archive.writing():
+            if evidence is not None:
+                evidence.save(made.evidence)
+            detail = receipt_detail(made.receipt)
+            self.archive.prompts.add_receipt(conversation.id, made.tokens, made.receipt.capacity, detail, self.clock())
 
     def _assembled(
         self, conversation: Conversation, request: AssembleRequest
     ) -> tuple[Assembled, EvidenceMemory | None]:
         """A prompt, with evidence where that is wanted."""
         from lossless.context.run import assemble
-        from lossless.maintenance.prompts import EvidenceMemory
 
-        evidence = EvidenceMemory(self._parts, conversation, request.prompt) if self.settings.evidence else None
+        evidence = None
+        if self.settings.evidence:
+            from lossless.maintenance.prompts import EvidenceMemory
+
+            evidence = EvidenceMemory(self._parts, conversation, request.prompt)
         search = self._quotes(conversation.id)
         return assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
 

@@ -696,3 +696,38 @@ def _add_cue(
         return messages, 0
     placed = place_cue(messages, cue)
     return placed, tokens if len(placed) > len(messages) else 0
+
+
+#: So many ids that were left out are kept of a prompt.
+_MAX_LEFT_OUT = 50
+_MESSAGE_ID = re.compile(r"msg#(\d+)")
+
+
+def receipt_detail(receipt: Receipt) -> dict[str, Any]:
+    """What is kept of a receipt: ids, sizes and reasons."""
+    left_out = receipt.left_out[:_MAX_LEFT_OUT]
+    return {
+        "kinds": dict(receipt.tokens_by_kind),
+        "included": _in_runs(receipt.included),
+        "left_out": [list(pair) for pair in left_out],
+        "evidence": [list(pair) for pair in receipt.evidence],
+    }
+
+
+def _in_runs(included: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Ids with their forms, messages that follow each other in one form together.
+
+    >>> _in_runs([("sum_1", "verbatim"), ("msg#4", "verbatim"), ("msg#5", "verbatim"), ("msg#6", "stub")])
+    [['sum_1', 'verbatim'], ['msg#4…msg#5', 'verbatim'], ['msg#6', 'stub']]
+    """
+    runs: list[list[str]] = []
+    last: tuple[int, str] | None = None
+    for id_, form in included:
+        found = _MESSAGE_ID.fullmatch(id_)
+        number = int(found[1]) if found else 0
+        if found and last == (number - 1, form):
+            runs[-1][0] = f"{runs[-1][0].partition('…')[0]}…{id_}"
+        else:
+            runs.append([id_, form])
+        last = (number, form) if found else None
+    return runs

@@ -6,14 +6,12 @@ Evidence is found by `recall` and shown by `context`; here it goes from one to t
 from __future__ import annotations
 
 import json
-import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.context.run import looks_secret
-from lossless.errors import ArchiveError, GrantError
+from lossless.errors import GrantError
 from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN, quoted_line
 from lossless.model.budget import budget_tokens
 from lossless.model.context import EvidenceBlock
@@ -25,7 +23,6 @@ from lossless.recall.scope import Caller, resolve_scope
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lossless.context.run import Assembled, Receipt
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.context import EvidenceNeed, QuoteSpan
     from lossless.model.conversations import Conversation
@@ -34,9 +31,6 @@ if TYPE_CHECKING:
 _DIGEST = 12
 #: What stands around the text of a message once it is sent, in the widest format.
 _FRAME_TOKENS = 24
-#: So many ids that were left out are kept of a prompt.
-_MOST_LEFT_OUT = 50
-_MESSAGE_ID = re.compile(r"msg#(\d+)")
 
 
 def render_evidence(found: Sequence[Evidence]) -> str:
@@ -135,46 +129,3 @@ def _block_tokens(content: str) -> int:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
-
-
-def record_prompt(
-    parts: EngineParts, conversation: Conversation, made: Assembled, evidence: EvidenceMemory | None
-) -> None:
-    """Keep what was chosen for a prompt, and its receipt; a prompt is made whether or not this can be written."""
-    receipt = made.receipt
-    with suppress(ArchiveError), parts.archive.writing():
-        if evidence is not None:
-            evidence.save(made.evidence)
-        parts.archive.prompts.add_receipt(
-            conversation.id, made.tokens, receipt.capacity, receipt_detail(receipt), parts.clock()
-        )
-
-
-def receipt_detail(receipt: Receipt) -> dict[str, Any]:
-    """What is kept of a receipt: ids, sizes and reasons."""
-    left_out = receipt.left_out[:_MOST_LEFT_OUT]
-    return {
-        "kinds": dict(receipt.tokens_by_kind),
-        "included": _in_runs(receipt.included),
-        "left_out": [list(pair) for pair in left_out],
-        "evidence": [list(pair) for pair in receipt.evidence],
-    }
-
-
-def _in_runs(included: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Ids with their forms, messages that follow each other in one form together.
-
-    >>> _in_runs([("sum_1", "verbatim"), ("msg#4", "verbatim"), ("msg#5", "verbatim"), ("msg#6", "stub")])
-    [['sum_1', 'verbatim'], ['msg#4…msg#5', 'verbatim'], ['msg#6', 'stub']]
-    """
-    runs: list[list[str]] = []
-    last: tuple[int, str] | None = None
-    for id_, form in included:
-        found = _MESSAGE_ID.fullmatch(id_)
-        number = int(found[1]) if found else 0
-        if found and last == (number - 1, form):
-            runs[-1][0] = f"{runs[-1][0].partition('…')[0]}…{id_}"
-        else:
-            runs.append([id_, form])
-        last = (number, form) if found else None
-    return runs
