@@ -22,7 +22,6 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Screen, role_text, styled
-from lossless.compaction.compactor import tail_cap
 from lossless.model.messages import ROLES
 from lossless.model.summaries import SummaryKind
 from lossless.tui.text import format_bytes, format_count, plural

@@ -80,12 +80,12 @@ class EvidenceMemory:
 
     def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None:
         """Evidence for the newest words of a user; None when nothing in the session's family is about them."""
+        if not need.is_folded:  # all that was said is in the prompt, or somebody began afresh
+            return None
         archive, now = self.parts.archive, self.parts.here()
         try:
             scope = resolve_scope(archive, Caller(self.conversation.session), now)
         except GrantError:
-            return None
-        if not need.is_folded and scope.is_single:
             return None
         self._need = need
         asking = {need.message_id} if need.message_id is not None else set()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
-    from lossless.ingest.transcripts.following import PathSurvey
+    from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -77,6 +76,7 @@ class HostTranscripts:
 
     def _held_for(self, session: Session, transcript: object) -> tuple[Conversation, str] | None:
         """The conversation and the path under which a transcript that is kept apart waits to be accepted."""
+        from lossless.ingest.transcripts.following import find_quarantine
         from lossless.ingest.transcripts.reading import Transcript
 
         found = self._parts.archive.conversations.find(session)
@@ -287,6 +287,7 @@ class HostTranscripts:
     ) -> TranscriptReport:
         """The same where its words are kept; what was added to the file since comes in, too."""
         from lossless.ingest.sessions import accept_quarantined
+        from lossless.ingest.transcripts.following import TranscriptReport
         from lossless.ingest.transcripts.reading import open_transcript
 
         archive, now = self._parts.archive, self._parts.clock()
@@ -309,6 +310,8 @@ class HostTranscripts:
 
     def refuse(self, conversation: Conversation, path: str) -> None:
         """Keep this transcript out of every prompt, unless it begins with another header or somebody accepts it."""
+        from lossless.ingest.transcripts.following import find_quarantine
+
         archive, now = self._parts.archive, self._parts.clock()
         epoch = self._waiting(conversation, path, archive.transcripts.held())
         with archive.writing():
@@ -350,6 +353,8 @@ class HostTranscripts:
 
     def _settle_for(self, conversation_id: int, decision: Literal["accepted", "refused"]) -> None:
         """Record a decision about what is quarantined for the transcript that it was read from, too."""
+        from lossless.ingest.transcripts.following import find_quarantine
+
         archive = self._parts.archive
         held = archive.transcripts.held()
         for epoch in held if decision == "refused" else [*held, *archive.transcripts.refused()]:
