@@ -22,6 +22,7 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Screen, role_text, styled
+from lossless.model.budget import fresh_tail_cap
 from lossless.model.messages import ROLES
 from lossless.model.summaries import SummaryKind
 from lossless.tui.text import format_bytes, format_count, plural
@@ -52,7 +53,11 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(limit, start)
         ids = [row.conversation_id for row in page.rows]
-        tails = engine.browse.tails(ids, settings.fresh_tail_count, tail_cap(settings))
+        tails = engine.browse.tails(
+            ids,
+            settings.fresh_tail_count,
+            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
+        )
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit("conversations.list", {"items": items}, pagination("conversations", limit, page))
 
@@ -67,7 +72,11 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
         id_ = target.need_id(engine)
         row = engine.browse.conversation(id_)
         assert row is not None
-        tail = engine.browse.tails([id_], settings.fresh_tail_count, tail_cap(settings))[id_]
+        tail = engine.browse.tails(
+            [id_],
+            settings.fresh_tail_count,
+            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
+        )[id_]
         details = engine.browse.details(id_)
         data = {
             "conversation": _with_tail(row, tail),
@@ -142,10 +151,17 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
-    limits = {"count": count or settings.fresh_tail_count, "maxTokens": tail_cap(settings)}
+    limits = {
+        "count": count or settings.fresh_tail_count,
+        "maxTokens": fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
+    }
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        tail = engine.browse.tails([id_], count or settings.fresh_tail_count, tail_cap(settings))[id_]
+        tail = engine.browse.tails(
+            [id_],
+            count or settings.fresh_tail_count,
+            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
+        )[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
     data = {

@@ -26,9 +26,7 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import to_json
 from lossless.cli.screen import Screen, role_text, styled
-from lossless.compaction.summariser import Summariser
 from lossless.errors import BadInput, NotFound
-from lossless.llm.chain import OpenGate
 from lossless.model.conversations import Session
 from lossless.model.records import unpack_cursor
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
@@ -403,6 +401,9 @@ def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     """The engine that answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
     settings, reader = _tool_settings(invocation), tool_reader(invocation)
+    from lossless.compaction.summariser import Summariser
+    from lossless.llm.chain import OpenGate
+
     if not (may_ask and Summariser(settings).readers(OpenGate())):
         return reader
     reader.close()

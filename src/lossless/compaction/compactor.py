@@ -42,7 +42,7 @@ from lossless.compaction.summarise import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET,
 from lossless.compaction.summariser import lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
-from lossless.model.budget import BudgetMemory, HistoryBudget, choose_budget, learn_frame
+from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import framed_tokens, part_share
 from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
@@ -200,8 +200,6 @@ def _is_count(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
 
 
-#: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
-TAIL_SHARE = 0.30
 #: A leaf is not made of less than this share of the history budget while more messages may join it.
 MIN_LEAF_SHARE = 0.55
 #: Where the history budget is so small that this share decides, a sweep leaves so much of the tail's cap, so that there
@@ -321,11 +319,6 @@ def policy_from(settings: Settings) -> CompactionPolicy:
     if policy.fresh_tail_max_tokens is None:
         return replace(policy, tail_share=TAIL_SHARE)
     return policy if policy.fresh_tail_max_tokens >= 0 else replace(policy, fresh_tail_max_tokens=None)
-
-
-def tail_cap(settings: Settings) -> int | None:
-    """The cap on the fresh tail under the default budget; None when there is none."""
-    return policy_from(settings).within(settings.default_token_budget).fresh_tail_max_tokens
 
 
 def policy_for(

@@ -274,3 +274,14 @@ def learn_frame(kept: BudgetMemory, sent: int, ratio: float | None, reported: in
     if ratio is None or tells or reported > kept.budget.window:
         return BudgetMemory(kept.budget, surplus, history, kept.longest_reply)
     return BudgetMemory(kept.budget, min(kept.frame, surplus), kept.frame_at, kept.longest_reply)
+
+
+#: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
+TAIL_SHARE = 0.30
+
+
+def fresh_tail_cap(max_tokens: int | None, history: int) -> int | None:
+    """How many tokens the fresh tail may take of a history budget; None when there is no cap."""
+    if max_tokens is None:
+        return int(TAIL_SHARE * history)
+    return max_tokens if max_tokens >= 0 else None

@@ -203,10 +203,12 @@ def test_a_header_with_quotes_is_ours_too(header: str) -> None:
     assert codex.without_server(Path("c"), made) == "[x]\ny = 1\n"
 
 
-def test_a_table_in_one_line_is_changed_by_hand() -> None:
-    text = '[mcp_servers]\nlossless = { command = "/old/lcm", args = ["mcp"] }\n'
-    with pytest.raises(BadInput, match="change it by hand"):
-        codex.with_server(Path("c"), text, NEW.server)
+def test_a_table_in_one_line_is_changed_where_it_stands() -> None:
+    text = '[mcp_servers]\nlossless = { command = "/old/lcm", args = ["mcp"] }  # mine\n'
+    after = codex.with_server(Path("c"), text, NEW.server)
+    assert tomllib.loads(after)["mcp_servers"]["lossless"]["command"] == NEW.server[0]
+    assert after.count("\n") == 2
+    assert "# mine" in after
 
 
 def test_installing_anew_keeps_what_a_person_added(tmp_path: Path) -> None:
