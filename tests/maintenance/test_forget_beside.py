@@ -251,7 +251,7 @@ def test_quarantined_conversations(tmp_path: Path, asked: str, decision: str) ->
 
 def test_versions_of_a_revised_message(tmp_path: Path) -> None:
     long = words("long", 200)
-    wordings = [f"{long} and {WORD}", f"{long} and nothing", f"{long} and {WORD} again", long[:300], f"{WORD} {long}"]
+    wordings = [f"{long} and {WORD}", f"{long} and nothing", f"{long} and {WORD} again", long[:600], f"{WORD} {long}"]
     with open_engine(tmp_path / "lcm.db") as engine:
         rest = [{"role": "assistant", "content": "so it is"}, {"role": "user", "content": "go on"}]
         for text in wordings:

@@ -62,7 +62,7 @@ class EvidenceMemory:
         self.known = [block for row in rows if (block := self._block(row)) is not None]
 
     def _block(self, row: EvidenceRow) -> EvidenceBlock | None:
-        """What was recorded, as it was shown; without quotes when one of them says something else by now."""
+        """What was recorded, as it was shown; without quotes when one of them was changed or taken back."""
         message_id = row.message_id
         if message_id is None:
             message_id = self.parts.archive.prompts.user_after(self.conversation.id, row.after_id)
@@ -73,7 +73,8 @@ class EvidenceMemory:
         if not row.quotes:
             return EvidenceBlock(message_id, "", (), row.id)
         content = render_evidence(quoted_again(self.parts.archive, row.quotes, self.parts.here()))
-        if _digest(content) != row.digest:
+        hidden = self.parts.archive.prompts.hidden([span.message_id for span in row.quotes])
+        if hidden or _digest(content) != row.digest:
             self._changed.add(row.id)
             return EvidenceBlock(message_id, "", (), row.id)
         return EvidenceBlock(message_id, content, row.quotes, row.id)
