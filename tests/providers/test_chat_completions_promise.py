@@ -97,7 +97,7 @@ def open_engine(folder: str) -> lossless.Engine:
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-@search(max_examples=8)
+@search(max_examples=4)
 @given(turns=TURNS, window=st.one_of(st.integers(150, 1_000), st.integers(1_000, 40_000)), tools=st.booleans())
 def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
     kind: str, turns: list[Any], window: int, tools: bool
@@ -121,7 +121,7 @@ def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
         assert engine.verify().ok
 
 
-@search(max_examples=12)
+@search(max_examples=6)
 @given(turns=TURNS, budget=st.integers(2_000, 40_000), beside=st.integers(0, 600))
 def test_a_framework_sends_no_more_than_its_budget(turns: list[Any], budget: int, beside: int) -> None:
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:
@@ -146,7 +146,7 @@ PAYLOAD = 800
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-@search(max_examples=6)
+@search(max_examples=3)
 @given(turns=TURNS, budget=st.integers(1_000, 20_000))
 def test_while_nothing_is_folded_a_prompt_grows_at_its_end(kind: str, turns: list[Any], budget: int) -> None:
     """A message more changes the beginning only when the prompt is full: then by a whole step, or a shorter form."""

@@ -17,7 +17,8 @@ BRIDGE = PACKAGE.parents[1] / "bridges" / "openclaw"
 
 
 def sources() -> str:
-    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "settings"]
+    declared = [path for path in (PACKAGE / "settings").rglob("*.py") if path.stem != "event_log"]
+    files = [path for path in PACKAGE.rglob("*.py") if path not in declared]
     files += [path for path in BRIDGE.rglob("*.js") if {"node_modules", "test"}.isdisjoint(path.parts)]
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 

@@ -275,7 +275,7 @@ def pages(archive: Path, target: Path) -> None:
     [
         (to_claw, (lossless_claw, "ClawFile"), LosingClaw),
         (to_remnic, (remnic_export, "RemnicFile"), LosingRemnic),
-        (pages, (transfer_pages, "_Page"), LosingPage),
+        (pages, (transfer_pages, "_PageFile"), LosingPage),
     ],
     ids=["claw", "remnic", "pages"],
 )
