@@ -109,8 +109,7 @@ def missing_places(weighed: WeighedPassages) -> list[SeqPlace]:
         conversation, seq = text.candidate.conversation_id, text.candidate.seq
         if seq is not None:
             steps = range(-len(NEIGHBOUR_SHARES), len(NEIGHBOUR_SHARES) + 1)
-            if isinstance(seq, int):  # a damaged row has no neighbours; `verify` names it
-                wanted.update(dict.fromkeys((conversation, seq + step) for step in steps if seq + step >= 0))
+            wanted.update(dict.fromkeys((conversation, seq + step) for step in steps if seq + step >= 0))
     return [place for place in wanted if place not in known]
 
 

@@ -17,7 +17,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessE
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries
+from lossless.store.database import Database, TableAccess, by_ids, column_count, column_text, load_queries
 from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -131,7 +131,16 @@ class SearchTexts:
         calls = self._calls(wanted)
         return [
             MessageText(
-                id_, conversation_id, seq, role, at, tokens, column_text(content), calls.get(id_, ()), known, sender
+                id_,
+                conversation_id,
+                column_count(seq),
+                role,
+                at,
+                tokens,
+                column_text(content),
+                calls.get(id_, ()),
+                known,
+                sender,
             )
             for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
                 _SEARCH_QUERIES["texts"], wanted
