@@ -183,7 +183,7 @@ def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) 
 
         person.app.push_screen(SummariesScreen(1, leaf))
         await person.until(lambda: person.detail.startswith(leaf))
-        node = person.app.screen.query_one("Summaries").cursor_node  # type: ignore[attr-defined]
+        node = person.app.screen.query_one("SummaryTree").cursor_node  # type: ignore[attr-defined]
         assert node.data.summary_id == leaf
 
     at(room_of(archive), do)
@@ -197,7 +197,7 @@ def test_search_finds_and_opens(archive: Path) -> None:
         assert "all conversations" in person.where
         assert person.rows.keys
         await person.press("enter")
-        assert person.screen in ("Conversation", "Dag")
+        assert person.screen in ("ConversationScreen", "SummariesScreen")
         await person.press("escape", "slash", "ctrl+r", *"[", "enter")
         assert any("pattern" in told.lower() or "regular" in told.lower() for told in person.told), person.told
         await person.press("escape")
@@ -267,7 +267,7 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
         assert "Enter shows what it says" in person.detail
         person.rows.choose(1 - row)
         await person.press("enter")
-        assert (person.screen, "Conversation 1" in person.where) == ("Conversation", True)
+        assert (person.screen, "Conversation 1" in person.where) == ("ConversationScreen", True)
 
     assert find_session_folders(tmp_path / "state") == (folder,)
     at(room_of(archive, folders=find_session_folders(tmp_path / "state")), do)

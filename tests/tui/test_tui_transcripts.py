@@ -250,7 +250,7 @@ def test_what_both_have_and_what_only_one_has(stored: Path, home: Path) -> None:
         await person.press("n")
         assert any("no difference below" in told for told in person.told)
         await person.press("enter")
-        assert (person.screen, "Only here." in person.detail) == ("Conversation", True)
+        assert (person.screen, "Only here." in person.detail) == ("ConversationScreen", True)
 
     at(room_of(stored, codex=home, **WINDOW), do)
 
