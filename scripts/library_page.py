@@ -52,7 +52,11 @@ def type_rows() -> list[str]:
     rows = []
     for name in lossless.__all__:
         value = getattr(lossless, name)
-        if not inspect.isclass(value) or issubclass(value, BaseException):
+        if not inspect.isclass(value):
+            if not inspect.isfunction(value) and name != "__version__":
+                rows.append(f"| `{name}` | {str(value).replace('|', 'or').replace('typing.', '')} |")
+            continue
+        if issubclass(value, BaseException):
             continue
         fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
         told = f" Fields: {', '.join(f'`{field}`' for field in fields)}." if fields and name != "Settings" else ""
