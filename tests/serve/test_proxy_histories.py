@@ -135,7 +135,7 @@ def check(sent: list[Raw], asked: list[Raw]) -> None:
 
 @pytest.mark.parametrize("window", [SMALL, LARGE])
 @pytest.mark.parametrize("named", [False, True])
-@search(max_examples=6)
+@search(max_examples=3)
 @given(steps=STEPS)
 def test_no_word_of_another_history_is_ever_sent(window: int, named: bool, steps: list[Any]) -> None:
     client, names = Client(), [0, 0, 0]
@@ -152,7 +152,7 @@ def test_no_word_of_another_history_is_ever_sent(window: int, named: bool, steps
         assert engine.verify().ok
 
 
-@search(max_examples=6)
+@search(max_examples=3)
 @given(steps=STEPS)
 def test_a_framework_is_shown_its_own_history_alone(steps: list[Any]) -> None:
     client, names = Client(), [0, 0, 0]
