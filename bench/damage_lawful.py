@@ -14,6 +14,8 @@ LAWFUL: dict[tuple[str, str], str] = {
     ("ingest_state", "*"): _STATE,
     ("last_windows", "*"): _STATE,
     ("leases", "*"): _STATE,
+    ("prompt_evidence", "*"): _STATE,
+    ("prompt_receipts", "*"): _STATE,
     ("spend_ledger", "*"): _STATE,
     ("stubborn_chunks", "*"): _STATE,
     ("token_factors", "*"): _STATE,

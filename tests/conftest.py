@@ -1,6 +1,6 @@
 """What all tests share: how long property tests search, and an engine on a file of its own.
 
-`LOSSLESS_EXAMPLES=1000` makes property tests try that many cases, new ones each time.
+`LOSSLESS_EXAMPLES=1000` makes property tests try that many cases, new ones each time, and makes a failing case small.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import lossless
 from lossless.testing import VirtualClock
@@ -31,6 +31,7 @@ settings.register_profile(
     "lossless",
     max_examples=int(_EXAMPLES or 60),
     derandomize=_EXAMPLES is None,
+    phases=list(Phase) if _EXAMPLES else [Phase.explicit, Phase.generate],  # shrinking may take many minutes
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

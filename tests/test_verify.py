@@ -46,6 +46,10 @@ INSERT INTO token_factors (model, ratio, spread, observations, updated_at)
   VALUES ('m', 1.2, 0.1, 3, '2026-01-05 09:00:00');
 INSERT INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (1, '1-2', 'blank', '2026-01-05 09:00:00');
 INSERT INTO history_budgets VALUES (1, 128000, 0, 0, 0, 1.0, 0, NULL, 0, '2026-01-05 09:00:00');
+INSERT INTO prompt_evidence (conversation_id, message_id, after_id, fold, quotes, tokens, digest, at)
+  VALUES (1, 2, 1, 0, '[[1, 0, 4, 1.0, []]]', 40, zeroblob(12), '2026-01-05 09:00:00');
+INSERT INTO prompt_receipts (conversation_id, at, tokens, capacity, detail)
+  VALUES (1, '2026-01-05 09:00:00', 900, 8000, '{}');
 INSERT INTO transcript_state (conversation_id, read_to, lines, front) VALUES (1, 90, 3, '[]');
 INSERT INTO transcript_epochs (conversation_id, path, size, mtime_ms, decision, reason, messages, at)
   VALUES (1, '/home/user/s.jsonl', 100, 1, 'first', 'nothing was stored before', 3, '2026-01-05 09:00:00');
@@ -233,6 +237,13 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     ),
     "token_factors": ("UPDATE token_factors SET ratio = -1",),
     "history_budgets": ("UPDATE history_budgets SET window = 0", "UPDATE history_budgets SET factor = -1"),
+    "prompt_evidence": (
+        "UPDATE prompt_evidence SET quotes = 'none'",
+        "UPDATE prompt_evidence SET digest = NULL",
+        "UPDATE prompt_evidence SET message_id = 999",
+        "UPDATE prompt_evidence SET fold = 'late'",
+    ),
+    "prompt_receipts": ("UPDATE prompt_receipts SET detail = '{'", "UPDATE prompt_receipts SET tokens = -1"),
     "stubborn_chunks": ("UPDATE stubborn_chunks SET chunk = ''", "UPDATE stubborn_chunks SET kind = 'odd'"),
     "message_versions": (
         "UPDATE message_versions SET body = NULL",

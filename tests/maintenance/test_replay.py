@@ -40,12 +40,7 @@ def scripts(kind: str) -> st.SearchStrategy[Script]:
     return st.builds(lambda say, more: Script(kind, (say, *more)), first, rest)
 
 
-#: A window that shows our own words and a reformatted message is stored twice in rare scripts: known, and open.
-OPEN = pytest.mark.xfail(reason="a reformatted message behind our own words may be stored again", strict=False)
-PLAYED = [pytest.param(kind, marks=OPEN if kind == "distinct windows" else ()) for kind in KINDS]
-
-
-@pytest.mark.parametrize("kind", PLAYED)
+@pytest.mark.parametrize("kind", list(KINDS))
 @settings(max_examples=RUNS)
 @given(data=st.data())
 def test_each_event_is_stored_once(opened: ReplayStage, kind: str, data: st.DataObject) -> None:

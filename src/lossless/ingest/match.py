@@ -288,7 +288,9 @@ class _Matcher:
         shown = [one.mark for one in self.shown]
         size, self.ambiguous = overlap(shown, [row.mark for row in self.stored])
         start = len(self.stored) - size
-        is_sure = size >= 2 or (size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1))
+        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, whoever brought it
+        is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
+        is_sure = size >= 2 or is_known or is_alone
         if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
             self.ambiguous = 0
             return []

@@ -730,11 +730,18 @@ class Prompts:
 
 
 def _quotes(text: str) -> tuple[QuoteSpan, ...]:
-    return tuple(QuoteSpan(*values) for values in json.loads(text))
+    """Which words were quoted; none when a damaged row does not say it, as `lcm verify` does."""
+    try:
+        return tuple(QuoteSpan(*values) for values in json.loads(text))
+    except (TypeError, ValueError):
+        return ()
 
 
 def _record(id_: int, at: str, tokens: int, capacity: int, text: str) -> PromptRecord:
-    detail = json.loads(text)
+    try:
+        detail = json.loads(text)
+    except ValueError:
+        detail = {}
     pairs = {name: tuple((str(one), str(two)) for one, two in detail.get(name, ())) for name in _PAIRS}
     return PromptRecord(id_, time_or_epoch(at), tokens, capacity, detail.get("kinds", {}), **pairs)
 

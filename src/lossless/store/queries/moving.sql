@@ -186,6 +186,9 @@ DELETE FROM stubborn_chunks WHERE conversation_id = :conversation_id;
 -- name: state.history_budgets
 DELETE FROM history_budgets WHERE conversation_id = :conversation_id;
 
+-- name: state.prompt_evidence
+DELETE FROM prompt_evidence WHERE conversation_id = :conversation_id;
+
 -- name: state.bootstrap
 DELETE FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
 

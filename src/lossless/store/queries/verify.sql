@@ -329,6 +329,21 @@ SELECT conversation_id, 'its history budget makes no sense' FROM history_budgets
     OR (typeof(window), typeof(beside), typeof(frame)) <> ('integer', 'integer', 'integer')
     OR (typeof(reply), typeof(counted_frame), typeof(longest_reply)) <> ('integer', 'integer', 'integer');
 
+-- name: prompt_evidence.fields
+SELECT evidence_id, 'its quotes are no JSON, or its digest, tokens or time make no sense' FROM prompt_evidence
+ WHERE NOT json_valid(quotes) OR (digest IS NULL) <> (quotes = '[]') OR tokens < 0 OR julianday(at) IS NULL
+    OR (typeof(after_id), typeof(fold), typeof(tokens)) <> ('integer', 'integer', 'integer')
+    OR (message_id IS NULL) <> (asked IS NOT NULL) OR (digest IS NOT NULL AND length(CAST(digest AS BLOB)) <> 12);
+
+-- name: prompt_evidence.rows
+SELECT e.evidence_id, 'the words that it stands before belong to another conversation' FROM prompt_evidence e
+  LEFT JOIN messages m USING (message_id) WHERE e.message_id IS NOT NULL AND m.conversation_id IS NOT e.conversation_id;
+
+-- name: prompt_receipts.fields
+SELECT receipt_id, 'its detail is no JSON, or its tokens or time make no sense' FROM prompt_receipts
+ WHERE NOT json_valid(detail) OR tokens < 0 OR julianday(at) IS NULL
+    OR (typeof(tokens), typeof(capacity)) <> ('integer', 'integer');
+
 -- name: archive_state.fields
 SELECT name, 'its value makes no sense' FROM archive_state
  WHERE name IN ('schema', 'indexed_through') AND (typeof(value) <> 'integer' OR value < 0);
