@@ -101,7 +101,11 @@ def open_engine(folder: str) -> lossless.Engine:
 
 @pytest.mark.parametrize("kind", DIALECTS)
 @search(max_examples=4)
-@given(turns=TURNS, window=st.one_of(st.integers(150, LEAST_WINDOW), st.integers(LEAST_WINDOW, 40_000)), tools=st.booleans())
+@given(
+    turns=TURNS,
+    window=st.one_of(st.integers(150, LEAST_WINDOW), st.integers(LEAST_WINDOW, 40_000)),
+    tools=st.booleans(),
+)
 def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
     kind: str, turns: list[Any], window: int, tools: bool
 ) -> None:
