@@ -230,7 +230,7 @@ def backfill(
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
     run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
     if target is None and not run.after.is_nothing:
-        raise usage_error("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
+        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
     if more["transplant_to"] is not None and more["most"] is not None:
         raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():

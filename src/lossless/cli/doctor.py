@@ -12,22 +12,33 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import apply_confirmed, planning
-from lossless.cli.commands import Command, Group, id_type, text_type
-from lossless.cli.model import model_options, source_time_options
+from lossless.cli.apply import apply_confirmed, ask_person, planning
+from lossless.cli.commands import Command, Group, id_type, new_spelling, text_type
+from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import count_kinds, diff_option, draft_options, emit_rewrites, prompt_dir_option
+from lossless.cli.rewrite import (
+    DraftOptions,
+    count_kinds,
+    diff_option,
+    draft_options,
+    emit_rewrites,
+    prompt_dir_option,
+    write_plans,
+)
 from lossless.cli.surgery import yes_option
+from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
 from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import VerificationProblem
@@ -94,11 +105,55 @@ _offline = click.option("--offline", is_flag=True, help="Ask no model whether it
 
 @click.group("doctor", cls=Group, invoke_without_command=True)
 @_offline
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, and look again.")
+@click.option("--dry-run", is_flag=True, help="With --fix: only say what would be repaired.")
+@click.option("--yes", "-y", is_flag=True, help="With --fix: do not ask before models are asked.")
 @click.pass_context
-def doctor(ctx: click.Context, offline: bool) -> None:
-    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
-    if ctx.invoked_subcommand is None:
-        _examine(ctx, offline=offline)
+def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
+    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`.
+
+    --fix makes the search index and what rows tell again, merges sessions that were split, and rewrites broken
+    summaries, after a backup. Where a model writes them, you are asked first.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if (dry_run or yes) and not fix:
+        raise usage_error("--dry-run and --yes go with --fix.")
+    if fix:
+        _fix(ctx.obj, dry_run=dry_run, yes=yes)
+    _examine(ctx, offline=offline or fix)
+
+
+def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
+    """Repair what can be repaired; what is done is said on standard error, so that the answer is the examination."""
+    asked = invocation.loaded.settings
+    with planning(invocation) as engine:
+        drift, damaged = engine.admin.reindex_plan()
+        rebuilt = engine.admin.rebuild_plan()
+        merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
+        repairs = [engine.surgery.plan_repair(id_, None) for id_ in engine.surgery.broken_conversations()]
+    broken = sum(len(one.plan.targets) for one in repairs)
+    calls = broken if Summariser(asked).has_model else 0
+    steps: dict[str, Callable[[Engine], object]] = {}
+    if drift.wrong or damaged:
+        steps["make the search index again"] = lambda engine: engine.admin.reindex(anew=bool(damaged))
+    if any((rebuilt.contexts, rebuilt.without_sources, rebuilt.miscounted, rebuilt.counters)):
+        steps["make again what rows tell"] = lambda engine: engine.admin.rebuild()
+    if merges:
+        steps[f"merge {plural(len(merges), 'split session')}"] = lambda engine: list(map(engine.surgery.apply, merges))
+    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary', 'broken summaries')}"] if broken else [])]
+    click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
+    if dry_run or not plan:
+        return
+    if calls and not yes and not ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
+        click.echo("Broken summaries stay as they are; --yes has them rewritten.", err=True)
+        repairs = []
+    for act in steps.values():
+        with invocation.engine() as engine:
+            act(engine)
+    if repairs:
+        how = DraftOptions(None, asked, is_real=True, shows_diff=False, yes=True, times=SourceTimes())
+        write_plans(invocation, [one.plan for one in repairs], how)
 
 
 @doctor.command("examine")
@@ -384,3 +439,6 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "counts": to_json(done.counts),
         }
     invocation.emit("adopt", data)
+
+
+doctor.add_command(new_spelling(adopt, "adopt", "now"))

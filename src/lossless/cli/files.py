@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Command, Group, new_spelling, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     id_or_none,
@@ -332,6 +332,9 @@ def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_rea
             report = engine.admin.stub_revert(work)
         data |= {"count": report.messages, "rows": report.rows}
     return data
+
+
+files.add_command(new_spelling(stub, "stub", "now"))
 
 
 Data = dict[str, Any]

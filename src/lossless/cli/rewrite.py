@@ -271,7 +271,7 @@ def repair(
     invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if (target is not None) + everything != 1:
-        raise usage_error("Name a conversation with --session-key, --session-id or --conversation-id, or say --all.")
+        raise usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
         raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
     with planning(invocation) as engine:

@@ -10,30 +10,55 @@ import click
 
 from lossless import __version__
 from lossless.cli.commands import Command
-from lossless.cli.options import depths_json
-from lossless.cli.output import pick_json
+from lossless.cli.options import depths_json, since_options, target_options, usage_error
+from lossless.cli.output import pick_json, to_json
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
-    from lossless.model.records import DepthTotals, IngestHealth
+    from lossless.model.records import DepthTotals, IngestHealth, TimeRange
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
-#: Of so many conversations, those whose budget changed last, the history budget is shown.
+#: Of so many conversations, those that changed last, the history budget and the prompt cache are shown.
 _BUDGETS = 3
 
 
 @click.command("status", cls=Command)
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
+@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
+@click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
+@target_options(required=False)
+@since_options
 @click.pass_obj
-def status(invocation: Invocation, room: bool) -> None:
+def status(
+    invocation: Invocation,
+    room: bool,
+    wants_size: bool,
+    wants_cost: bool,
+    target: ConversationTarget | None,
+    span: TimeRange | None,
+) -> None:
     """Show how much is kept, and whether anything was lost on the way.
 
-    Last stored and last compacted, seen versus stored, what is refused and why, and what takes up space (for
-    archives over 200 MB only with --room, as every page is read for it).
+    Last stored and last compacted, seen versus stored, what is refused and why, the prompt caches, and what takes up
+    space (for archives over 200 MB only with --room, as every page is read for it). With --cost, -s and --since say
+    for which conversation and from when on.
     """
+    if wants_cost:
+        from lossless.cli.compact import emit_cost
+
+        emit_cost(invocation, target, span)
+        return
+    if target is not None or span is not None:
+        raise usage_error("-s, --since and --before go with --cost; `lcm show --details` is about one conversation.")
+    if wants_size:
+        from lossless.cli.retention import emit_size
+
+        emit_size(invocation)
+        return
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():
         browse = engine.browse
@@ -46,6 +71,9 @@ def status(invocation: Invocation, room: bool) -> None:
             "walBytes": _wal_bytes(browse.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
+            "promptCaches": [
+                {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
+            ],
             "status": _totals_json(engine),
             "liveness": _liveness_json(browse.health(), datetime.now(UTC))
             | {
