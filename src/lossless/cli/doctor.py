@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.verify import VerificationProblem
 
 
-@click.command("reindex", cls=Command)
+@click.command("reindex", cls=Command, short_help="Make the search index again.")
 @click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
 @click.pass_context
@@ -79,7 +79,7 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
     ctx.exit(failures.OK if is_whole else failures.INTERNAL)
 
 
-@click.command("rebuild", cls=Command)
+@click.command("rebuild", cls=Command, short_help="Make again what rows tell.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be made again.")
 @click.pass_context
 def rebuild(ctx: click.Context, is_real: bool) -> None:
@@ -156,21 +156,21 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         write_plans(invocation, [one.plan for one in repairs], how)
 
 
-@doctor.command("examine")
+@doctor.command("examine", short_help="Look for everything that goes wrong.")
 @_offline
 @click.pass_context
 def examine(ctx: click.Context, offline: bool) -> None:
     """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
 
     Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
-    without files, debts that nobody pays, sessions that were split, rows that older engines stored twice, refused
+    without files, compactions that never run, sessions that were split, rows that older engines stored twice, refused
     input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
     lost, as for `lcm verify`; warnings and notes leave it at 0.
     """
     _examine(ctx, offline=offline)
 
 
-@doctor.command("apply")
+@doctor.command("apply", short_help="Rewrite broken summaries.")
 @click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
 @click.option(
     "--summary",
@@ -200,7 +200,7 @@ def apply_repairs(
 ) -> None:
     """Write the broken summaries of conversation ID, or of all, anew.
 
-    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending sweep) is listed.
+    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) is listed.
     Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
@@ -218,7 +218,7 @@ def apply_repairs(
     )
 
 
-@doctor.command("clean")
+@doctor.command("clean", short_help="Delete conversations nobody goes back to.")
 @click.option(
     "--apply",
     "filter_id",
@@ -246,14 +246,16 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
     invocation.emit("doctor.clean", data)
 
 
-@doctor.command("maintenance")
-@click.option("--apply", "conversation_id", metavar="ID", type=id_type, help="Close the debt of this conversation.")
+@doctor.command("maintenance", short_help="List or close stuck compactions.")
+@click.option(
+    "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
+)
 @yes_option
 @click.pass_obj
 def maintenance_command(invocation: Invocation, conversation_id: int | None, yes: bool) -> None:
-    """List sweeps that were put off, of active and of closed conversations; with --apply close one that nobody pays.
+    """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
 
-    Only a closed conversation's debt can be closed: an active one's is paid by `lcm worker`.
+    Only that of a closed conversation can be closed: `lcm worker` runs the others.
     """
     with planning(invocation) as engine:
         found = engine.admin.open_debts()
@@ -269,7 +271,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
     invocation.emit("doctor.maintenance", data)
 
 
-@doctor.command("rollover-splits")
+@doctor.command("rollover-splits", short_help="Merge sessions that were split.")
 @click.option("--apply", "is_real", is_flag=True, help="Merge those that are certain, after a backup.")
 @yes_option
 @click.pass_obj
@@ -407,7 +409,7 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
     return failures.OK if found.ok else failures.INTERNAL
 
 
-@click.command("adopt", cls=Command)
+@click.command("adopt", cls=Command, short_help="Drop lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
 @click.pass_obj
 def adopt(invocation: Invocation, is_real: bool) -> None:

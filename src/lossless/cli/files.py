@@ -46,7 +46,7 @@ def files() -> None:
     """List stored files, show one, have them described, or delete what no row refers to."""
 
 
-@files.command("list")
+@files.command("list", short_help="List stored files.")
 @target_options(required=False, by_run=False)
 @time_options
 @paging_options("files", str)
@@ -99,7 +99,7 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
     return True
 
 
-@files.command("show")
+@files.command("show", short_help="Show a file.")
 @click.argument("name", metavar="ID", type=text_type)
 @click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
@@ -160,7 +160,7 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
             return
 
 
-@files.command("explore")
+@files.command("explore", short_help="Have a model describe files.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--limit",
@@ -211,7 +211,7 @@ def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: 
     ctx.exit(failures.OK if failure is None else failures.INTERNAL)
 
 
-@files.command("gc")
+@files.command("gc", short_help="Delete files that no row refers to.")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
 @click.option(
     "--used-by",
@@ -256,7 +256,7 @@ _SHOWN = 50
 _COUNT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("stub", cls=Command)
+@click.command("stub", cls=Command, short_help="Give large tool results files of their own.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--min-bytes",

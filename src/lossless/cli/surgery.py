@@ -11,7 +11,15 @@ from lossless.cli import failures
 from lossless.cli.apply import confirm, operate, planning, result_json
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
-from lossless.cli.options import ConversationTarget, bad_option, complete_sessions, find_active, target_options
+from lossless.cli.options import (
+    LAST,
+    LIVE,
+    ConversationTarget,
+    bad_option,
+    complete_sessions,
+    find_active,
+    target_options,
+)
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.compaction.summariser import Summariser
@@ -123,7 +131,8 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
     What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
     """
     with planning(invocation) as engine:
-        session_key = ConversationTarget(name=session_key).need(engine).session_key or session_key
+        target = ConversationTarget(**{"name" if session_key in (LAST, LIVE) else "session_key": session_key})
+        session_key = target.need(engine).session_key or session_key
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
 
@@ -519,7 +528,7 @@ def _print_clean_plan(screen: Screen, data: Data) -> None:
 
 def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line("Nobody owes a sweep.")
+        screen.line("No compaction is pending.")
     else:
         screen.table(
             (("#", "right"), ("session", "rest"), "state", "reason", "since"),
@@ -535,7 +544,7 @@ def print_maintenance(screen: Screen, data: Data) -> None:
             ),
         )
     if data["applied"]:
-        screen.line(styled(f"The debt of conversation {data['closed']} is closed.", "bold green"))
+        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
 
 
 def _maintenance_state(item: Data) -> str:

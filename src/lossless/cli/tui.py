@@ -121,7 +121,7 @@ def completion(ctx: click.Context, shell: str | None) -> None:
 
 # --- lcm-tui ---------------------------------------------------------------------------------------------------
 
-_TUI_HELP = """\
+TUI_HELP = """\
 lcm-tui takes the spellings of lossless-claw's terminal program. Alone, it opens `lcm tui`.
 
   lcm-tui                                      lcm tui
@@ -165,7 +165,7 @@ def lcm_tui() -> None:
         sys.argv[1:] = commands[-1]
         main()
     else:
-        click.echo(_TUI_HELP)
+        click.echo(TUI_HELP)
 
 
 def tui_commands(arguments: list[str]) -> list[list[str]]:
