@@ -200,8 +200,8 @@ def apply_repairs(
 ) -> None:
     """Write the broken summaries of conversation ID, or of all, anew.
 
-    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) is listed.
-    Exit code 1 when something stays broken.
+    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) is
+    listed. Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)

@@ -599,7 +599,7 @@ def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, li
             unknown += 1
         else:
             by_kind.setdefault(kind, []).append(file)
-    return by_kind, unknown
+    return {kind: by_kind[kind] for kind in TRANSCRIPT_KINDS if kind in by_kind}, unknown
 
 
 def _wants_import(by_kind: dict[str, list[Path]], *, yes: bool) -> bool:

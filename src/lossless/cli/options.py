@@ -116,10 +116,8 @@ class ConversationTarget:
             return self
         if name in (LAST, LIVE):
             return ConversationTarget(self._newest(engine))
-        if name.isascii() and name.isdigit():
-            number = int(name) if len(name) < 19 else 0
-            if engine.browse.conversation_id(number, None) is not None:
-                return ConversationTarget(number)
+        if (number := _number(name)) and engine.browse.conversation_id(number, None) is not None:
+            return ConversationTarget(number)
         if engine.browse.conversation_id(None, name) is not None:
             return ConversationTarget(session_key=name)
         if engine.browse.family(Session(id=name)):
@@ -196,6 +194,22 @@ def _near_names(wanted: str, names: Sequence[str]) -> str | None:
 
     inside = [name for name in names if wanted.lower() in name.lower()]
     return next(iter(inside or get_close_matches(wanted, names, 1)), None)
+
+
+def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of sessions; a number, @last and @live become the name of the session that they mean."""
+    return tuple(_session_name(engine, name) for name in names)
+
+
+def _session_name(engine: Engine, name: str) -> str:
+    if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number)):
+        return ConversationTarget(name=name).need(engine).session.name
+    return name
+
+
+def _number(name: str) -> int:
+    """The number that a name is, 0 when it is none."""
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else 0
 
 
 def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001

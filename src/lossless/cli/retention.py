@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -17,7 +18,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.apply import ask_person
 from lossless.cli.commands import Command, text_type
-from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.errors import BadInput, NotFound
@@ -238,6 +239,7 @@ def prune(
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
+        choice = replace(choice, patterns=session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
@@ -391,7 +393,8 @@ def forget(
             check_phrase(phrase)
         except BadInput as error:
             raise bad_option("WORDS", str(error)) from None
-    named = [Session(key=name) for name in sessions]
+    with invocation.reader() as engine:
+        named = [Session(key=name) for name in session_names(engine, sessions)]
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
     report = _plan_forget(invocation, phrases, asked)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():

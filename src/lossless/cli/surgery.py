@@ -12,12 +12,11 @@ from lossless.cli.apply import confirm, operate, planning, result_json
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
-    LAST,
-    LIVE,
     ConversationTarget,
     bad_option,
     complete_sessions,
     find_active,
+    session_names,
     target_options,
 )
 from lossless.cli.output import pick_json, to_json
@@ -131,8 +130,8 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
     What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
     """
     with planning(invocation) as engine:
-        target = ConversationTarget(**{"name" if session_key in (LAST, LIVE) else "session_key": session_key})
-        session_key = target.need(engine).session_key or session_key
+        (session_key,) = session_names(engine, [session_key])
+        ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
 
