@@ -4,22 +4,22 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from copy import copy
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
 from lossless import __version__
 from lossless.cli import failures
-from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
@@ -63,7 +63,7 @@ class Invocation:
         if self._loaded is None:
             from lossless.settings import load
 
-            if self.config is not None and not expand_path(self.config).exists():
+            if self.config is not None and not _expand_path(self.config).exists():
                 raise failures.fail(
                     "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
                 )
@@ -74,7 +74,7 @@ class Invocation:
     def database_path(self) -> str:
         """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
-        return path if "://" in path else str(expand_path(path).absolute())
+        return path if "://" in path else str(_expand_path(path).absolute())
 
     @property
     def file_path(self) -> str:
@@ -93,7 +93,7 @@ class Invocation:
         path = self.loaded.config_path
         meta: dict[str, Any] = {
             "databasePath": _without_passwords(self.database_path),
-            "configPath": None if path is None else str(expand_path(path).absolute()),
+            "configPath": None if path is None else str(_expand_path(path).absolute()),
         }
         if self.loaded.warnings:
             meta["warnings"] = [str(notice) for notice in self.loaded.warnings]
@@ -111,7 +111,7 @@ class Invocation:
     def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
-        if not Path(path).exists():
+        if not os.path.exists(path):
             raise failures.fail(
                 "not_found",
                 f"There is no archive at {path}.",
@@ -158,6 +158,12 @@ class Invocation:
             output.write_json(envelope, pretty=self.pretty)
         else:
             output.write_view(command, data, pagination, self)
+
+
+def _expand_path(path: str | Path) -> Path:
+    from lossless.model.paths import expand_path
+
+    return expand_path(path)
 
 
 def _without_passwords(text: str) -> str:

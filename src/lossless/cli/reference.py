@@ -179,7 +179,6 @@ lcm export remnic remnic.sqlite --session-by session_key
     "lcm export markdown": "lcm export markdown notes --session agent:demo:ferry",
     "lcm export html": "lcm export html pages",
     "lcm summary dissolve": """\
-cp .demo/lcm.db demo.db
 root='import json, sys; print(max(json.load(sys.stdin)["data"]["items"], key=lambda item: item["depth"])["summaryId"])'
 lcm --db demo.db summary dissolve "$(lcm --db demo.db summary list --json | python3 -c "$root")"
 """,
@@ -199,7 +198,10 @@ lcm --db demo.db summary transplant --from 1 --to 2
 lcm --db demo.db summary undo -s agent:demo:ferry --dry-run
 lcm --db demo.db summary undo -s agent:demo:ferry
 """,
-    "lcm summary diff": "lcm --db demo.db summary diff -s agent:demo:ferry --since 0",
+    "lcm summary diff": """\
+cp .demo/lcm.db demo.db
+lcm --db demo.db summary diff -s agent:demo:ferry --since 0
+""",
     "lcm summary focus": "lcm --db demo.db summary focus 'Why did the merchant fail?' -s agent:demo:ferry --yes",
     "lcm summary refocus": "lcm --db demo.db summary refocus -s agent:demo:ferry --yes",
     "lcm summary unfocus": "lcm --db demo.db summary unfocus -s agent:demo:ferry",
