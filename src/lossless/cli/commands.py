@@ -410,6 +410,7 @@ def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command
         if not is_real and not flags & {"is_real", "dry_run"}:
             click.echo(f"Nothing was changed. {'--yes does it.' if rule == 'ask' else 'Leave --dry-run out to do it.'}")
             return None
+        click.get_current_context().ensure_object(Invocation).rule = rule
         words = {"is_real": is_real, "dry_run": not is_real, "yes": yes}
         return run(*args, **given, **{flag: words[flag] for flag in flags})
 

@@ -94,14 +94,15 @@ def compact(
     is_small = report.ok and decision.is_under(size)
     data = _compact_json(conversation, decision, done) | report_json(report, before)
     if not is_small and not invocation.as_json:
-        data["advice"] = _advice(data, conversation, may_ask=Summariser(invocation.loaded.settings).has_model)
+        has_model = Summariser(invocation.loaded.settings).has_model
+        data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
     invocation.emit("compact", data, ok=is_small)
     ctx.exit(failures.OK if is_small else failures.INTERNAL)
 
 
-def _advice(data: dict[str, Any], conversation: Conversation, *, may_ask: bool) -> str:
+def _advice(data: dict[str, Any], conversation: Conversation, target: int, *, has_model: bool) -> str:
     """What helps when a context is still larger than it should be."""
-    over = f"{data['tokensAfter']:,} tokens are more than the {data['threshold']:,} that it should have."
+    over = f"{data['tokensAfter']:,} tokens are more than the {target:,} that it should have."
     if data["until"]:
         return f"{over} Run it again after {data['until']}."
     if data["exhausted"] or not data["compacted"]:
@@ -109,7 +110,7 @@ def _advice(data: dict[str, Any], conversation: Conversation, *, may_ask: bool) 
             f"{over} What is left is the newest part, which is never summarised: lower freshTailCount or "
             f"freshTailMaxTokens (`lcm config set`), or start afresh with `lcm session new -s {conversation.id}`."
         )
-    model = "" if may_ask else " A model writes shorter summaries: see `lcm model`."
+    model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
 
 

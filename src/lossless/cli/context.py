@@ -506,7 +506,7 @@ def _print_ending(screen: Screen, data: Data) -> None:
     elif calls:
         screen.line(calls.strip())
     _print_advice(screen, data)
-    screen.line(styled(f"`lcm summary undo -s {data['conversationId']}` takes the last one back.", "dim"))
+    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _print_advice(screen: Screen, data: Data) -> None:
@@ -559,6 +559,7 @@ _STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"
 def print_pin(screen: Screen, data: Data) -> None:
     if data["pinned"] is not None:
         screen.line(styled(f"Pin {data['pinned']} ", "bold"), f"stands in every prompt of {data['conversationId']}.")
+        screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
     _print_pins(screen, data["items"])
 
 

@@ -414,8 +414,10 @@ def print_stubs(screen: Screen, data: Data) -> None:
         return
     if data["reverted"]:
         what = plural(data["count"], "mark")
-        done = f"Took {what} away, and {plural(data.get('rows', 0), 'row')}." if data["applied"] else ""
-        screen.line(done or f"{what} would go; --apply takes them away.")
+        if data["applied"]:
+            screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
+        else:
+            screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
     screen.table(
         (("message", "right"), ("conv", "right"), "tool", ("size", "right"), ("text", "rest")),
@@ -425,8 +427,11 @@ def print_stubs(screen: Screen, data: Data) -> None:
         ),
     )
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
-    after = f"{what} got a file in {data['folder']}." if data["applied"] else f"{what}; --apply gives each a file."
-    screen.line(after)
+    if data["applied"]:
+        screen.line(f"{what} got a file in {data['folder']}.")
+        screen.undo("lcm files stub --revert")
+    else:
+        screen.unchanged("--apply gives each a file.", f"{what}.")
 
 
 def _size_text(size: int | None) -> str:

@@ -352,6 +352,8 @@ def print_changes(screen: Screen, data: Data) -> None:
     if data.get("archive"):
         screen.line(f"{'archive':<10}{data['archive']}")
         screen.line(styled(f"{'':<10}another one: lcm --db PATH connect {data['host']}", "dim"))
+    if data["applied"] and "archive" in data:
+        screen.undo(f"lcm disconnect {data['host']}")
     for remark in data.get("remarks", ()):
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import ask_person
+from lossless.cli.apply import ask_person, confirm
 from lossless.cli.commands import Command, text_type
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -244,10 +244,9 @@ def prune(
         database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", data)
-        is_real = data["applied"] = ask_person(f"Delete {plural(len(work.chosen), 'conversation')} for good?")
-        if not is_real:
-            return
+        invocation.emit("prune", data | {"isAsked": True})
+        confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
+        is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", data)
@@ -398,10 +397,9 @@ def forget(
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
     report = _plan_forget(invocation, phrases, asked)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", _forget_json(report, applied=False))
-        is_real = ask_person("Forget it for good?")
-        if not is_real:
-            return
+        invocation.emit("forget", _forget_json(report, applied=False) | {"isAsked": True})
+        confirm("Forget it for good?", yes=False)
+        is_real = True
     if is_real:
         report = _apply_forget(invocation, phrases, asked)
     invocation.emit("forget", _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left))
@@ -576,9 +574,15 @@ def print_prune(screen: Screen, data: Data) -> None:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
         screen.line(styled(f"{what}, {files} would go for good.", "bold"))
-        screen.unchanged("--yes makes a backup and deletes them.")
+        _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
         screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
+
+
+def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
+    """How it is done, unless the question comes next."""
+    if not data.get("isAsked"):
+        screen.unchanged(how)
 
 
 def _name(item: Data) -> str:
@@ -612,7 +616,7 @@ def print_forget(screen: Screen, data: Data) -> None:
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
     if not data["applied"]:
-        screen.unchanged("--yes does it; it cannot be undone.")
+        _print_unchanged(screen, data, "--yes does it; it cannot be undone.")
 
 
 def _lost_text(data: Data) -> str:

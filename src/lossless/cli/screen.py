@@ -75,6 +75,10 @@ class Screen:
         how = new.get(self._rule or "", old) if old else ""
         self.line(styled(f"{done} {how}".rstrip(), "dim"))
 
+    def undo(self, command: str, what: str = "this") -> None:
+        """How something that was done is taken back."""
+        self.line(styled(f"`{command}` takes {what} back.", "dim"))
+
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""
         self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))

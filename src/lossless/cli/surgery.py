@@ -421,6 +421,8 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.line(styled(f"It could not be written: {brief['error']}", "red"))
     screen.gap()
     screen.prose(brief["content"])
+    if brief["status"] == "active":
+        screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
 def print_prompts(screen: Screen, data: Data) -> None:

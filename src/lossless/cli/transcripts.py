@@ -302,6 +302,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
     elif not data["messages"]:
         screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
+    else:
+        screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
 
 
 def _name(item: Data) -> str:
