@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -116,6 +117,8 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     found = get_completion_class(name) if name in _SHELLS else None
     if found is None:
         raise usage_error(f"Name your shell: {', '.join(_SHELLS)}.")
+    if name == "bash":  # session keys have colons, at which bash would begin another word
+        click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}")
     click.echo(found(ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source())
 
 
@@ -129,12 +132,15 @@ lcm-tui takes the spellings of lossless-claw's terminal program. Alone, it opens
   lcm-tui repair CONVERSATION | --all          lcm repair -s CONVERSATION
   lcm-tui rewrite CONVERSATION --summary ID    lcm rewrite -s CONVERSATION --summary ID
   lcm-tui dissolve CONVERSATION --summary-id ID
-                                               lcm dissolve ID
+                                               lcm dissolve ID --purge
   lcm-tui transplant FROM TO                   lcm transplant --from FROM --to TO
   lcm-tui backfill AGENT SESSION               lcm import openclaw, then lcm backfill -s SESSION
   lcm-tui prompts --list | --show NAME         lcm prompts list, show NAME
 
 Nothing is changed without --apply. The options of the commands on the right work as well."""
+_TUI_GLOBALS = ("--db", "--config", "--openclaw-dir")
+#: Go's programs take one dash for two.
+_ONE_DASH = re.compile(r"-[a-z]{2}")
 #: Options of lossless-claw's program, and what they are called here; None for those that are the rule here.
 _TUI_OPTIONS = {
     "--summary-id": "--summary",
@@ -176,10 +182,12 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
     >>> tui_commands(["prompts", "--show", "leaf"])
     [['prompts', 'show', 'leaf']]
     """
+    if arguments[:1] and arguments[0] in _TUI_GLOBALS and len(arguments) > 2:
+        return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
     if not arguments or arguments[0].startswith("-"):
         return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
-    command, rest = arguments[0], [_TUI_OPTIONS.get(word, word) for word in arguments[1:]]
-    given = [word for word in rest if word is not None]
+    command, words = arguments[0], [f"-{word}" if _ONE_DASH.match(word) else word for word in arguments[1:]]
+    given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
     if command == "help" or {"-h", "--help"} & set(given):
         return []
     names, options = _leading_names(given)
@@ -191,7 +199,8 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         at = options.index("--summary") if "--summary" in options else -1
         if at < 0 or at + 1 == len(options):
             raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
-        return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :]]]
+        purges = [] if "--purge=false" in words or "--purge" in options else ["--purge"]
+        return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]]
     if command == "transplant":
         _need(names, 2, "lcm-tui transplant FROM TO")
         return [["transplant", "--from", names[0], "--to", names[1], *options]]
