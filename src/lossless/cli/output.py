@@ -24,7 +24,7 @@ PREVIEW_CHARS = 160
 
 #: What a person sees of each answer: the function that prints it, loaded when it is needed.
 VIEWS = {
-    "status": "lossless.cli.conversations:print_status",
+    "status": "lossless.cli.status:print_status",
     "list": "lossless.cli.conversations:print_list",
     "show": "lossless.cli.conversations:print_shown",
     "conversations.list": "lossless.cli.conversations:print_conversations",
