@@ -251,7 +251,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 
 
 def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
-    """Pay what is due now, and say what came of each debt; those that are not due yet are left out."""
+    """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [_worker_item_json(engine, id_, report) for id_, report in paid if report is not None]
 

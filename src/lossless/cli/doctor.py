@@ -198,9 +198,9 @@ def apply_repairs(
     budget: int | None,
     **more: Any,
 ) -> None:
-    """Write the broken summaries of conversation ID, or of all, anew.
+    """Write the broken summaries of conversation ID, or of all, again.
 
-    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) is
+    Reasons to look first (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) are
     listed. Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj

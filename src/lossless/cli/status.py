@@ -11,9 +11,11 @@ import click
 from lossless import __version__
 from lossless.cli.commands import Command
 from lossless.cli.conversations import ago_and_time, ingest_rows
-from lossless.cli.options import depths_json, since_options, target_options, usage_error
+from lossless.cli.options import depths_json, parse_when, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
+from lossless.model.records import TimeRange
+from lossless.model.times import state_time
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Screen
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
-    from lossless.model.records import DepthTotals, IngestHealth, TimeRange
+    from lossless.model.records import DepthTotals, IngestHealth
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -35,7 +37,7 @@ _BUDGETS = 3
 @click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
-@since_options
+@click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
 @click.pass_obj
 def status(
     invocation: Invocation,
@@ -43,7 +45,7 @@ def status(
     wants_size: bool,
     wants_cost: bool,
     target: ConversationTarget | None,
-    span: TimeRange | None,
+    since: str | None,
 ) -> None:
     """Show how much is kept, and whether anything was lost on the way.
 
@@ -54,10 +56,11 @@ def status(
     if wants_cost:
         from lossless.cli.compact import emit_cost
 
-        emit_cost(invocation, target, span)
+        start = None if since is None else state_time(parse_when("--since", since, datetime.now().astimezone()))
+        emit_cost(invocation, target, None if start is None else TimeRange(start, None))
         return
-    if target is not None or span is not None:
-        raise usage_error("-s, --since and --before go with --cost; `lcm show --details` is about one conversation.")
+    if target is not None or since is not None:
+        raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
     if wants_size:
         from lossless.cli.retention import emit_size
 

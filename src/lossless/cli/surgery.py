@@ -71,7 +71,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
     """Put what SUMMARY was made of back into the context, at its place.
 
-    The preview shows which items come back and how far later ones move. `lcm undo` takes it back.
+    The plan shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
@@ -127,7 +127,7 @@ def transplant(
 def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
-    What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
+    What a person closed is never merged. Messages are numbered again from 1; `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         (session_key,) = session_names(engine, [session_key])
@@ -378,7 +378,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         _print_refused(screen, item)
         _print_stopped(screen, item)
     for reason in data.get("blocked", ()):
-        screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
+        screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
 
 
 def _print_refused(screen: Screen, item: Data) -> None:
