@@ -11,9 +11,8 @@ from click.shell_completion import ShellComplete
 
 import lossless
 from lossless.cli.commands import LazyGroup
-from lossless.cli.main import OLD_SPELLINGS, SYNONYMS, cli
+from lossless.cli.main import OLD_SPELLINGS, SYNONYMS, cli, tui_commands
 from lossless.cli.reference import aliases_page
-from lossless.cli.tui import tui_commands
 
 from .conftest import FERRY, said
 

@@ -1,4 +1,6 @@
-"""The `lcm` command: reads its arguments, runs one command, turns every outcome into an exit code."""
+"""The `lcm` command: reads its arguments, runs one command, turns every outcome into an exit code. And `lcm-tui`, with
+the spellings of lossless-claw's terminal program.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +214,7 @@ cli = Root(
             "mcp": CommandEntry("lossless.cli.serve:mcp", "Serve the tools for agents over MCP."),
             "proxy": CommandEntry("lossless.cli.serve:proxy", "Serve model providers' APIs, with the archive between."),
             "completion": CommandEntry(
-                "lossless.cli.tui:completion", "Print a script that completes commands.", "read"
+                "lossless.cli.config:completion", "Print a script that completes commands.", "read"
             ),
         },
     },
@@ -231,6 +233,145 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+# --- lcm-tui ---------------------------------------------------------------------------------------------------
+
+TUI_HELP = """\
+lcm-tui takes the spellings of lossless-claw's terminal program. Alone, it opens `lcm tui`.
+
+  lcm-tui                                      lcm tui
+  lcm-tui doctor CONVERSATION                  lcm doctor apply CONVERSATION
+  lcm-tui repair CONVERSATION | --all          lcm repair -s CONVERSATION
+  lcm-tui rewrite CONVERSATION --summary ID    lcm rewrite -s CONVERSATION --summary ID
+  lcm-tui dissolve CONVERSATION --summary-id ID
+                                               lcm dissolve ID --purge
+  lcm-tui transplant FROM TO                   lcm transplant --from FROM --to TO
+  lcm-tui backfill AGENT SESSION               lcm import openclaw, then lcm backfill -s SESSION
+  lcm-tui prompts --list | --show NAME         lcm prompts list, show NAME
+
+Nothing is changed without --apply. The options of the commands on the right work as well."""
+_TUI_GLOBALS = ("--db", "--config", "--openclaw-dir")
+#: Options of lossless-claw's program, and what they are called here; None for those that are the rule here.
+_TUI_OPTIONS = {
+    "--summary-id": "--summary",
+    "--show-diff": "--diff",
+    "--dry-run": None,
+    "--verbose": None,
+    "--purge=true": "--purge",
+    "--purge=false": None,
+    "--timestamps=true": "--timestamps",
+    "--timestamps=false": "--no-timestamps",
+}
+
+
+def lcm_tui() -> None:
+    """The entry point of `lcm-tui`."""
+    try:
+        commands = tui_commands(sys.argv[1:])
+    except ValueError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(failures.BAD_ARGUMENTS) from None
+    for arguments in commands[:-1]:
+        import subprocess
+
+        code = subprocess.run([sys.executable, "-m", "lossless.cli.main", *arguments], check=False).returncode
+        if code:
+            raise SystemExit(code)
+    if commands:
+        sys.argv[1:] = commands[-1]
+        main()
+    else:
+        click.echo(TUI_HELP)
+
+
+def tui_commands(arguments: list[str]) -> list[list[str]]:
+    """The `lcm` commands that a call of `lcm-tui` comes to, one after the other; none for its help.
+
+    >>> tui_commands(["rewrite", "44", "--depth", "0", "--apply"])
+    [['rewrite', '-s', '44', '--depth', '0', '--apply']]
+    >>> tui_commands(["prompts", "--show", "leaf"])
+    [['prompts', 'show', 'leaf']]
+    """
+    if arguments[:1] and arguments[0] in _TUI_GLOBALS and len(arguments) > 2:
+        return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
+    if not arguments or arguments[0].startswith("-"):
+        return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
+    command, words = arguments[0], [f"-{word}" if _has_one_dash(word) else word for word in arguments[1:]]
+    given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
+    if command == "help" or {"-h", "--help"} & set(given):
+        return []
+    names, options = _leading_names(given)
+    if command == "prompts":
+        return [["prompts", *_prompt_words(given)]]
+    if command in ("doctor", "repair", "rewrite"):
+        return [_about_conversation(command, names, options)]
+    if command == "dissolve":
+        at = options.index("--summary") if "--summary" in options else -1
+        if at < 0 or at + 1 == len(options):
+            raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
+        purges = [] if "--purge=false" in words or "--purge" in options else ["--purge"]
+        return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]]
+    if command == "transplant":
+        _need(names, 2, "lcm-tui transplant FROM TO")
+        return [["transplant", "--from", names[0], "--to", names[1], *options]]
+    if command == "backfill":
+        _need(names, 2, "lcm-tui backfill AGENT SESSION")
+        return _backfill(names[0], names[1], options)
+    return [arguments]
+
+
+def _has_one_dash(word: str) -> bool:
+    """Whether a word is an option with one dash, which Go's programs take for two."""
+    return word.startswith("-") and word[1:3].isalpha() and len(word) > 2
+
+
+def _leading_names(given: list[str]) -> tuple[list[str], list[str]]:
+    """The positional arguments that come first, and the rest."""
+    end = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
+    return given[:end], given[end:]
+
+
+def _need(names: list[str], count: int, call: str) -> None:
+    if len(names) != count:
+        raise ValueError(f"it is called like this: {call}")
+
+
+def _about_conversation(command: str, names: list[str], options: list[str]) -> list[str]:
+    """A command about one conversation, which comes first, or about all of them."""
+    if len(names) > 1 or (not names and "--all" not in options):
+        raise ValueError(f"it is called like this: lcm-tui {command} CONVERSATION")
+    if command != "doctor":
+        return [command, *(["-s", names[0]] if names else []), *options]
+    words = {"--apply": "--confirm", "--all": ""}
+    return ["doctor", "apply", *names, *(word for word in (words.get(one, one) for one in options) if word)]
+
+
+def _prompt_words(given: list[str]) -> list[str]:
+    """`--list`, `--show NAME`, `--diff NAME`, `--render NAME`, `--export [DIR]` as a command and its arguments."""
+    actions = {f"--{word}": word for word in ("list", "show", "diff", "render", "export")}
+    at = next((n for n, word in enumerate(given) if word.partition("=")[0] in actions), None)
+    if at is None:
+        return ["list", *given]
+    name, _, value = given[at].partition("=")
+    after = [value] if value else given[at + 1 : at + 2] if not "".join(given[at + 1 : at + 2]).startswith("-") else []
+    rest = given[:at] + given[at + 1 + (0 if value else len(after)) :]
+    if actions[name] == "export" and not after:
+        after = [os.path.expanduser("~/.config/lcm-tui/prompts")]
+    return [actions[name], *(after if actions[name] != "list" else []), *rest]
+
+
+def _backfill(agent: str, session: str, options: list[str]) -> list[list[str]]:
+    """Import a session of an agent of OpenClaw's, then build its summaries."""
+    from lossless.settings.load import ProcessEnvironment
+
+    folder = ProcessEnvironment.of().state_dir / "agents" / agent / "sessions"
+    file = folder / f"{session}.jsonl"
+    if not file.is_file():
+        raise ValueError(f"there is no transcript {file}")
+    is_real = "--apply" in options
+    first = ["import", "openclaw", str(file), "--no-summaries", *(["--apply"] if is_real else [])]
+    return [first, ["backfill", "-s", session, *options]] if is_real else [first]
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli.commands import GLOBAL_OPTIONS
-from lossless.cli.main import OLD_SPELLINGS, cli
-from lossless.cli.tui import TUI_HELP
+from lossless.cli.main import OLD_SPELLINGS, TUI_HELP, cli
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
