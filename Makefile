@@ -70,6 +70,7 @@ bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
 docs: $(VENV)/.full ## write the generated pages anew
 	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
+	$(RUN)/python -m lossless.cli.reference docs/reference/aliases.md
 	$(RUN)/python -m lossless.recall.tools docs/reference/tools.md
 	$(RUN)/python scripts/library_page.py docs/reference/library.md
 	$(RUN)/python scripts/draw_layers.py docs/images/layers.svg

@@ -31,6 +31,7 @@ SEEDED = {"docs/reference/cli.md"}
 GENERATED = {
     "settings.md": "lossless.settings.page",
     "cli.md": "lossless.cli.reference",
+    "aliases.md": "lossless.cli.reference",
     "tools.md": "lossless.recall.tools",
 }
 

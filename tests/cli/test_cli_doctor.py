@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -160,6 +161,18 @@ def test_what_the_doctor_recommends_for_a_file_of_lossless_claw_helps(lcm: Lcm, 
         assert lcm("--db", path, "doctor").envelope["data"]["findings"] == []
     shown = lcm("--db", theirs, "doctor", "reindex").data
     assert (shown["damaged"], shown["unindexed"], shown["losslessClawLost"]) == ([], 0, 0)
+
+
+def test_fix_repairs_what_can_be_repaired(lcm: Lcm, folded: Path) -> None:
+    sql(folded, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
+    before = bytes_of(folded)
+    planned = lcm("doctor", "--fix", "--dry-run")
+    assert (planned.code, planned.err) == (1, "To repair: make the search index again.\n")
+    assert bytes_of(folded) == before
+    fixed = lcm("doctor", "--fix")
+    assert (fixed.code, json.loads(fixed.out)["data"]["findings"]) == (0, [])
+    assert lcm("doctor", "--fix").err == "To repair: nothing.\n"
+    assert lcm("doctor", "--yes").code == 2
 
 
 def test_a_damaged_index_is_shown_and_made_anew(lcm: Lcm, folded: Path) -> None:

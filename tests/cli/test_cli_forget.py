@@ -121,7 +121,7 @@ def test_people_see_what_goes_and_what_is_left(lcm: Lcm, secret: Path, tmp_path:
     found = lcm("--format", "table", "verify", "--absent-from", phrases)
     assert "messages.content" in found.out
     assert "Found in" in found.out
-    assert "--apply does it" in lcm("--format", "table", "forget", WORD).out
+    assert "--yes does it" in lcm("--format", "table", "forget", WORD).out
     done = lcm("--format", "table", "forget", WORD, "--apply").out
     assert "Forgotten" in done
     assert ".bak" in done

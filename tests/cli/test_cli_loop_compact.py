@@ -215,14 +215,14 @@ def test_a_debt_that_cannot_be_paid_stays_with_its_reason(
     table = lcm("debt", "--format", "table").out
     assert "1 try failed: summary model failed" in table
     assert lcm("worker", "--no-model").data == {"items": [], "paid": 0}
-    assert "Nothing is due." in lcm("worker", "--format", "table").out
+    assert "No compaction is due." in lcm("worker", "--format", "table").out
 
 
 def test_without_a_model_none_is_asked(lcm: Lcm, long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owe(long)
     monkeypatch.setenv("LCM_SUMMARY_MODEL", script(tmp_path / "never", f"touch {tmp_path}/asked"))
     out = lcm("worker", "--no-model", "--format", "table").out
-    assert out.startswith("paid 1 agent:main:long: ")
+    assert out.startswith("done 1 agent:main:long: ")
     assert not (tmp_path / "asked").exists()
 
 

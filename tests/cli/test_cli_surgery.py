@@ -328,4 +328,4 @@ def test_a_person_sees_tables(lcm: Lcm, folded: Path) -> None:
         assert answer.out.strip()
         assert not answer.out.startswith("{")
     dissolved = lcm("dissolve", root(folded), "--apply", "--format", "table")
-    assert "lcm undo" in dissolved.out
+    assert "lcm summary undo" in dissolved.out

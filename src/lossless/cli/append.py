@@ -18,7 +18,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import CommandFailed
-from lossless.cli.options import usage_error
+from lossless.cli.options import LAST, LIVE, ConversationTarget, complete_sessions, usage_error
 from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
@@ -230,13 +230,25 @@ class AppendTally:
 def session_options(function: Any) -> Any:
     """Options that say whose messages they are; at least one is needed."""
     function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
-    return click.option("--session-key", type=text_type, help="The host's stable name of the conversation.")(function)
+    return click.option(
+        "-s",
+        "--session",
+        "--session-key",
+        "session_key",
+        metavar="KEY",
+        type=text_type,
+        shell_complete=complete_sessions,
+        help="The session key: a name of yours, which may be new, or @last or @live.",
+    )(function)
 
 
-def session_of(key: str | None, id_: str | None) -> Session:
+def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Session:
     """The session that the options name."""
     if key is None and id_ is None:
-        raise usage_error("Say whose messages these are: --session-key, --session-id, or both.")
+        raise usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
+    if key in (LAST, LIVE):
+        with invocation.reader() as engine:
+            return ConversationTarget(name=key).need(engine).session
     return Session(key=key, id=id_)
 
 
@@ -272,7 +284,7 @@ def append(
     A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
     whole input is one batch: all of it is stored, or nothing.
     """
-    intake = BatchAppender(session_of(session_key, session_id), key, batch, skip_bad)
+    intake = BatchAppender(session_of(invocation, session_key, session_id), key, batch, skip_bad)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
         sizes = [_file_size(stream) for _, stream in streams]
@@ -414,7 +426,7 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
     on differently, what it left stays stored and leaves the context. A window that cannot be read is not stored
     at all.
     """
-    session = session_of(session_key, session_id)
+    session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine() as engine:
@@ -475,6 +487,8 @@ Data = dict[str, Any]
 def print_append(screen: Screen, data: Data) -> None:
     """What came of the lines."""
     screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
+    if not data["messages"] and not data["badLines"]:
+        screen.line("  the input held no message")
     _arrivals(screen, data)
     if data["badLines"]:
         screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
@@ -486,6 +500,8 @@ def print_append(screen: Screen, data: Data) -> None:
 def print_sync(screen: Screen, data: Data) -> None:
     """What the window added."""
     screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
+    if not data["messages"]:
+        screen.line("  the window held no message")
     _arrivals(screen, data)
     if data["abandoned"]:
         screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
@@ -545,7 +561,7 @@ def print_adopt(screen: Screen, data: Data) -> None:
             f"{tables}: about {format_bytes(data['bytesToFree'])} of "
             f"{format_bytes(data['databaseSizeBytes'])} can be freed."
         )
-        screen.line(styled("Nothing was changed. `lcm adopt --apply` makes a backup and does it.", "dim"))
+        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
         return
     size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
     screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)

@@ -33,8 +33,8 @@ def with_hints() -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        family = {"summary": "summaries", "conversation": "conversations"}.get(error.kind)
-        hint = f"`lcm {family} list` shows what is there." if family else ""
+        lists = {"summary": "lcm summary list", "conversation": "lcm list"}.get(error.kind)
+        hint = f"`{lists}` shows what is there." if lists else ""
         details = {"kind": error.kind, "id": error.id}
         raise failures.fail(error.code, str(error), failures.NOT_FOUND, hint=hint, **details) from None
 
@@ -49,6 +49,11 @@ def planning(invocation: Invocation) -> Iterator[Engine]:
 def result_json(report: OperationReport | None) -> dict[str, Any]:
     """What a surgery did, for the envelope."""
     return {"applied": report is not None, "done": to_json(report)}
+
+
+def ask_person(question: str) -> bool:
+    """Ask a person at a terminal; a program has not agreed."""
+    return sys.stdin.isatty() and click.confirm(printable(question), err=True)
 
 
 def confirm(question: str, yes: bool, plan: str = "") -> None:

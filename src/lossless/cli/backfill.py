@@ -218,19 +218,18 @@ def backfill(
 ) -> None:
     """Fold the older history of one conversation, or of all, so that everything is below summaries.
 
-    Without --apply nothing is written: it says how many summaries there would be, exactly when they are extracted.
-    The newest part of each conversation stays as it is. A copy of the archive is made first; each summary is in place
-    when it is written, so the same command goes on after an interruption (without --recompact, which begins again),
-    and a second run finds nothing to do. `lcm undo` takes back the last summary, `lcm restore` all of it. Extraction
-    uses all cores for long histories. A model is asked as often as it takes, whatever the spending limit is; when it
-    fails, the rest is extracted, and the exit code is 1.
+    The plan says how many summaries there would be, exactly when they are extracted. The newest part of each
+    conversation stays as it is. The archive is copied first. Each summary is in place when it is written, so the same
+    command goes on after an interruption (without --recompact, which begins again), and a second run finds nothing to
+    do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as it
+    takes, whatever the spending limit is; when it fails, the rest is extracted, and the exit code is 1.
     """
     invocation: Invocation = ctx.obj
     asked = _settings_for_run(invocation, given, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
     run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
     if target is None and not run.after.is_nothing:
-        raise usage_error("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
+        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
     if more["transplant_to"] is not None and more["most"] is not None:
         raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():

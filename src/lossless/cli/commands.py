@@ -4,26 +4,34 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
+from copy import copy
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
 from lossless import __version__
 from lossless.cli import failures
-from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from click.shell_completion import CompletionItem
 
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.files.vault import Vault
     from lossless.settings import LoadedSettings, Settings
+
+
+#: How a new spelling behaves: it only reads (`read`), does at once what can be undone (`now`), or shows its plan and
+#: asks (`ask`).
+Rule: TypeAlias = Literal["read", "now", "ask"]
 
 
 class Invocation:
@@ -35,12 +43,14 @@ class Invocation:
         self.openclaw_dir: str | None = None
         self.format: str | None = None
         self.pretty = False
+        #: The rule of a new spelling, which prints text even into a pipe, unless JSON is asked for.
+        self.rule: Rule | None = None
         self._loaded: LoadedSettings | None = None
 
     @property
     def as_json(self) -> bool:
         """Whether a program reads the answer."""
-        return self.format == "json" or (self.format is None and not sys.stdout.isatty())
+        return self.format == "json" or (self.format is None and self.rule is None and not sys.stdout.isatty())
 
     @property
     def shows_progress(self) -> bool:
@@ -53,7 +63,7 @@ class Invocation:
         if self._loaded is None:
             from lossless.settings import load
 
-            if self.config is not None and not expand_path(self.config).exists():
+            if self.config is not None and not _expand_path(self.config).exists():
                 raise failures.fail(
                     "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
                 )
@@ -64,7 +74,7 @@ class Invocation:
     def database_path(self) -> str:
         """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
-        return path if "://" in path else str(expand_path(path).absolute())
+        return path if "://" in path else str(_expand_path(path).absolute())
 
     @property
     def file_path(self) -> str:
@@ -83,7 +93,7 @@ class Invocation:
         path = self.loaded.config_path
         meta: dict[str, Any] = {
             "databasePath": _without_passwords(self.database_path),
-            "configPath": None if path is None else str(expand_path(path).absolute()),
+            "configPath": None if path is None else str(_expand_path(path).absolute()),
         }
         if self.loaded.warnings:
             meta["warnings"] = [str(notice) for notice in self.loaded.warnings]
@@ -101,7 +111,7 @@ class Invocation:
     def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
-        if not Path(path).exists():
+        if not os.path.exists(path):
             raise failures.fail(
                 "not_found",
                 f"There is no archive at {path}.",
@@ -147,7 +157,13 @@ class Invocation:
             envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
             output.write_json(envelope, pretty=self.pretty)
         else:
-            output.write_view(command, data, pagination, self.loaded)
+            output.write_view(command, data, pagination, self)
+
+
+def _expand_path(path: str | Path) -> Path:
+    from lossless.model.paths import expand_path
+
+    return expand_path(path)
 
 
 def _without_passwords(text: str) -> str:
@@ -218,11 +234,15 @@ class _WithGlobals(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [param for param in self.params if isinstance(param, click.Option)]
-        help_option = self.get_help_option(ctx)
-        common = [*GLOBAL_OPTIONS, *([help_option] if help_option else [])]
         _write_options(ctx, formatter, "Options", own)
         self.format_example(ctx, formatter)
-        _write_options(ctx, formatter, "Global options", common)
+        if ctx.parent is None:
+            help_option = self.get_help_option(ctx)
+            _write_options(ctx, formatter, "Global options", [*GLOBAL_OPTIONS, *([help_option] if help_option else [])])
+        else:
+            names = ", ".join(max(option.opts, key=len) for option in GLOBAL_OPTIONS)
+            formatter.write("\n")
+            formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
 
     def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """How it may be called, where one example says it."""
@@ -272,12 +292,17 @@ class Group(_WithGlobals, click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
-
-            meant = get_close_matches(args[0], self.list_commands(ctx), 1)
+            meant = self.nearest_commands(ctx, args[0])
             if not meant:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {meant[0]!r}?", ctx) from None
+            asked = " or ".join(map(repr, meant))
+            raise click.UsageError(f"{error.message} Did you mean {asked}?", ctx) from None
+
+    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
+        """What somebody meant who typed a command that is not there."""
+        from difflib import get_close_matches
+
+        return get_close_matches(word, self.list_commands(ctx), 1)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
@@ -288,36 +313,106 @@ class CommandEntry(NamedTuple):
     """Where a command lives (`module:attribute`), and its line in the help: read without loading it."""
 
     place: str
+    #: Of an old spelling, the new one.
     help: str
+    #: How a new spelling behaves; None: as the command itself says, JSON in a pipe included.
+    rule: Rule | None = None
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when one of them runs; its help has them in sections."""
+    """A group whose commands are imported when one of them runs; its help has them in sections.
+
+    Old spellings work and are not shown. `synonyms` are words that people try, with the commands that they mean.
+    """
 
     def __init__(
         self,
         *args: Any,
         entries: Mapping[str, CommandEntry] | None = None,
         sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
+        old_spellings: Mapping[str, CommandEntry] | None = None,
+        synonyms: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.sections = sections or {"Commands": entries or {}}
         self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
+        self.old_spellings = old_spellings or {}
+        self.synonyms = synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = self.entries.get(cmd_name)
+        entry = self.entries.get(cmd_name) or self.old_spellings.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry.place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return command if entry.rule is None else new_spelling(command, cmd_name, entry.rule)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = super().resolve_command(ctx, args)
+        entry = self.entries.get(str(found[0])) or self.old_spellings.get(str(found[0]))
+        if entry is not None and entry.rule is not None:
+            ctx.ensure_object(Invocation).rule = entry.rule
+        return found
+
+    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
+        word = word.lower()
+        if word in self.synonyms:
+            return self.synonyms[word].split("|")
+        known = {**{name: name for name in self.synonyms}, **{name: name for name in self.old_spellings}}
+        known |= {name: name for name in self.list_commands(ctx)}
+        from difflib import get_close_matches
+
+        near = get_close_matches(word, known, 1)
+        return self.synonyms.get(near[0], near[0]).split("|") if near else []
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = {name: entry for name, entry in self.entries.items() if name.startswith(incomplete)}
+        options = [] if not incomplete.startswith("-") else click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=entry.help) for name, entry in names.items()), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         width = max(map(len, self.entries), default=0)
         for title, entries in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
+
+
+_DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
+_YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
+
+
+def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command:
+    """The command under a new name and the one rule for changes; its own `--apply` and `--confirm` are gone."""
+    made = copy(command)
+    made.name = name
+    if isinstance(command, click.Group) or rule == "read":
+        return made
+    old = {str(param.name): param for param in command.params}
+    flags = {"is_real", "dry_run", "yes"} & old.keys()
+    made.params = [param for param in command.params if param.name not in flags]
+    made.params += [_DRY_RUN] if rule == "now" else [_YES, _DRY_RUN]
+    run = command.callback
+    assert run is not None
+
+    def changed(*args: Any, dry_run: bool, yes: bool = False, **given: Any) -> Any:
+        if rule == "now":
+            is_real, yes = not dry_run, True
+        else:
+            is_real = not dry_run and (yes or sys.stdin.isatty())
+        if not is_real and not flags & {"is_real", "dry_run"}:
+            click.echo(f"Nothing was changed. {'--yes does it.' if rule == 'ask' else 'Leave --dry-run out to do it.'}")
+            return None
+        click.get_current_context().ensure_object(Invocation).rule = rule
+        words = {"is_real": is_real, "dry_run": not is_real, "yes": yes}
+        return run(*args, **given, **{flag: words[flag] for flag in flags})
+
+    made.callback = changed
+    return made

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
-    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
+    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TimeRange, TokensSaved
 
 
 @click.command("compact", cls=Command)
@@ -91,10 +91,27 @@ def compact(
             hint = f"What was folded so far ({len(done)}) is in place; `lcm compact` goes on from there."
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
         size = engine.browse.context_budget(conversation.id)
-    data = _compact_json(conversation, decision, done) | report_json(report, before)
     is_small = report.ok and decision.is_under(size)
+    data = _compact_json(conversation, decision, done) | report_json(report, before)
+    if not is_small and not invocation.as_json:
+        has_model = Summariser(invocation.loaded.settings).has_model
+        data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
     invocation.emit("compact", data, ok=is_small)
     ctx.exit(failures.OK if is_small else failures.INTERNAL)
+
+
+def _advice(data: dict[str, Any], conversation: Conversation, target: int, *, has_model: bool) -> str:
+    """What helps when a context is still larger than it should be."""
+    over = f"{data['tokensAfter']:,} tokens are more than the {target:,} that it should have."
+    if data["until"]:
+        return f"{over} Run it again after {data['until']}."
+    if data["exhausted"] or not data["compacted"]:
+        return (
+            f"{over} What is left is the newest part, which is never summarised: lower freshTailCount or "
+            f"freshTailMaxTokens (`lcm config set`), or start afresh with `lcm session new -s {conversation.id}`."
+        )
+    model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
+    return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
 
 
 def _recorder(
@@ -175,17 +192,21 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
     help="Look again every so many seconds, until interrupted.",
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
+@click.option("--dry-run", is_flag=True, help="Only list what is pending, and why it waits.")
 @click.pass_obj
-def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
-    """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
+def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
+    """Run the compactions that are pending in any conversation. Then, describe stored files.
 
-    With the setting prepareSummaries, the summaries that the next sweeps will need are written as well.
+    With the setting prepareSummaries, the summaries that the next compactions will need are written as well.
     Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
 
-    A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
-    every round that did something, and an interrupt or a termination signal counts as success. Several workers may
-    run at the same time: one conversation is worked on by one of them.
+    A compaction that fails stays pending, with its reason. With --watch there is an answer for every round that did
+    something, and an interrupt or a termination signal counts as success. Several workers may run at the same time:
+    one conversation is worked on by one of them.
     """
+    if dry_run:
+        _emit_pending(invocation, None)
+        return
     with invocation.reader() as reader:
         owed = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
@@ -194,7 +215,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         is_behind = reader.admin.is_behind
     if watch is not None:
         if invocation.shows_progress:
-            click.echo("Waiting for debts; end with Ctrl-C.", err=True)
+            click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
         with _stop_on_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
             _watch(invocation, engine, watch, may_ask_model=not no_model)
@@ -202,7 +223,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     items: list[dict[str, Any]] = []
     prepared = 0
     if owed or has_files or is_behind or prepares:
-        with invocation.progress("Paying", owed) as advance, invocation.engine() as engine:
+        with invocation.progress("Compacting", owed) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
@@ -230,7 +251,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 
 
 def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
-    """Pay what is due now, and say what came of each debt; those that are not due yet are left out."""
+    """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [_worker_item_json(engine, id_, report) for id_, report in paid if report is not None]
 
@@ -272,10 +293,14 @@ def _stop_on_signals() -> Iterator[None]:
 @target_options(required=False)
 @click.pass_obj
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
-    """List the debts: sweeps that were put off, the longest waiting first, with the reason why they still wait.
+    """List pending compactions, the longest waiting first, with the reason why they still wait.
 
-    `lcm worker` pays those that are due. Nobody pays a debt of a closed conversation.
+    `lcm worker` runs those that are due. None runs in a closed conversation.
     """
+    _emit_pending(invocation, target)
+
+
+def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> None:
     with invocation.reader() as engine, engine.browse.reading():
         owing = engine.admin.pending(archived=True)
         if target is not None:
@@ -319,7 +344,11 @@ def cost(invocation: Invocation, target: ConversationTarget | None, after: str |
     A price that nobody stated is unknown, never 0. Savings are those of the folds in that time: what they took out
     of the context is missing from every prompt since.
     """
-    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    emit_cost(invocation, target, parse_span(after, None, None, recency, datetime.now(UTC)))
+
+
+def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None) -> None:
+    """Print what model calls cost in a stretch of time, up to now."""
     since = _EVER if span is None or span.since is None else parse_time(span.since)
     with invocation.reader() as engine, engine.browse.reading():
         id_, browse = id_or_none(target, engine), engine.browse

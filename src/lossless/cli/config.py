@@ -1,16 +1,17 @@
-"""`lcm config`: what holds and where it came from; one setting at a time is written."""
+"""`lcm config`: what holds and where it came from; one setting at a time is written. And `lcm completion`."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text_type
-from lossless.cli.options import bad_option
+from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.options import bad_option, usage_error
 from lossless.settings import to_config
 from lossless.settings.load import ProcessEnvironment, closest_name, group_spellings, key_spellings, settings_by_key
 from lossless.settings.setting import mask_passwords
@@ -141,3 +142,30 @@ def _setting_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _setting_json(item) for key, item in value.items()}
     return [_setting_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+@click.pass_context
+def completion(ctx: click.Context, shell: str | None) -> None:
+    """Print the script that has a SHELL complete commands, options and the names of conversations.
+
+    Without SHELL it is the one in the variable SHELL. To have it in every new shell:
+
+    \b
+    echo 'eval "$(lcm completion bash)"' >> ~/.bashrc
+    echo 'eval "$(lcm completion zsh)"' >> ~/.zshrc
+    lcm completion fish > ~/.config/fish/completions/lcm.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or Path(os.environ.get("SHELL", "")).name
+    found = get_completion_class(name) if name in _SHELLS else None
+    if found is None:
+        raise usage_error(f"Name your shell: {', '.join(_SHELLS)}.")
+    if name == "bash":  # session keys have colons, at which bash would begin another word
+        click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}")
+    click.echo(found(ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source())

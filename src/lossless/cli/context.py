@@ -1,4 +1,4 @@
-"""`lcm context`, `pin`, `unpin`, `new` and `reset`: show what the model sees now, and change it."""
+"""`lcm context`, `pin`, `unpin` and `lcm session`: show what the model sees now, and change it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history, print_cost_days
-from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
@@ -30,6 +30,20 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
+
+session = LazyGroup(
+    "session",
+    help="Start a session afresh, close or merge its conversations, and decide about transcripts held back.",
+    entries={
+        "new": CommandEntry("lossless.cli.context:new", "Empty the context, keep the conversation.", "ask"),
+        "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another.", "ask"),
+        "merge": CommandEntry("lossless.cli.surgery:merge", "Put a split session back together.", "now"),
+        "rotate": CommandEntry("lossless.cli.retention:rotate", "Shorten a host's transcript.", "ask"),
+        "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
+        "transcripts": CommandEntry("lossless.cli.transcripts:transcripts", "Transcripts that are held back.", "read"),
+        "quarantine": CommandEntry("lossless.cli.transcripts:quarantine", "Windows that fit no conversation.", "read"),
+    },
+)
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
 _ASKED = "lossless.payload"
@@ -455,6 +469,7 @@ def print_compaction(screen: Screen, data: Data) -> None:
     elif not data["compacted"]:
         colour = "" if data["ok"] else "red"
         screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        _print_advice(screen, data)
         return
     else:
         written = plural(len(data["summaryIds"]), "summary", "summaries")
@@ -490,16 +505,23 @@ def _print_ending(screen: Screen, data: Data) -> None:
         screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
     elif calls:
         screen.line(calls.strip())
+    _print_advice(screen, data)
+    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
+
+
+def _print_advice(screen: Screen, data: Data) -> None:
+    if data.get("advice"):
+        screen.line(styled("Next: ", "yellow"), data["advice"])
 
 
 def print_worker(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line("Nothing is due.")
+        screen.line("No compaction is due.")
     if data.get("prepared"):
         screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
     for item in data["items"]:
         name = item["sessionKey"] or item["sessionId"]
-        state = styled("paid ", "green") if item["isPaid"] else styled("owed ", "yellow")
+        state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
         sizes = (
             f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
             if item["compacted"]
@@ -512,7 +534,7 @@ def print_worker(screen: Screen, data: Data) -> None:
 
 def print_pending(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line(styled("Nothing is owed.", "green"))
+        screen.line(styled("No compaction is pending.", "green"))
         return
     for item in data["items"]:
         until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
@@ -537,6 +559,7 @@ _STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"
 def print_pin(screen: Screen, data: Data) -> None:
     if data["pinned"] is not None:
         screen.line(styled(f"Pin {data['pinned']} ", "bold"), f"stands in every prompt of {data['conversationId']}.")
+        screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
     _print_pins(screen, data["items"])
 
 

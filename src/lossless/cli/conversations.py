@@ -1,30 +1,43 @@
-"""`lcm conversations`, `lcm messages` and `lcm summaries`: list what the archive holds, or show one item."""
+"""`lcm list` and `lcm show`, and `lcm conversations`, `messages` and `summaries`, as they were called before: list what
+the archive holds, or show one thing.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, id_type, text_type
+from lossless.cli.commands import Command, Group, id_type, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
+    ConversationTarget,
+    complete_sessions,
+    cursor_option,
     depths_json,
     id_or_none,
+    limit_option,
     pagination,
     paging_options,
+    parse_cursor,
     row_json,
     rows_json,
+    since_options,
     target_options,
     time_options,
 )
-from lossless.cli.output import pick_json, to_json
+from lossless.cli.output import pick_json, preview, to_json
 from lossless.cli.screen import Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.messages import ROLES
+from lossless.model.records import Page
 from lossless.model.summaries import SummaryKind
+from lossless.model.times import state_time
+from lossless.recall.results import parse_reference
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
@@ -33,7 +46,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
     from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
@@ -66,32 +78,32 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
 @target_options(by_run=False)
 @click.pass_obj
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
-    """Show one conversation: counts, context, debt, what was refused."""
-    settings = invocation.loaded.settings
+    """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = target.need_id(engine)
-        row = engine.browse.conversation(id_)
-        assert row is not None
-        tail = engine.browse.tails(
-            [id_],
-            settings.fresh_tail_count,
-            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-        )[id_]
-        details = engine.browse.details(id_)
-        data = {
-            "conversation": _with_tail(row, tail),
-            "summaryDepths": depths_json(engine.browse.depths(id_)),
-            "context": to_json(details.context),
-            "telemetry": to_json(details.telemetry),
-            "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
-            "maintenance": to_json(details.debt),
-            "bootstrap": to_json(details.frontier),
-            "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
-            "largeFiles": to_json(details.files),
-            "ingest": _ingest(engine, id_),
-            "hidden": details.hidden,
-        }
+        data = _conversation_json(engine, target.need_id(engine))
     invocation.emit("conversations.show", data)
+
+
+def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
+    settings = engine.settings
+    row = engine.browse.conversation(id_)
+    assert row is not None
+    cap = fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
+    tail = engine.browse.tails([id_], settings.fresh_tail_count, cap)[id_]
+    details = engine.browse.details(id_)
+    return {
+        "conversation": _with_tail(row, tail),
+        "summaryDepths": depths_json(engine.browse.depths(id_)),
+        "context": to_json(details.context),
+        "telemetry": to_json(details.telemetry),
+        "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
+        "maintenance": to_json(details.debt),
+        "bootstrap": to_json(details.frontier),
+        "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
+        "largeFiles": to_json(details.files),
+        "ingest": _ingest(engine, id_),
+        "hidden": details.hidden,
+    }
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
@@ -185,17 +197,17 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
-        rows = engine.browse.messages_by_id([message_id])
-        if not rows:
-            raise failures.fail(
-                "not_found",
-                f"No message has number {message_id}.",
-                failures.NOT_FOUND,
-                kind="message",
-                id=message_id,
-            )
-        data = {"message": row_json(rows[0], whole=True), **_more(engine, message_id)}
+        data = _message_json(engine, message_id)
     invocation.emit("messages.show", data)
+
+
+def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
+    rows = engine.browse.messages_by_id([message_id])
+    if not rows:
+        raise failures.fail(
+            "not_found", f"No message has number {message_id}.", failures.NOT_FOUND, kind="message", id=message_id
+        )
+    return {"message": row_json(rows[0], whole=True), **_more(engine, message_id)}
 
 
 def _more(engine: Engine, message_id: int) -> dict[str, Any]:
@@ -265,116 +277,150 @@ def list_summaries(
 def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
-        found = engine.browse.summaries_by_id([summary_id])
-        if not found:
-            raise failures.fail(
-                "not_found",
-                f"No summary has id {summary_id!r}.",
-                failures.NOT_FOUND,
-                hint="`lcm summaries list` shows what is there.",
-                kind="summary",
-                id=summary_id,
-            )
-        sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
-        messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
-        data = {
-            "summary": row_json(found[0], whole=True),
-            "parents": rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
-            "children": rows_json(engine.browse.summaries_by_id(sources, whole=False)),
-            "usedIn": used_in,
-            "sources": sources,
-            "sourceMessages": [
-                pick_json(row, "message_id", "seq", "role", "token_count", "created_at", "content") for row in messages
-            ],
-        }
+        data = _summary_json(engine, summary_id)
     invocation.emit("summaries.show", data)
+
+
+def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
+    found = engine.browse.summaries_by_id([summary_id])
+    if not found:
+        raise failures.fail(
+            "not_found",
+            f"No summary has id {summary_id!r}.",
+            failures.NOT_FOUND,
+            hint="`lcm summary list` shows what is there.",
+            kind="summary",
+            id=summary_id,
+        )
+    sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
+    messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
+    return {
+        "summary": row_json(found[0], whole=True),
+        "parents": rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
+        "children": rows_json(engine.browse.summaries_by_id(sources, whole=False)),
+        "usedIn": used_in,
+        "sources": sources,
+        "sourceMessages": [
+            pick_json(row, "message_id", "seq", "role", "token_count", "created_at", "content") for row in messages
+        ],
+    }
+
+
+# --- the new spellings -----------------------------------------------------------------------------------------
+
+
+@click.command("list", cls=Command)
+@since_options
+@paging_options("conversations", int)
+@click.pass_obj
+def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
+    """List conversations, those that changed last first.
+
+    A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
+    """
+    with invocation.reader() as engine, engine.browse.reading():
+        page = engine.browse.conversations(limit, start)
+        rows = [row for row in page.rows if span is None or _is_in(row, span)]
+        items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in rows]
+    is_over = span is not None and span.since is not None and len(rows) < len(page.rows)
+    place = pagination("conversations", limit, Page(tuple(rows), None if is_over else page.next))
+    invocation.emit("list", {"items": items}, place)
+
+
+def _is_in(row: ConversationRow, span: TimeRange) -> bool:
+    """Whether a conversation changed in a stretch of time."""
+    changed = "" if row.updated_at is None else state_time(row.updated_at)
+    return (span.since is None or changed >= span.since) and (span.before is None or changed < span.before)
+
+
+def _first_words(engine: Engine, row: ConversationRow) -> str:
+    """How the user began."""
+    rows = engine.browse.messages_by_id(engine.browse.messages_after(row.conversation_id, 0, 4))
+    said = [message for message in rows if message.content.strip()]
+    return preview(next((message for message in said if message.role == "user"), said[0]).content) if said else ""
+
+
+_NUMBER = re.compile(r"#?\d{1,18}", re.ASCII)
+_REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
+
+
+@click.command("show", cls=Command)
+@click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
+@click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
+@click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
+@since_options
+@limit_option
+@cursor_option
+@click.pass_obj
+def show(
+    invocation: Invocation,
+    name: str,
+    details: bool,
+    full: bool,
+    span: TimeRange | None,
+    limit: int,
+    cursor: str | None,
+) -> None:
+    """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
+    stored file (file_…).
+
+    Of a conversation, the newest messages are shown in the order in which they were said. A number that no
+    conversation has is a message's.
+    """
+    settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
+    with invocation.reader(settings) as engine, engine.browse.reading():
+        target = _find_conversation(engine, name)
+        if target is None:
+            kind, data = _open_reference(engine, name)
+            invocation.emit("show", {"type": kind} | data)
+            return
+        id_ = target.need_id(engine)
+        if details:
+            invocation.emit("show", {"type": "details"} | _conversation_json(engine, id_))
+            return
+        page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
+        row = engine.browse.conversation(id_)
+    assert row is not None
+    said = rows_json(page.rows[::-1], whole=True)
+    data = {"type": "conversation", "conversation": row_json(row), "messages": said, "full": full}
+    invocation.emit("show", data, pagination("messages", limit, page))
+
+
+def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
+    """The conversation that a name means; None for what is the id of another thing."""
+    is_number = _NUMBER.fullmatch(name) is not None
+    if not is_number and _REFERENCE.match(name):
+        return None
+    try:
+        return ConversationTarget(name=name.removeprefix("#") if is_number else name).settled(engine)
+    except failures.CommandFailed:
+        if is_number:
+            return None
+        raise
+
+
+def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
+    """What a message, a summary or a file holds."""
+    found = parse_reference(name.removeprefix("#"))
+    if found.kind == "message":
+        return "message", _message_json(engine, found.message_id)
+    if found.kind == "summary":
+        return "summary", _summary_json(engine, found.id)
+    from lossless.cli.recall import run_tool
+
+    result = run_tool(engine, "lcm_describe", None, {"id": found.id})
+    return "file", result.details | {"text": result.text}
 
 
 Data = dict[str, Any]
 
 
-def print_status(screen: Screen, data: Data) -> None:
-    """Whether the archive is alive, how much it holds, what takes the room."""
-    totals, live = data["status"], data["liveness"]
-    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
-    screen.title(f"lossless {data['version']}", data["databasePath"], size)
-    screen.gap()
-    last, compacted, blocks = live["lastStoredAt"], live["lastCompactedAt"], len(live["blocked"])
-    messages, summaries, held = totals["messages"], totals["summaries"], totals["conversations"]
-    below = f" for {format_count(summaries['sourceMessageTokens'])}" if summaries["count"] else ""
-    tail, cap = data["freshTail"], data["freshTail"]["maxTokens"]
-    screen.fields(
-        (
-            ("Last stored", _ago_and_time(screen, last)),
-            ("Last compacted", _ago_and_time(screen, compacted)),
-            *_ingest_rows(live),
-            ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
-            *_held_rows(live["heldTranscripts"], "held back", "bold red"),
-            *_held_rows(live["refusedTranscripts"], "refused", "dim"),
-            *_quarantine_rows(len(live["quarantined"])),
-            ("Debt", _debt_text(totals["maintenance"])),
-            ("", ""),
-            ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
-            ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
-            ("  said", _span_text(screen, messages)),
-            *_undated_rows(messages["undated"]),
-            ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
-            *(
-                (
-                    f"  depth {row['depth']}",
-                    f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
-                )
-                for row in summaries["byDepth"]
-            ),
-            (
-                "Context",
-                f"{plural(totals['context']['items'], 'item')}, {format_count(totals['context']['tokens'])} tokens",
-            ),
-            (
-                "Fresh tail",
-                f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
-            ),
-            *_budget_rows(data["historyBudgets"]),
-        )
-    )
-    for blocked in live["blocked"]:
-        screen.gap()
-        since = screen.time(blocked["since"])
-        screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
-        screen.prose(blocked["reason"])
-    if data["room"]:
-        screen.gap()
-        screen.bars(list(data["room"].items()))
-
-
-def _quarantine_rows(count: int) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'conversation')} quarantined; see `lcm quarantine`"
-    return [("", styled(told, "bold red"))] if count else []
-
-
-def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
-    """How much of its window each of the newest conversations has for its history."""
-    return [
-        (
-            "" if n else "History budget",
-            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
-            f"{format_count(one['window'])} tokens "
-            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
-        )
-        for n, one in enumerate(known)
-    ]
-
-
-def _held_rows(count: int, what: str, style: str) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'transcript')} {what}; see `lcm transcripts`"
-    return [("", styled(told, style))] if count else []
-
-
-def _ago_and_time(screen: Screen, moment: Any) -> str:
+def ago_and_time(screen: Screen, moment: Any) -> str:
+    """How long ago something was, and when."""
     return screen.ago(moment) + ("" if moment is None else f" ({screen.time(moment)})")
 
 
-def _ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
+def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
     names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
     told = {name: f"{format_count(counts[name])} {name}" for name in names}
@@ -383,22 +429,6 @@ def _ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
         ("  the rest", f"{told['replayed']}, {told['skipped']}, {told['ambiguous']}"),
         ("  matched", f"{told['revised']}, {told['likely']}"),
     )
-
-
-def _debt_text(debt: Data) -> str:
-    parts = [f"{format_count(debt[name])} {name}" for name in ("pending", "running", "failed") if debt[name]]
-    return ", ".join(parts) or "none"
-
-
-def _undated_rows(count: int) -> list[tuple[str, Any]]:
-    """Whether times stand there that are none."""
-    return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
-
-
-def _span_text(screen: Screen, data: Data) -> str:
-    if data["earliestAt"] is None:
-        return "none yet"
-    return f"{screen.time(data['earliestAt'])} … {screen.time(data['latestAt'])}"
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
@@ -434,6 +464,67 @@ def _conversation_name(item: Data) -> Text:
     return styled(text, "" if item["active"] else "dim")
 
 
+def print_list(screen: Screen, data: Data) -> None:
+    """One line for each conversation: what it is about, whose it is, how long it is, and its days."""
+    if not data["items"]:
+        return
+    is_wide = screen.width >= _WIDE
+    screen.table(
+        (
+            ("#", "right"),
+            ("conversation", "rest"),
+            "session",
+            ("messages", "right"),
+            *(("from",) if is_wide else ()),
+            "last",
+        ),
+        (
+            (
+                item["conversationId"],
+                styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"),
+                styled(_cut(item["sessionKey"] or item["sessionId"], 48 if is_wide else 22), "dim"),
+                format_count(item["messageCount"]),
+                *((screen.date(item["earliestMessageAt"]),) if is_wide else ()),
+                screen.date(item["latestMessageAt"]),
+            )
+            for item in data["items"]
+        ),
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+#: From this width on, lists have more columns.
+_WIDE = 110
+#: So long are messages and tool results when they are not asked for as a whole.
+_SHOWN_CHARS, _SHOWN_TOOL_CHARS = 2000, 300
+
+
+def print_shown(screen: Screen, data: Data) -> None:
+    """What was opened."""
+    views = {"message": print_message, "summary": print_summary, "details": print_conversation}
+    if data["type"] in views:
+        views[data["type"]](screen, data)
+        return
+    if data["type"] == "file":
+        screen.prose(data["text"], 0)
+        return
+    item = data["conversation"]
+    screen.title(f"Conversation {item['conversationId']}", item["title"] or "", *(() if item["active"] else ["closed"]))
+    span = f"{screen.date(item['earliestMessageAt'])} … {screen.date(item['latestMessageAt'])}"
+    told = f"{plural(item['messageCount'], 'message')}, {span}"
+    screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {told}", "dim"))
+    for message in data["messages"]:
+        text, most = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
+        if not data["full"] and len(text) > most:
+            text = (
+                f"{text[:most].rstrip()} …\n[{format_count(len(text))} characters: lcm show msg#{message['messageId']}]"
+            )
+        _print_message_text(screen, message | {"content": text})
+
+
 def print_conversation(screen: Screen, data: Data) -> None:
     """Everything about one conversation."""
     item, ingest = data["conversation"], data["ingest"]
@@ -463,9 +554,9 @@ def print_conversation(screen: Screen, data: Data) -> None:
         ),
         ("Fresh tail", tail),
         ("Hidden", hidden or "none"),
-        *_ingest_rows(ingest),
-        ("Last stored", _ago_and_time(screen, ingest["lastStoredAt"])),
-        ("Debt", _conversation_debt_text(data["maintenance"])),
+        *ingest_rows(ingest),
+        ("Last stored", ago_and_time(screen, ingest["lastStoredAt"])),
+        ("Compaction", _conversation_debt_text(data["maintenance"])),
         ("Large files", f"{format_count(data['largeFiles']['count'])}, {format_bytes(data['largeFiles']['bytes'])}"),
     )
     screen.fields(rows)

@@ -12,28 +12,39 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import apply_confirmed, planning
-from lossless.cli.commands import Command, Group, id_type, text_type
-from lossless.cli.model import model_options, source_time_options
+from lossless.cli.apply import apply_confirmed, ask_person, planning
+from lossless.cli.commands import Command, Group, id_type, new_spelling, text_type
+from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import count_kinds, diff_option, draft_options, emit_rewrites, prompt_dir_option
+from lossless.cli.rewrite import (
+    DraftOptions,
+    count_kinds,
+    diff_option,
+    draft_options,
+    emit_rewrites,
+    prompt_dir_option,
+    write_plans,
+)
 from lossless.cli.surgery import yes_option
+from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
 from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import VerificationProblem
 
 
-@click.command("reindex", cls=Command)
+@click.command("reindex", cls=Command, short_help="Make the search index again.")
 @click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
 @click.pass_context
@@ -68,7 +79,7 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
     ctx.exit(failures.OK if is_whole else failures.INTERNAL)
 
 
-@click.command("rebuild", cls=Command)
+@click.command("rebuild", cls=Command, short_help="Make again what rows tell.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be made again.")
 @click.pass_context
 def rebuild(ctx: click.Context, is_real: bool) -> None:
@@ -94,28 +105,72 @@ _offline = click.option("--offline", is_flag=True, help="Ask no model whether it
 
 @click.group("doctor", cls=Group, invoke_without_command=True)
 @_offline
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, and look again.")
+@click.option("--dry-run", is_flag=True, help="With --fix: only say what would be repaired.")
+@click.option("--yes", "-y", is_flag=True, help="With --fix: do not ask before models are asked.")
 @click.pass_context
-def doctor(ctx: click.Context, offline: bool) -> None:
-    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
-    if ctx.invoked_subcommand is None:
-        _examine(ctx, offline=offline)
+def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
+    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`.
+
+    --fix makes the search index and what rows tell again, merges sessions that were split, and rewrites broken
+    summaries, after a backup. Where a model writes them, you are asked first.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if (dry_run or yes) and not fix:
+        raise usage_error("--dry-run and --yes go with --fix.")
+    if fix:
+        _fix(ctx.obj, dry_run=dry_run, yes=yes)
+    _examine(ctx, offline=offline or fix)
 
 
-@doctor.command("examine")
+def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
+    """Repair what can be repaired; what is done is said on standard error, so that the answer is the examination."""
+    asked = invocation.loaded.settings
+    with planning(invocation) as engine:
+        drift, damaged = engine.admin.reindex_plan()
+        rebuilt = engine.admin.rebuild_plan()
+        merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
+        repairs = [engine.surgery.plan_repair(id_, None) for id_ in engine.surgery.broken_conversations()]
+    broken = sum(len(one.plan.targets) for one in repairs)
+    calls = broken if Summariser(asked).has_model else 0
+    steps: dict[str, Callable[[Engine], object]] = {}
+    if drift.wrong or damaged:
+        steps["make the search index again"] = lambda engine: engine.admin.reindex(anew=bool(damaged))
+    if any((rebuilt.contexts, rebuilt.without_sources, rebuilt.miscounted, rebuilt.counters)):
+        steps["make again what rows tell"] = lambda engine: engine.admin.rebuild()
+    if merges:
+        steps[f"merge {plural(len(merges), 'split session')}"] = lambda engine: list(map(engine.surgery.apply, merges))
+    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary', 'broken summaries')}"] if broken else [])]
+    click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
+    if dry_run or not plan:
+        return
+    if calls and not yes and not ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
+        click.echo("Broken summaries stay as they are; --yes has them rewritten.", err=True)
+        repairs = []
+    for act in steps.values():
+        with invocation.engine() as engine:
+            act(engine)
+    if repairs:
+        how = DraftOptions(None, asked, is_real=True, shows_diff=False, yes=True, times=SourceTimes())
+        write_plans(invocation, [one.plan for one in repairs], how)
+
+
+@doctor.command("examine", short_help="Look for everything that goes wrong.")
 @_offline
 @click.pass_context
 def examine(ctx: click.Context, offline: bool) -> None:
     """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
 
     Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
-    without files, debts that nobody pays, sessions that were split, rows that older engines stored twice, refused
+    without files, compactions that never run, sessions that were split, rows that older engines stored twice, refused
     input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
     lost, as for `lcm verify`; warnings and notes leave it at 0.
     """
     _examine(ctx, offline=offline)
 
 
-@doctor.command("apply")
+@doctor.command("apply", short_help="Rewrite broken summaries.")
 @click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
 @click.option(
     "--summary",
@@ -143,10 +198,10 @@ def apply_repairs(
     budget: int | None,
     **more: Any,
 ) -> None:
-    """Write the broken summaries of conversation ID, or of all, anew.
+    """Write the broken summaries of conversation ID, or of all, again.
 
-    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending sweep) is listed.
-    Exit code 1 when something stays broken.
+    Reasons to look first (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) are
+    listed. Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
@@ -163,7 +218,7 @@ def apply_repairs(
     )
 
 
-@doctor.command("clean")
+@doctor.command("clean", short_help="Delete conversations nobody goes back to.")
 @click.option(
     "--apply",
     "filter_id",
@@ -191,14 +246,16 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
     invocation.emit("doctor.clean", data)
 
 
-@doctor.command("maintenance")
-@click.option("--apply", "conversation_id", metavar="ID", type=id_type, help="Close the debt of this conversation.")
+@doctor.command("maintenance", short_help="List or close stuck compactions.")
+@click.option(
+    "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
+)
 @yes_option
 @click.pass_obj
 def maintenance_command(invocation: Invocation, conversation_id: int | None, yes: bool) -> None:
-    """List sweeps that were put off, of active and of closed conversations; with --apply close one that nobody pays.
+    """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
 
-    Only a closed conversation's debt can be closed: an active one's is paid by `lcm worker`.
+    Only that of a closed conversation can be closed: `lcm worker` runs the others.
     """
     with planning(invocation) as engine:
         found = engine.admin.open_debts()
@@ -214,7 +271,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
     invocation.emit("doctor.maintenance", data)
 
 
-@doctor.command("rollover-splits")
+@doctor.command("rollover-splits", short_help="Merge sessions that were split.")
 @click.option("--apply", "is_real", is_flag=True, help="Merge those that are certain, after a backup.")
 @yes_option
 @click.pass_obj
@@ -352,7 +409,7 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
     return failures.OK if found.ok else failures.INTERNAL
 
 
-@click.command("adopt", cls=Command)
+@click.command("adopt", cls=Command, short_help="Drop lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
 @click.pass_obj
 def adopt(invocation: Invocation, is_real: bool) -> None:
@@ -384,3 +441,6 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "counts": to_json(done.counts),
         }
     invocation.emit("adopt", data)
+
+
+doctor.add_command(new_spelling(adopt, "adopt", "now"))

@@ -8,6 +8,7 @@ import click
 
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.imports import limit_warnings
+from lossless.cli.options import complete_sessions, session_names
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import export_archive
 from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
@@ -37,17 +38,25 @@ export = LazyGroup(
         "markdown": CommandEntry(f"{_PLACE}:markdown", "Conversations to read, as Markdown."),
         "html": CommandEntry(f"{_PLACE}:html", "Conversations to read, as pages that need nothing else."),
     },
+    synonyms={
+        **dict.fromkeys(("md", "text", "txt"), "markdown"),
+        **dict.fromkeys(("db", "sqlite", "openclaw"), "lossless-claw"),
+        **dict.fromkeys(("json", "messages"), "jsonl"),
+        **dict.fromkeys(("all", "backup"), "archive"),
+    },
 )
 
 
 _sessions = click.option(
+    "-s",
     "--session",
     "--session-filter",
     "sessions",
     metavar="ID",
     type=text_type,
     multiple=True,
-    help="Only this session, by its id or key; may be given several times.",
+    shell_complete=complete_sessions,
+    help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
 )
 _overwrite = click.option("--overwrite", is_flag=True, help="Replace what is there.")
 
@@ -88,7 +97,7 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
+        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance)
         report = export_archive(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.archive", report)
 
@@ -112,7 +121,7 @@ def lossless_claw(
     before it takes its place.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance, plain)
+        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance, plain)
         report = export_lossless_claw(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.lossless-claw", report)
 
@@ -162,7 +171,7 @@ def remnic(
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(sessions), None, overwrite, advance)
+        options = ExportOptions(frozenset(session_names(engine, sessions)), None, overwrite, advance)
         report = export_pages(engine.archive, engine.vault, target, kind, options)
     _emit(invocation, f"export.{kind}", report)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,6 +89,8 @@ def _details(error: errors.LosslessError) -> dict[str, Any]:
 def print_error(outcome: ErrorEnvelope, *, as_json: bool, pretty: bool = False) -> None:
     """Print a failure on standard error."""
     if as_json:
+        import json
+
         click.echo(json.dumps(outcome.envelope(), indent=2 if pretty else None), err=True)
         return
     click.secho("Error: ", fg="red", bold=True, nl=False, err=True)

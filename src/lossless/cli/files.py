@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Command, Group, new_spelling, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     id_or_none,
@@ -46,7 +46,7 @@ def files() -> None:
     """List stored files, show one, have them described, or delete what no row refers to."""
 
 
-@files.command("list")
+@files.command("list", short_help="List stored files.")
 @target_options(required=False, by_run=False)
 @time_options
 @paging_options("files", str)
@@ -99,7 +99,7 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
     return True
 
 
-@files.command("show")
+@files.command("show", short_help="Show a file.")
 @click.argument("name", metavar="ID", type=text_type)
 @click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
@@ -160,7 +160,7 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
             return
 
 
-@files.command("explore")
+@files.command("explore", short_help="Have a model describe files.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--limit",
@@ -211,7 +211,7 @@ def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: 
     ctx.exit(failures.OK if failure is None else failures.INTERNAL)
 
 
-@files.command("gc")
+@files.command("gc", short_help="Delete files that no row refers to.")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
 @click.option(
     "--used-by",
@@ -256,7 +256,7 @@ _SHOWN = 50
 _COUNT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("stub", cls=Command)
+@click.command("stub", cls=Command, short_help="Give large tool results files of their own.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--min-bytes",
@@ -332,6 +332,9 @@ def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_rea
             report = engine.admin.stub_revert(work)
         data |= {"count": report.messages, "rows": report.rows}
     return data
+
+
+files.add_command(new_spelling(stub, "stub", "now"))
 
 
 Data = dict[str, Any]
@@ -411,8 +414,10 @@ def print_stubs(screen: Screen, data: Data) -> None:
         return
     if data["reverted"]:
         what = plural(data["count"], "mark")
-        done = f"Took {what} away, and {plural(data.get('rows', 0), 'row')}." if data["applied"] else ""
-        screen.line(done or f"{what} would go; --apply takes them away.")
+        if data["applied"]:
+            screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
+        else:
+            screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
     screen.table(
         (("message", "right"), ("conv", "right"), "tool", ("size", "right"), ("text", "rest")),
@@ -422,8 +427,11 @@ def print_stubs(screen: Screen, data: Data) -> None:
         ),
     )
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
-    after = f"{what} got a file in {data['folder']}." if data["applied"] else f"{what}; --apply gives each a file."
-    screen.line(after)
+    if data["applied"]:
+        screen.line(f"{what} got a file in {data['folder']}.")
+        screen.undo("lcm files stub --revert")
+    else:
+        screen.unchanged("--apply gives each a file.", f"{what}.")
 
 
 def _size_text(size: int | None) -> str:

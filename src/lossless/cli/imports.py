@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from lossless.cli import failures
+from lossless.cli.apply import ask_person
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
-from lossless.cli.options import parse_since
+from lossless.cli.options import parse_when, usage_error
 from lossless.cli.screen import styled
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
-from lossless.ingest.transcripts.reading import detect_other_kind
+from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import check_archive, import_archive
@@ -31,7 +33,7 @@ from lossless.transfer.transcripts import (
     find_files,
     stat_named,
 )
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,9 +44,42 @@ if TYPE_CHECKING:
 _TRANSCRIPTS = "lossless.cli.imports"
 _ARCHIVES = "lossless.cli.imports"
 
-import_ = LazyGroup(
+#: The word for an import that finds the kinds by itself.
+_AUTO = "auto"
+_WITH_VALUES = frozenset(("--db", "--config", "--openclaw-dir", "--format"))
+
+
+class _ImportGroup(LazyGroup):
+    """Without a kind, `lcm import PATH…` finds it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [word for word, before in zip(args, ["", *args], strict=False) if before not in _WITH_VALUES]
+        first = next((word for word in words if not word.startswith("-")), None)
+        is_help = first is None and not {"-h", "--help"}.isdisjoint(args)
+        if not is_help and first not in (*self.entries, _AUTO):
+            args = [_AUTO, *args]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return ["[OPTIONS] [PATH]...", "|", "KIND PATH..."]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.params = [param for param in auto.params if isinstance(param, click.Option)]
+        try:
+            super().format_options(ctx, formatter)
+        finally:
+            self.params = []
+
+
+import_ = _ImportGroup(
     "import",
-    help="Bring in transcripts of other programs, and archives.",
+    help="""Bring in transcripts of other programs, and archives.
+
+    With PATH, a file or a folder, the kind is found, and what is new is stored at once. Without, what hosts on this
+    machine have stored is shown, and imported when you agree. Doing it again adds only what is new.
+
+    With the name of a kind, nothing is stored without --apply.""",
+    old_spellings={_AUTO: CommandEntry(f"{_TRANSCRIPTS}:auto", "import", "read")},
     entries={
         "openclaw": CommandEntry(f"{_TRANSCRIPTS}:openclaw", "OpenClaw's session files."),
         "claude-code": CommandEntry(f"{_TRANSCRIPTS}:claude_code", "Claude Code's projects and sessions."),
@@ -60,9 +95,6 @@ import_ = LazyGroup(
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.cli.commands import Invocation
     from lossless.cli.failures import CommandFailed
     from lossless.files.vault import Vault
     from lossless.transfer.reports import ImportReport
@@ -305,6 +337,13 @@ def _memory(folder: str) -> Path:
     return place / "state" / "lcm.sqlite"
 
 
+#: Where hosts keep their transcripts, below the home folder.
+_HOST_FOLDERS = {
+    "openclaw": ".openclaw/agents",
+    "claude-code": ".claude/projects",
+    "codex": ".codex/sessions",
+    "pi": ".pi/agent/sessions",
+}
 #: How many conversations are listed; the others are counted.
 _LISTED_FILES = 200
 _WHERE = {
@@ -330,12 +369,13 @@ def _import_files(
 ) -> None:
     if is_real and dry_run:
         raise BadInput("--apply and --dry-run contradict each other; give one of them")
+    paths = paths or (Path.home() / _HOST_FOLDERS[kind],)
     for path in paths:
         stat_named(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
         import_archive_file(invocation, str(paths[0]), dry_run=not is_real)
         return
-    from_when = None if since is None else parse_since("--since", since, datetime.now(UTC))
+    from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     there = find_files(kind, paths, since=from_when)
     chosen = there.files if limit is None else there.files[:limit]
     others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
@@ -350,9 +390,22 @@ def _import_files(
     unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
     failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
-    left_out = len(there.files) - len(chosen)
-    data: dict[str, Any] = {"kind": kind, "applied": is_real, "files": len(chosen), "filesLeftOut": left_out}
-    data["otherKinds"] = dict(Counter(others.values()))
+    counts = {"files": len(chosen), "filesLeftOut": len(there.files) - len(chosen)}
+    _emit_outcomes(invocation, kind, found, is_real=is_real, counts=counts, others=Counter(others.values()))
+
+
+def _emit_outcomes(
+    invocation: Invocation,
+    kind: str,
+    found: list[ImportOutcome],
+    *,
+    is_real: bool,
+    counts: dict[str, int],
+    others: Counter[str],
+) -> None:
+    """Print what became of the files; exit code 1 when one failed."""
+    failed = [item for item in found if item.status == "error"]
+    data = {"kind": kind, "applied": is_real, **counts, "otherKinds": dict(others)}
     invocation.emit(
         "import",
         data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
@@ -413,8 +466,10 @@ def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
 
 def _command(kind: str) -> click.Command:
     @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
-    @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
-    @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, or 30d.")
+    @click.argument(
+        "paths", metavar="PATH...", nargs=-1, required=kind not in _HOST_FOLDERS, type=click.Path(path_type=Path)
+    )
+    @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
     @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
     @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
     @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
@@ -436,6 +491,123 @@ _HELP = """Store transcripts as conversations: {where}.
     """
 
 openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
+
+
+# --- of any kind -----------------------------------------------------------------------------------------------
+
+_SQLITE = b"SQLite format 3\0"
+_IMPORTERS: dict[str, Callable[[str], Importer]] = {
+    "archive": _archive_importer,
+    "lossless-claw": _claw_importer,
+    "remnic": _remnic_importer,
+}
+
+
+@click.command(_AUTO, cls=Command)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--since", metavar="WHEN", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
+@click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm summary backfill`.")
+@click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
+@click.option("--yes", "-y", is_flag=True, help="Without PATH: do it without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
+@click.pass_obj
+def auto(
+    invocation: Invocation,
+    paths: tuple[Path, ...],
+    since: str | None,
+    no_summaries: bool,
+    again: bool,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored.
+
+    Transcripts of OpenClaw, Claude Code, Codex and pi, ChatGPT exports, JSON lines, archives, lossless-claw's and
+    Remnic's databases. Doing it again adds only what is new.
+    """
+    from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
+    named = paths or tuple(Path.home() / place for place in _HOST_FOLDERS.values() if (Path.home() / place).is_dir())
+    if not named:
+        raise failures.fail(
+            "not_found",
+            "No transcripts of OpenClaw, Claude Code, Codex or pi were found on this machine.",
+            failures.NOT_FOUND,
+            hint="Name a file or a folder: `lcm import PATH`.",
+        )
+    for path in named:
+        if not path.exists() and (kind := _nearest_kind(str(path))) is not None:
+            raise usage_error(f"There is no file {str(path)!r}. Did you mean `lcm import {kind}`?")
+    archives = {path: kind for path in named if (kind := _archive_kind(path)) is not None}
+    by_kind, unknown = _sort_files([path for path in named if path not in archives], from_when)
+    if not (archives or by_kind):
+        why = f"it holds nothing of a known kind: {', '.join((*TRANSCRIPT_KINDS, *_IMPORTERS))}"
+        raise BadInput(f"{', '.join(map(str, named))}: {why}")
+    if not paths and not dry_run:
+        dry_run = not _wants_import(by_kind, yes=yes)
+    for path, kind in archives.items():
+        options = ImportOptions(dry_run)
+        _import_source(invocation, f"import.{kind}", str(path), _IMPORTERS[kind], options, is_verified=False)
+    if by_kind:
+        found = [
+            item
+            for kind, files in by_kind.items()
+            for item in (
+                _preview(invocation, kind, files, again=again)
+                if dry_run
+                else _import(invocation, kind, files, fold=not no_summaries, again=again)
+            )
+        ]
+        found.sort(key=lambda item: item.status != "error")
+        counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
+        kinds, others = ", ".join(by_kind), Counter({"unknown": unknown} if unknown else {})
+        _emit_outcomes(invocation, kinds, found, is_real=not dry_run, counts=counts, others=others)
+
+
+def _nearest_kind(word: str) -> str | None:
+    from difflib import get_close_matches
+
+    kinds = list(import_.entries)
+    near = [kind for kind in kinds if word and kind.startswith(word.lower())] or get_close_matches(word, kinds, 1)
+    return near[0] if near else None
+
+
+def _archive_kind(path: Path) -> str | None:
+    """Which importer of whole archives a path is for; None for transcripts."""
+    is_folder = S_ISDIR(stat_named(path).st_mode)
+    if is_folder:
+        return "remnic" if (path / "state" / "lcm.sqlite").is_file() else None
+    if is_archive(path):
+        return "archive"
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return None
+    try:
+        check_remnic_source(str(path))
+    except LosslessError:
+        return "lossless-claw"
+    return "remnic"
+
+
+def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
+    """The transcripts in these places by their kinds, and how many files are of no known kind."""
+    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since).files}
+    by_kind: dict[str, list[Path]] = {}
+    unknown = 0
+    for file in files:
+        kind = detect_kind(file)
+        if kind is None:
+            unknown += 1
+        else:
+            by_kind.setdefault(kind, []).append(file)
+    return {kind: by_kind[kind] for kind in TRANSCRIPT_KINDS if kind in by_kind}, unknown
+
+
+def _wants_import(by_kind: dict[str, list[Path]], *, yes: bool) -> bool:
+    """Show what was found on this machine, and ask."""
+    for kind, files in by_kind.items():
+        size = format_bytes(sum(map(file_size, files)))
+        click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
+    return yes or ask_person("Import them?")
 
 
 Data = dict[str, Any]

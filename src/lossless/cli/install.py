@@ -1,4 +1,4 @@
-"""`lcm install`, `uninstall`, `bridge` and `hook`: connect a host to an archive."""
+"""`lcm connect` and `disconnect`, which were `install` and `uninstall`, `bridge` and `hook`: a host and an archive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPENCLAW = "lossless.cli.install"
 
 install = LazyGroup(
     "install",
-    help="Give a host the hooks and tools that it needs.",
+    help="Connect a host: give it the hooks and tools that it needs.",
     entries={
         "claude-code": CommandEntry(f"{_AGENTS}:install_claude_code", "Claude Code: hooks, MCP server, skill."),
         "codex": CommandEntry(f"{_AGENTS}:install_codex", "Codex CLI: hooks, MCP server."),
@@ -40,7 +40,7 @@ install = LazyGroup(
 
 uninstall = LazyGroup(
     "uninstall",
-    help="Take away from a host what `lcm install` gave it.",
+    help="Take away from a host what `lcm connect` gave it.",
     entries={
         "claude-code": CommandEntry(f"{_AGENTS}:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
         "codex": CommandEntry(f"{_AGENTS}:uninstall_codex", "Codex CLI: hooks, MCP server."),
@@ -138,7 +138,7 @@ def _places(host: Any, project: Path | None, user: bool) -> Any:
 
 def _repeat_command(name: str, project: Path | None) -> str:
     """The command that would set a host up as it was set up."""
-    return f"lcm install {name}{f' --project {project}' if project else ''}"
+    return f"lcm connect {name}{f' --project {project}' if project else ''}"
 
 
 def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
@@ -267,7 +267,7 @@ _STATE = click.option(
 @click.command("openclaw", cls=Command)
 @_STATE
 @_DRY_RUN
-@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm uninstall openclaw`.")
+@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm disconnect openclaw`.")
 @click.pass_obj
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
     """Make lossless the context engine of OpenClaw.
@@ -351,7 +351,9 @@ def print_changes(screen: Screen, data: Data) -> None:
                 screen.line(f"{'':<10}{label}: {file[label]}")
     if data.get("archive"):
         screen.line(f"{'archive':<10}{data['archive']}")
-        screen.line(styled(f"{'':<10}another one: lcm --db PATH install {data['host']}", "dim"))
+        screen.line(styled(f"{'':<10}another one: lcm --db PATH connect {data['host']}", "dim"))
+    if data["applied"] and "archive" in data:
+        screen.undo(f"lcm disconnect {data['host']}")
     for remark in data.get("remarks", ()):
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 

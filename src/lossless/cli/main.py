@@ -1,4 +1,6 @@
-"""The `lcm` command: reads its arguments, runs one command, turns every outcome into an exit code."""
+"""The `lcm` command: reads its arguments, runs one command, turns every outcome into an exit code. And `lcm-tui`, with
+the spellings of lossless-claw's terminal program.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Root(LazyGroup):
         given = more.pop("args", positional[0] if positional else None)
         arguments = [str(argument) for argument in (sys.argv[1:] if given is None else given)]
         invocation = Invocation()
-        more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm"}
+        more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm", "terminal_width": _help_width()}
         try:
             code = super().main(arguments or ["--help"], **more)
             sys.stdout.flush()
@@ -47,6 +49,15 @@ class Root(LazyGroup):
             invocation.format = invocation.format or "table"
             code = _failed(ErrorEnvelope("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
+
+
+def _help_width() -> int:
+    """How wide help is: as click has it, without the modules that it loads to find out."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.__stdout__.fileno()).columns)  # type: ignore[union-attr]
+    except (OSError, ValueError, AttributeError):
+        columns = 80
+    return max(min(columns or 80, 80) - 2, 50)
 
 
 def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]) -> int:
@@ -76,116 +87,135 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
     _failed(outcome, Invocation(), sys.argv[1:])
 
 
+#: The spellings of earlier versions and of lossless-claw's `lcm`, with what they are called now. They keep their
+#: habits: a dry run unless `--apply` is given, and JSON in a pipe.
+OLD_SPELLINGS = {
+    "conversations": CommandEntry("lossless.cli.conversations:conversations", "list"),
+    "messages": CommandEntry("lossless.cli.conversations:messages", "show"),
+    "summaries": CommandEntry("lossless.cli.conversations:summaries", "summary list"),
+    "grep": CommandEntry("lossless.cli.recall:grep", "search"),
+    "describe": CommandEntry("lossless.cli.recall:describe", "show"),
+    "expand": CommandEntry("lossless.cli.recall:expand", "summary expand"),
+    "import-lossless-claw": CommandEntry("lossless.cli.imports:import_lossless_claw_command", "import"),
+    "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "session bootstrap"),
+    "backfill": CommandEntry("lossless.cli.backfill:backfill", "summary backfill"),
+    "transcripts": CommandEntry("lossless.cli.transcripts:transcripts", "session transcripts"),
+    "quarantine": CommandEntry("lossless.cli.transcripts:quarantine", "session quarantine"),
+    "debt": CommandEntry("lossless.cli.compact:debt", "worker --dry-run"),
+    "cost": CommandEntry("lossless.cli.compact:cost", "status --cost"),
+    "graph": CommandEntry("lossless.cli.charts:graph", "summary graph"),
+    "new": CommandEntry("lossless.cli.context:new", "session new"),
+    "reset": CommandEntry("lossless.cli.context:reset", "session reset"),
+    "rotate": CommandEntry("lossless.cli.retention:rotate", "session rotate"),
+    "merge": CommandEntry("lossless.cli.surgery:merge", "session merge"),
+    "stub": CommandEntry("lossless.cli.files:stub", "files stub"),
+    "adopt": CommandEntry("lossless.cli.doctor:adopt", "doctor adopt"),
+    "size": CommandEntry("lossless.cli.retention:size", "status --size"),
+    "backups": CommandEntry("lossless.cli.retention:backups", "backup --list"),
+    "dissolve": CommandEntry("lossless.cli.surgery:dissolve", "summary dissolve"),
+    "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "summary rewrite"),
+    "repair": CommandEntry("lossless.cli.rewrite:repair", "summary repair"),
+    "transplant": CommandEntry("lossless.cli.surgery:transplant", "summary transplant"),
+    "undo": CommandEntry("lossless.cli.surgery:undo", "summary undo"),
+    "diff": CommandEntry("lossless.cli.surgery:diff", "summary diff"),
+    "focus": CommandEntry("lossless.cli.surgery:focus", "summary focus"),
+    "refocus": CommandEntry("lossless.cli.surgery:refocus", "summary refocus"),
+    "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "summary unfocus"),
+    "prompts": CommandEntry("lossless.cli.rewrite:prompts", "summary prompts"),
+    "install": CommandEntry("lossless.cli.install:install", "connect"),
+    "uninstall": CommandEntry("lossless.cli.install:uninstall", "disconnect"),
+    "bridge": CommandEntry("lossless.cli.install:bridge", ""),
+    "hook": CommandEntry("lossless.cli.install:hook", ""),
+}
+
+#: Words that people try, and the commands that they mean.
+SYNONYMS = {
+    **dict.fromkeys(("ls", "sessions", "session-list", "chats", "history", "conversation", "threads"), "list"),
+    **dict.fromkeys(("open", "cat", "get", "read", "view", "print", "message", "inspect"), "show"),
+    **dict.fromkeys(("find", "query", "lookup", "rg"), "search|recall"),
+    **dict.fromkeys(("remember", "memory", "memories"), "recall|search"),
+    **dict.fromkeys(("question", "answer", "chat"), "ask"),
+    **dict.fromkeys(("prompt", "window"), "context"),
+    **dict.fromkeys(("ui", "gui", "browse", "top", "dashboard"), "tui"),
+    **dict.fromkeys(("info", "stats", "state", "usage", "price", "spend", "disk", "du"), "status"),
+    **dict.fromkeys(("load", "add", "ingest", "collect", "migrate", "pull"), "import|append"),
+    **dict.fromkeys(("dump", "save", "out"), "export"),
+    **dict.fromkeys(("store", "write", "log", "push"), "append"),
+    **dict.fromkeys(("compress", "summarise", "summarize", "fold", "condense"), "compact"),
+    **dict.fromkeys(("run", "daemon", "watch", "pending", "jobs", "queue"), "worker"),
+    **dict.fromkeys(("revert", "rollback", "back"), "summary undo|restore"),
+    **dict.fromkeys(("delete", "rm", "remove", "erase", "redact", "purge", "clear"), "forget|prune"),
+    **dict.fromkeys(("clean", "cleanup", "gc", "vacuum", "shrink", "trim"), "prune|files gc"),
+    **dict.fromkeys(("check", "test", "validate", "health"), "doctor|verify"),
+    **dict.fromkeys(("fix", "heal"), "doctor --fix"),
+    **dict.fromkeys(("copy-archive", "snapshot", "archive"), "backup|export"),
+    **dict.fromkeys(("setup", "hooks", "enable", "attach", "link", "host", "hosts"), "connect"),
+    **dict.fromkeys(("disable", "detach", "unlink", "remove-host"), "disconnect"),
+    **dict.fromkeys(("set", "settings", "setting", "configure", "configuration", "preferences"), "config"),
+    **dict.fromkeys(("llm", "models", "provider", "key", "login", "auth"), "model"),
+    **dict.fromkeys(("server", "tools"), "mcp|proxy"),
+    **dict.fromkeys(("completions", "autocomplete"), "completion"),
+    **dict.fromkeys(("file", "attachments", "payloads"), "files"),
+    **dict.fromkeys(("help", "man", "usage-help", "commands"), "--help"),
+    "version": "--version",
+}
+
 cli = Root(
     "lcm",
     help="Keep every word of agent conversations, and find any of it again.",
     context_settings={"help_option_names": ["-h", "--help"]},
+    old_spellings=OLD_SPELLINGS,
+    synonyms=SYNONYMS,
     sections={
-        "Look and search": {
-            "status": CommandEntry("lossless.cli.status:status", "How much is kept, and whether anything was lost."),
-            "conversations": CommandEntry(
-                "lossless.cli.conversations:conversations", "List conversations, or show one."
+        "Read and search": {
+            "status": CommandEntry("lossless.cli.status:status", "How much is kept, its size and cost, its health."),
+            "list": CommandEntry("lossless.cli.conversations:list_command", "List conversations.", "read"),
+            "show": CommandEntry(
+                "lossless.cli.conversations:show", "Open a conversation, message, summary or file.", "read"
             ),
-            "messages": CommandEntry(
-                "lossless.cli.conversations:messages", "List messages, show one, or show the fresh tail."
-            ),
-            "summaries": CommandEntry(
-                "lossless.cli.conversations:summaries", "List summaries, or show one with its sources."
-            ),
-            "grep": CommandEntry("lossless.cli.recall:grep", "Find words, or any text, in messages and summaries."),
+            "search": CommandEntry("lossless.cli.recall:search", "Find words in messages and summaries.", "read"),
             "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
-            "describe": CommandEntry(
-                "lossless.cli.recall:describe", "Open a summary, a message or a stored file by its id."
-            ),
-            "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of."),
-            "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question, with the ids that support it."),
-            "tui": CommandEntry("lossless.cli.tui:tui", "Browse everything at a terminal, and operate on it."),
+            "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question from what was said."),
+            "context": CommandEntry("lossless.cli.context:context", "Show what the model sees now."),
+            "tui": CommandEntry("lossless.cli.tui:tui", "Browse everything at a terminal."),
         },
-        "Store, import, export": {
+        "Bring in and take out": {
+            "import": CommandEntry("lossless.cli.imports:import_", "Bring in transcripts and archives of any kind."),
+            "export": CommandEntry("lossless.cli.exports:export", "Write archives, Markdown, HTML or JSON lines."),
             "append": CommandEntry("lossless.cli.append:append", "Store new messages."),
-            "sync": CommandEntry("lossless.cli.append:sync", "Store what a whole window adds."),
-            "import": CommandEntry(
-                "lossless.cli.imports:import_", "Bring in transcripts of other programs, and archives."
-            ),
-            "export": CommandEntry(
-                "lossless.cli.exports:export", "Write archives and conversations for others to read."
-            ),
-            "import-lossless-claw": CommandEntry(
-                "lossless.cli.imports:import_lossless_claw_command", "`import lossless-claw`, as Remnic spells it."
-            ),
-            "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds."),
-            "backfill": CommandEntry("lossless.cli.backfill:backfill", "Build the summaries of what was imported."),
-            "transcripts": CommandEntry(
-                "lossless.cli.transcripts:transcripts", "Decide about transcripts that are held back."
-            ),
-            "quarantine": CommandEntry(
-                "lossless.cli.transcripts:quarantine", "Decide about windows that fit no conversation."
-            ),
+            "sync": CommandEntry("lossless.cli.append:sync", "Store what a whole window of messages adds."),
         },
-        "The context and its summaries": {
-            "context": CommandEntry(
-                "lossless.cli.context:context", "Show what the model sees now, or print the payload."
-            ),
+        "Summaries and contexts": {
             "compact": CommandEntry("lossless.cli.compact:compact", "Fold older history into summaries now."),
-            "worker": CommandEntry("lossless.cli.compact:worker", "Pay the sweeps that were put off."),
-            "debt": CommandEntry("lossless.cli.compact:debt", "List the sweeps that were put off, and why they wait."),
-            "pin": CommandEntry("lossless.cli.context:pin", "Keep words in every prompt, or list what is kept."),
-            "unpin": CommandEntry("lossless.cli.context:unpin", "Take a pin away."),
-            "cost": CommandEntry("lossless.cli.compact:cost", "Show what summaries cost, and what they save."),
-            "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation as a picture."),
-            "model": CommandEntry("lossless.cli.model:model", "Say which models write summaries, and try them."),
-            "new": CommandEntry("lossless.cli.context:new", "Start afresh in the same conversation."),
-            "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another."),
+            "worker": CommandEntry("lossless.cli.compact:worker", "Run pending compactions."),
+            "pin": CommandEntry("lossless.cli.context:pin", "Keep words in every prompt."),
+            "unpin": CommandEntry("lossless.cli.context:unpin", "Remove a pin."),
+            "summary": CommandEntry(
+                "lossless.cli.surgery:summary", "List, rewrite, repair, focus, diff, undo …", "read"
+            ),
+            "session": CommandEntry(
+                "lossless.cli.context:session", "Start afresh, close, merge or rotate one.", "read"
+            ),
         },
         "Look after the archive": {
-            "stub": CommandEntry("lossless.cli.files:stub", "Give large tool results files of their own."),
-            "files": CommandEntry("lossless.cli.files:files", "List stored files, show one, or have them described."),
-            "verify": CommandEntry(
-                "lossless.cli.doctor:verify", "Prove that everything stored is there and reachable."
-            ),
-            "adopt": CommandEntry("lossless.cli.doctor:adopt", "Drop lossless-claw's own search tables to free space."),
-            "size": CommandEntry("lossless.cli.retention:size", "Say what takes up space, and what could go."),
-            "backup": CommandEntry("lossless.cli.retention:backup", "Copy the archive while it is in use."),
-            "backups": CommandEntry("lossless.cli.retention:backups", "List the backups beside the archive."),
+            "doctor": CommandEntry("lossless.cli.doctor:doctor", "Find what is wrong, and fix it."),
+            "verify": CommandEntry("lossless.cli.doctor:verify", "Prove that everything stored is there."),
+            "backup": CommandEntry("lossless.cli.retention:backup", "Copy the archive, or list the copies."),
             "restore": CommandEntry("lossless.cli.retention:restore", "Replace the archive with a backup."),
+            "forget": CommandEntry("lossless.cli.retention:forget", "Remove a text for good."),
             "prune": CommandEntry("lossless.cli.retention:prune", "Delete whole conversations for good."),
-            "forget": CommandEntry(
-                "lossless.cli.retention:forget", "Remove a text for good, and keep it from coming back."
-            ),
-            "rotate": CommandEntry(
-                "lossless.cli.retention:rotate", "Shorten a host's transcript to its newest messages."
-            ),
+            "files": CommandEntry("lossless.cli.files:files", "List, show, describe or clean up stored files."),
         },
-        "Operate on summaries": {
-            "dissolve": CommandEntry(
-                "lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."
-            ),
-            "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "Write summaries again, and show how they differ."),
-            "repair": CommandEntry("lossless.cli.rewrite:repair", "Rewrite summaries that fallbacks left behind."),
-            "transplant": CommandEntry(
-                "lossless.cli.surgery:transplant", "Copy a graph of summaries to another conversation."
-            ),
-            "merge": CommandEntry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
-            "undo": CommandEntry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),
-            "diff": CommandEntry("lossless.cli.surgery:diff", "Show what left the context, and what entered it."),
-            "focus": CommandEntry(
-                "lossless.cli.surgery:focus", "Let a brief on one question stand for older summaries."
-            ),
-            "refocus": CommandEntry("lossless.cli.surgery:refocus", "Bring the active brief up to date."),
-            "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "Put the active brief away."),
-            "prompts": CommandEntry(
-                "lossless.cli.rewrite:prompts", "Show or change what models are asked for summaries."
-            ),
-            "doctor": CommandEntry("lossless.cli.doctor:doctor", "Find what is wrong with the archive, and repair it."),
-        },
-        "Connect and configure": {
+        "Set up": {
+            "model": CommandEntry("lossless.cli.model:model", "Say which models write summaries, and try them."),
+            "connect": CommandEntry("lossless.cli.install:install", "Connect a host: hooks and tools.", "now"),
+            "disconnect": CommandEntry("lossless.cli.install:uninstall", "Take them away again.", "now"),
+            "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),
             "mcp": CommandEntry("lossless.cli.serve:mcp", "Serve the tools for agents over MCP."),
             "proxy": CommandEntry("lossless.cli.serve:proxy", "Serve model providers' APIs, with the archive between."),
-            "install": CommandEntry("lossless.cli.install:install", "Give a host the hooks and tools it needs."),
-            "uninstall": CommandEntry("lossless.cli.install:uninstall", "Take them away again."),
-            "bridge": CommandEntry("lossless.cli.install:bridge", "Answer OpenClaw's plugin; it starts this itself."),
-            "hook": CommandEntry("lossless.cli.install:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
-            "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),
+            "completion": CommandEntry(
+                "lossless.cli.config:completion", "Print a script that completes commands.", "read"
+            ),
         },
     },
 )
@@ -203,6 +233,145 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+# --- lcm-tui ---------------------------------------------------------------------------------------------------
+
+TUI_HELP = """\
+lcm-tui takes the spellings of lossless-claw's terminal program. Alone, it opens `lcm tui`.
+
+  lcm-tui                                      lcm tui
+  lcm-tui doctor CONVERSATION                  lcm doctor apply CONVERSATION
+  lcm-tui repair CONVERSATION | --all          lcm repair -s CONVERSATION
+  lcm-tui rewrite CONVERSATION --summary ID    lcm rewrite -s CONVERSATION --summary ID
+  lcm-tui dissolve CONVERSATION --summary-id ID
+                                               lcm dissolve ID --purge
+  lcm-tui transplant FROM TO                   lcm transplant --from FROM --to TO
+  lcm-tui backfill AGENT SESSION               lcm import openclaw, then lcm backfill -s SESSION
+  lcm-tui prompts --list | --show NAME         lcm prompts list, show NAME
+
+Nothing is changed without --apply. The options of the commands on the right work as well."""
+_TUI_GLOBALS = ("--db", "--config", "--openclaw-dir")
+#: Options of lossless-claw's program, and what they are called here; None for those that are the rule here.
+_TUI_OPTIONS = {
+    "--summary-id": "--summary",
+    "--show-diff": "--diff",
+    "--dry-run": None,
+    "--verbose": None,
+    "--purge=true": "--purge",
+    "--purge=false": None,
+    "--timestamps=true": "--timestamps",
+    "--timestamps=false": "--no-timestamps",
+}
+
+
+def lcm_tui() -> None:
+    """The entry point of `lcm-tui`."""
+    try:
+        commands = tui_commands(sys.argv[1:])
+    except ValueError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(failures.BAD_ARGUMENTS) from None
+    for arguments in commands[:-1]:
+        import subprocess
+
+        code = subprocess.run([sys.executable, "-m", "lossless.cli.main", *arguments], check=False).returncode
+        if code:
+            raise SystemExit(code)
+    if commands:
+        sys.argv[1:] = commands[-1]
+        main()
+    else:
+        click.echo(TUI_HELP)
+
+
+def tui_commands(arguments: list[str]) -> list[list[str]]:
+    """The `lcm` commands that a call of `lcm-tui` comes to, one after the other; none for its help.
+
+    >>> tui_commands(["rewrite", "44", "--depth", "0", "--apply"])
+    [['rewrite', '-s', '44', '--depth', '0', '--apply']]
+    >>> tui_commands(["prompts", "--show", "leaf"])
+    [['prompts', 'show', 'leaf']]
+    """
+    if arguments[:1] and arguments[0] in _TUI_GLOBALS and len(arguments) > 2:
+        return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
+    if not arguments or arguments[0].startswith("-"):
+        return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
+    command, words = arguments[0], [f"-{word}" if _has_one_dash(word) else word for word in arguments[1:]]
+    given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
+    if command == "help" or {"-h", "--help"} & set(given):
+        return []
+    names, options = _leading_names(given)
+    if command == "prompts":
+        return [["prompts", *_prompt_words(given)]]
+    if command in ("doctor", "repair", "rewrite"):
+        return [_about_conversation(command, names, options)]
+    if command == "dissolve":
+        at = options.index("--summary") if "--summary" in options else -1
+        if at < 0 or at + 1 == len(options):
+            raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
+        purges = [] if "--purge=false" in words or "--purge" in options else ["--purge"]
+        return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]]
+    if command == "transplant":
+        _need(names, 2, "lcm-tui transplant FROM TO")
+        return [["transplant", "--from", names[0], "--to", names[1], *options]]
+    if command == "backfill":
+        _need(names, 2, "lcm-tui backfill AGENT SESSION")
+        return _backfill(names[0], names[1], options)
+    return [arguments]
+
+
+def _has_one_dash(word: str) -> bool:
+    """Whether a word is an option with one dash, which Go's programs take for two."""
+    return word.startswith("-") and word[1:3].isalpha() and len(word) > 2
+
+
+def _leading_names(given: list[str]) -> tuple[list[str], list[str]]:
+    """The positional arguments that come first, and the rest."""
+    end = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
+    return given[:end], given[end:]
+
+
+def _need(names: list[str], count: int, call: str) -> None:
+    if len(names) != count:
+        raise ValueError(f"it is called like this: {call}")
+
+
+def _about_conversation(command: str, names: list[str], options: list[str]) -> list[str]:
+    """A command about one conversation, which comes first, or about all of them."""
+    if len(names) > 1 or (not names and "--all" not in options):
+        raise ValueError(f"it is called like this: lcm-tui {command} CONVERSATION")
+    if command != "doctor":
+        return [command, *(["-s", names[0]] if names else []), *options]
+    words = {"--apply": "--confirm", "--all": ""}
+    return ["doctor", "apply", *names, *(word for word in (words.get(one, one) for one in options) if word)]
+
+
+def _prompt_words(given: list[str]) -> list[str]:
+    """`--list`, `--show NAME`, `--diff NAME`, `--render NAME`, `--export [DIR]` as a command and its arguments."""
+    actions = {f"--{word}": word for word in ("list", "show", "diff", "render", "export")}
+    at = next((n for n, word in enumerate(given) if word.partition("=")[0] in actions), None)
+    if at is None:
+        return ["list", *given]
+    name, _, value = given[at].partition("=")
+    after = [value] if value else given[at + 1 : at + 2] if not "".join(given[at + 1 : at + 2]).startswith("-") else []
+    rest = given[:at] + given[at + 1 + (0 if value else len(after)) :]
+    if actions[name] == "export" and not after:
+        after = [os.path.expanduser("~/.config/lcm-tui/prompts")]
+    return [actions[name], *(after if actions[name] != "list" else []), *rest]
+
+
+def _backfill(agent: str, session: str, options: list[str]) -> list[list[str]]:
+    """Import a session of an agent of OpenClaw's, then build its summaries."""
+    from lossless.settings.load import ProcessEnvironment
+
+    folder = ProcessEnvironment.of().state_dir / "agents" / agent / "sessions"
+    file = folder / f"{session}.jsonl"
+    if not file.is_file():
+        raise ValueError(f"there is no transcript {file}")
+    is_real = "--apply" in options
+    first = ["import", "openclaw", str(file), "--no-summaries", *(["--apply"] if is_real else [])]
+    return [first, ["backfill", "-s", session, *options]] if is_real else [first]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import id_type, text_type
+from lossless.cli.commands import Invocation, id_type, text_type
 from lossless.cli.output import preview, to_json
 from lossless.model.conversations import Session
 from lossless.model.records import (
@@ -32,7 +32,8 @@ from lossless.model.times import state_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lossless.cli.commands import Invocation
+    from click.shell_completion import CompletionItem
+
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import DepthSizes
@@ -91,19 +92,66 @@ def usage_error(why: str) -> click.UsageError:
 
 
 #: What is said to somebody who has not named a conversation.
-NAME_ONE = "Name a conversation (--session-key, --session-id or --conversation-id); see `lcm conversations list`."
+NAME_ONE = (
+    "Name a conversation with -s: its session key or its number, @last (changed last) or @live (last open one). "
+    "`lcm list` shows them."
+)
+LAST, LIVE = "@last", "@live"
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationTarget:
-    """One conversation, by its number or by its session."""
+    """One conversation, by its number, by its session, or by a word that may be either."""
 
     conversation_id: int | None = None
     session_key: str | None = None
     session_id: str | None = None
+    #: What stands after `-s`.
+    name: str | None = None
+
+    def settled(self, engine: Engine) -> ConversationTarget:
+        """The same without a word that may be several things: a session where it names one, else a number."""
+        name = self.name
+        if name is None:
+            return self
+        if name in (LAST, LIVE):
+            return ConversationTarget(self._newest(engine))
+        if (number := _number(name)) and engine.browse.conversation_id(number, None) is not None:
+            return ConversationTarget(number)
+        if engine.browse.conversation_id(None, name) is not None:
+            return ConversationTarget(session_key=name)
+        if engine.browse.family(Session(id=name)):
+            return ConversationTarget(session_id=name)
+        raise self._not_found(f"No conversation is called {name!r}.", known_names(engine))
+
+    def _newest(self, engine: Engine) -> int:
+        start: PageStart | None = None
+        while True:
+            page = engine.browse.conversations(MAX_LIMIT, start)
+            for row in page.rows:
+                if self.name == LAST or row.active:
+                    return row.conversation_id
+            start = page.next
+            if start is None:
+                raise self._not_found("There is no such conversation yet.", [])
+
+    def _not_found(self, message: str, names: Sequence[str]) -> failures.CommandFailed:
+        wanted = self.name or self.session_key or self.session_id or self.conversation_id
+        near = _near_names(str(wanted), names)
+        hint = f"Did you mean {near!r}? " if near else ""
+        return failures.fail(
+            "not_found",
+            message,
+            failures.NOT_FOUND,
+            hint=f"{hint}`lcm list` shows what is there.",
+            kind="conversation",
+            id=wanted,
+        )
 
     def need_id(self, engine: Engine) -> int:
         """The number of the conversation that is meant: of a session the active one, else the newest."""
+        if self.name is not None:
+            return self.settled(engine).need_id(engine)
         if self.session_id is not None and self.session_key is None:
             family = engine.browse.family(Session(id=self.session_id))
             found = family[0].id if family else None
@@ -114,14 +162,7 @@ class ConversationTarget:
             what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
         if found is not None:
             return found
-        raise failures.fail(
-            "not_found",
-            f"No conversation has {what}.",
-            failures.NOT_FOUND,
-            hint="`lcm conversations list` shows what is there.",
-            kind="conversation",
-            id=self.session_key or self.session_id or self.conversation_id,
-        )
+        raise self._not_found(f"No conversation has {what}.", [])
 
     def need(self, engine: Engine) -> Conversation:
         """The conversation that is meant."""
@@ -141,6 +182,53 @@ class ConversationTarget:
         )
 
 
+def known_names(engine: Engine) -> list[str]:
+    """The session keys and ids of the conversations that changed last."""
+    rows = engine.browse.conversations(MAX_LIMIT, None).rows
+    return list(dict.fromkeys(name for row in rows for name in (row.session_key, row.session_id) if name))
+
+
+def _near_names(wanted: str, names: Sequence[str]) -> str | None:
+    """The one name that has these letters in it, else the most similar one."""
+    from difflib import get_close_matches
+
+    inside = [name for name in names if wanted.lower() in name.lower()]
+    return next(iter(inside or get_close_matches(wanted, names, 1)), None)
+
+
+def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of sessions; a number, @last and @live become the name of the session that they mean."""
+    return tuple(_session_name(engine, name) for name in names)
+
+
+def _session_name(engine: Engine, name: str) -> str:
+    if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number)):
+        return ConversationTarget(name=name).need(engine).session.name
+    return name
+
+
+def _number(name: str) -> int:
+    """The number that a name is, 0 when it is none."""
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else 0
+
+
+def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """What a shell offers after `-s`: the names of conversations, with their titles."""
+    from click.shell_completion import CompletionItem
+
+    from lossless.errors import LosslessError
+
+    offered = [CompletionItem(LAST, help="changed last"), CompletionItem(LIVE, help="the last that is open")]
+    try:
+        with ctx.find_root().ensure_object(Invocation).reader() as engine:
+            rows = engine.browse.conversations(MAX_LIMIT, None).rows
+    except (LosslessError, failures.CommandFailed):
+        rows = ()
+    keys = {row.session_key or str(row.conversation_id): row.title or "" for row in reversed(rows)}
+    offered += [CompletionItem(key, help=title) for key, title in reversed(keys.items())]
+    return [item for item in offered if str(item.value).startswith(incomplete)]
+
+
 def id_or_none(target: ConversationTarget | None, engine: Engine) -> int | None:
     """The number of the conversation that is meant, None for all of them."""
     return None if target is None else target.need_id(engine)
@@ -152,40 +240,76 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
         return target.need_active(engine)
 
 
-_TWO = "--conversation-id or --session-key"
-_BY_NUMBER = click.option("--conversation-id", type=id_type, metavar="ID", help="The conversation with this number.")
-_BY_KEY = click.option(
-    "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
+_BY_NAME = click.option(
+    "-s",
+    "--session",
+    "session_name",
+    metavar="NAME",
+    type=text_type,
+    shell_complete=complete_sessions,
+    help="The conversation: its session key or number, @last (changed last), or @live (last that is open).",
 )
-_BY_RUN = click.option("--session-id", type=text_type, help="The conversation of the run with this id.")
+_BY_NUMBER = click.option("--conversation-id", type=id_type, hidden=True)
+_BY_KEY = click.option("--session-key", type=text_type, hidden=True)
+_BY_RUN = click.option("--session-id", type=text_type, hidden=True)
 
 
 def target_options(*, required: bool = True, by_run: bool = True) -> Callable[[F], F]:
     """Options that name one conversation; the command gets `target`, None when it need not name one and does not.
 
-    Without `by_run` there is no `--session-id`.
+    `-s` takes every name; the longer options of earlier versions take one kind each. Without `by_run` there is no
+    `--session-id`.
     """
     both = "a session" if by_run else "--session-key"
-    missing = NAME_ONE if by_run else NAME_ONE.replace("--session-key, --session-id or --conversation-id", _TWO)
 
     def decorate(function: F) -> F:
         @wraps(function)
         def with_target(
-            *args: Any, conversation_id: int | None, session_key: str | None, session_id: str | None = None, **more: Any
+            *args: Any,
+            session_name: str | None,
+            conversation_id: int | None,
+            session_key: str | None,
+            session_id: str | None = None,
+            **more: Any,
         ) -> Any:
             is_session = session_key is not None or session_id is not None
             if conversation_id is not None and is_session:
                 raise usage_error(f"Give --conversation-id or {both}, not both.")
             is_named = conversation_id is not None or is_session
+            if session_name is not None and is_named:
+                raise usage_error("-s names the conversation; leave the other options for that out.")
+            is_named = is_named or session_name is not None
             if required and not is_named:
-                raise usage_error(missing)
-            target = ConversationTarget(conversation_id, session_key, session_id) if is_named else None
+                raise usage_error(NAME_ONE)
+            target = ConversationTarget(conversation_id, session_key, session_id, session_name) if is_named else None
             return function(*args, target=target, **more)
 
         wrapped: Any = _BY_RUN(with_target) if by_run else with_target
-        return _BY_NUMBER(_BY_KEY(wrapped))  # type: ignore[no-any-return]
+        return _BY_NAME(_BY_NUMBER(_BY_KEY(wrapped)))  # type: ignore[no-any-return]
 
     return decorate
+
+
+_WHEN = "2026-07-01, yesterday, '3 March', 30d, or a time such as 2026-07-01T09:00:00Z"
+
+
+def since_options(function: F) -> F:
+    """`--since` and `--before` with dates as people write them; the command gets `span`."""
+
+    @wraps(function)
+    def with_span(*args: Any, since: str | None, before: str | None, **more: Any) -> Any:
+        now = datetime.now().astimezone()
+        first, end = (
+            None if text is None else parse_when(option, text, now)
+            for option, text in (("--since", since), ("--before", before))
+        )
+        if first is not None and end is not None and first >= end:
+            raise usage_error("The stretch of time is empty: it ends before it begins.")
+        edges = [None if moment is None else state_time(moment) for moment in (first, end)]
+        return function(*args, span=TimeRange(*edges) if any(edges) else None, **more)
+
+    wrapped: Any = click.option("--before", metavar="WHEN", help="Before then.")(with_span)
+    return click.option("--since", metavar="WHEN", help=f"From then on: {_WHEN}.")(wrapped)  # type: ignore[no-any-return]
 
 
 def time_options(function: F) -> F:
@@ -249,11 +373,25 @@ def _parse_moment(option: str, text: str) -> datetime:
         raise bad_option(option, f"{text!r} is not a time: {error}") from None
 
 
-def parse_since(option: str, text: str, now: datetime) -> datetime:
-    """A time from which on: ISO-8601 with a zone, a date (in UTC), or a duration before now."""
+def parse_when(option: str, text: str, now: datetime) -> datetime:
+    """A time as people write it, in UTC: ISO-8601, a date in the zone of `now`, a duration before it, or words.
+
+    >>> noon = datetime(2026, 7, 10, 12, tzinfo=UTC)
+    >>> [f"{parse_when('--since', text, noon):%Y-%m-%d}" for text in ("yesterday", "3 March", "2w", "2023-01-01")]
+    ['2026-07-09', '2026-03-03', '2026-06-26', '2023-01-01']
+    """
+    text = text.strip()
     if re.fullmatch(r"\d+[smhdw]", text, re.ASCII):
-        return _parse_ago(text, now, option)
-    return _parse_moment(option, f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text)
+        return _parse_ago(text, now, option).astimezone(UTC)
+    if _MOMENT.fullmatch(text):
+        return _parse_moment(option, text)
+    from lossless.recall.query import find_times
+
+    for words in (text, f"in {text}"):
+        for found in find_times(words, now):
+            if found.end == len(words) and found.start == len(words) - len(text):
+                return found.since.astimezone(UTC)
+    raise bad_option(option, f"{text!r:.60} is not a time; write {_WHEN}")
 
 
 def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
@@ -278,15 +416,19 @@ def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], 
     def decorate(function: F) -> F:
         @wraps(function)
         def with_start(*args: Any, cursor: str | None, **more: Any) -> Any:
-            try:
-                start = None if cursor is None else decode_cursor(resource, kind, cursor)
-            except ValueError as error:
-                raise bad_option("--cursor", str(error)) from None
-            return function(*args, start=start, **more)
+            return function(*args, start=parse_cursor(resource, kind, cursor), **more)
 
         return limit_option(cursor_option(with_start))  # type: ignore[return-value]
 
     return decorate
+
+
+def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None) -> PageStart | None:
+    """The place that `--cursor` means; what is none of this list is an error of the option."""
+    try:
+        return None if cursor is None else decode_cursor(resource, kind, cursor)
+    except ValueError as error:
+        raise bad_option("--cursor", str(error)) from None
 
 
 def pagination(resource: str, limit: int, page: Page[Any]) -> dict[str, Any]:

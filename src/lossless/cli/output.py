@@ -17,14 +17,16 @@ from lossless.model.times import state_time
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from lossless.settings import LoadedSettings
+    from lossless.cli.commands import Invocation
 
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
 
 #: What a person sees of each answer: the function that prints it, loaded when it is needed.
 VIEWS = {
-    "status": "lossless.cli.conversations:print_status",
+    "status": "lossless.cli.status:print_status",
+    "list": "lossless.cli.conversations:print_list",
+    "show": "lossless.cli.conversations:print_shown",
     "conversations.list": "lossless.cli.conversations:print_conversations",
     "conversations.show": "lossless.cli.conversations:print_conversation",
     "messages.list": "lossless.cli.conversations:print_messages",
@@ -61,6 +63,7 @@ VIEWS = {
     "reset": "lossless.cli.context:print_reset",
     "cost": "lossless.cli.context:print_cost",
     "model.test": "lossless.cli.context:print_model_test",
+    "search": "lossless.cli.recall:print_hits",
     "grep": "lossless.cli.recall:print_hits",
     "recall": "lossless.cli.recall:print_evidence",
     "dissolve": "lossless.cli.surgery:print_operation",
@@ -128,13 +131,14 @@ def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
     click.echo(document)
 
 
-def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, loaded: LoadedSettings) -> None:
+def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, invocation: Invocation) -> None:
     """The data as a person likes to see it."""
     from lossless.cli.screen import Screen
 
+    loaded = invocation.loaded
     for notice in loaded.warnings:
         click.secho(printable(f"Warning: {notice}"), fg="yellow", err=True)
-    screen = Screen(loaded.settings.timezone)
+    screen = Screen(loaded.settings.timezone, invocation.rule)
     module, _, view = VIEWS[command].partition(":")
     getattr(import_module(module), view)(screen, data)
     if pagination is not None:

@@ -20,6 +20,7 @@ from lossless.cli.options import (
     cursor_option,
     id_or_none,
     limit_option,
+    since_options,
     target_options,
     time_options,
     usage_error,
@@ -103,39 +104,79 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
     """Who asks, and what it says about where to look; what is named must be there."""
     if target is None:
         return Caller(), {"allConversations": True}
+    target = target.settled(engine)
     found = target.need_id(engine)
     if target.conversation_id is not None or is_subagent_key(target.session_key):
         return Caller(), {"conversationId": found}
     return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
 
 
+_HOW = (
+    click.option("--regex", "-E", is_flag=True, help="It is a regular expression."),
+    click.option("--fixed", "-F", is_flag=True, help="It is taken literally, letter by letter."),
+    click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
+    click.option(
+        "--in",
+        "search_in",
+        type=click.Choice(["both", "messages", "summaries", "files"]),
+        default="both",
+        show_default=True,
+        help="Where to look; files are the large payloads that were set aside.",
+    ),
+    click.option(
+        "--sort",
+        type=click.Choice(["recency", "relevance", "hybrid"]),
+        default="recency",
+        show_default=True,
+        help="For words: newest first, best first, or a mix of both.",
+    ),
+)
+
+
+def _search_options(function: F) -> F:
+    """How to search; the same for `search` and `grep`."""
+    for option in reversed(_HOW):
+        function = option(function)
+    return function
+
+
+@click.command("search", cls=Command)
+@click.argument("words", nargs=-1, required=True)
+@target_options(required=False)
+@_search_options
+@since_options
+@limit_option
+@cursor_option
+@click.pass_obj
+def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> None:
+    """Find WORDS in messages, tool calls and summaries: in any script, in any form.
+
+    Texts with all of the words come before those with some of them. Quote a phrase to keep its words together:
+    lcm search '"exactly this"'.
+    """
+    _search(invocation, "search", " ".join(words), **how)
+
+
 @click.command("grep", cls=Command)
 @click.argument("pattern")
 @target_options(required=False, by_run=False)
-@click.option("--regex", "-E", is_flag=True, help="PATTERN is a regular expression.")
-@click.option("--fixed", "-F", is_flag=True, help="PATTERN is taken literally, letter by letter.")
-@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
-@click.option(
-    "--in",
-    "search_in",
-    type=click.Choice(["both", "messages", "summaries", "files"]),
-    default="both",
-    show_default=True,
-    help="Where to look; files are the large payloads that were set aside.",
-)
-@click.option(
-    "--sort",
-    type=click.Choice(["recency", "relevance", "hybrid"]),
-    default="recency",
-    show_default=True,
-    help="For words: newest first, best first, or a mix of both.",
-)
+@_search_options
 @time_options
 @limit_option
 @cursor_option
 @click.pass_obj
-def grep(
+def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
+    """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
+
+    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
+    words together. The newest come first.
+    """
+    _search(invocation, "grep", pattern, **how)
+
+
+def _search(
     invocation: Invocation,
+    command: str,
     pattern: str,
     target: ConversationTarget | None,
     regex: bool,
@@ -147,11 +188,6 @@ def grep(
     limit: int,
     cursor: str | None,
 ) -> None:
-    """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
-
-    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
-    words together. The newest come first.
-    """
     if not pattern:
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
@@ -179,7 +215,7 @@ def grep(
         "nextCursor": rest,
     }
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
-    invocation.emit("grep", data, pagination)
+    invocation.emit(command, data, pagination)
 
 
 def _flags(ignore_case: bool, fixed: bool) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli.commands import GLOBAL_OPTIONS
-from lossless.cli.main import cli
+from lossless.cli.main import OLD_SPELLINGS, TUI_HELP, cli
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 #: One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`.
 EXAMPLES = {
-    "lcm status": "lcm status",
-    "lcm conversations list": "lcm conversations list --limit 20",
-    "lcm conversations show": "lcm conversations show --session-key agent:demo:ferry",
-    "lcm messages list": "lcm messages list --session-key agent:demo:ferry --role user --limit 5",
-    "lcm messages show": "lcm messages show 12",
-    "lcm messages tail": "lcm messages tail --session-key agent:demo:ferry --count 8",
-    "lcm summaries list": "lcm summaries list --depth 0 --limit 5",
-    "lcm summaries show": """\
-newest='import json, sys; print(json.load(sys.stdin)["data"]["items"][0]["summaryId"])'
-lcm summaries show "$(lcm summaries list --limit 1 | python3 -c "$newest")"
+    "lcm status": """\
+lcm status
+lcm status --cost --since 30d
+lcm status --size
 """,
-    "lcm grep": "lcm grep 'sandbox merchant'",
+    "lcm list": "lcm list --since '3 March' --limit 20",
+    "lcm show": """\
+lcm show agent:demo:ferry --limit 5
+lcm show @last --details
+lcm show msg#12
+""",
+    "lcm search": """\
+lcm search sandbox merchant
+lcm search -s @last sandbox merchant --json
+""",
     "lcm recall": "lcm recall 'Why did the sandbox merchant fail?'",
-    "lcm describe": "lcm describe msg#12",
-    "lcm expand": "lcm expand --query 'sandbox merchant' --messages --token-cap 1500",
-    "lcm ask": "lcm ask 'Why did the sandbox merchant fail?' --session-key agent:demo:ferry",
+    "lcm summary expand": "lcm summary expand --query 'sandbox merchant' --messages --token-cap 1500",
+    "lcm ask": "lcm ask 'Why did the sandbox merchant fail?' -s agent:demo:ferry",
     "lcm import openclaw": """\
 mkdir -p sessions
 printf '%s\\n' '{"type":"session","version":3,"id":"run-7"}' \\
@@ -66,69 +68,58 @@ lcm import jsonl messages.jsonl --apply
 printf '%s' '[{"id":"g1","title":"Ferries","mapping":{},"current_node":null}]' > conversations.json
 lcm import chatgpt conversations.json
 """,
-    "lcm bootstrap": """\
+    "lcm session bootstrap": """\
 printf '%s\\n' '{"type":"session","version":3,"id":"run-8"}' \\
   '{"type":"message","id":"a1","parentId":null,"message":{"role":"user","content":"hello"}}' > run-8.jsonl
-lcm bootstrap run-8.jsonl --session-key agent:main:main
+lcm session bootstrap run-8.jsonl -s agent:main:main
 """,
-    "lcm transcripts list": "lcm transcripts list --all",
-    "lcm transcripts accept": """\
-waiting='import json, sys; print(*(item["id"] for item in json.load(sys.stdin)["data"]["items"]))'
-for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts accept "$number"; done
-""",
-    "lcm transcripts refuse": """\
-waiting='import json, sys; print(*(item["id"] for item in json.load(sys.stdin)["data"]["items"]))'
-for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts refuse "$number"; done
-""",
-    "lcm quarantine list": "lcm quarantine list",
-    "lcm quarantine accept": """\
-waiting='import json, sys; print(*(item["conversationId"] for item in json.load(sys.stdin)["data"]["items"]))'
-for number in $(lcm quarantine | python3 -c "$waiting"); do lcm quarantine accept "$number"; done
-""",
-    "lcm quarantine refuse": """\
-waiting='import json, sys; print(*(item["conversationId"] for item in json.load(sys.stdin)["data"]["items"]))'
-for number in $(lcm quarantine | python3 -c "$waiting"); do lcm quarantine refuse "$number"; done
-""",
-    "lcm backfill": """\
-lcm backfill --session-key agent:demo:ferry --fresh-tail 16 --leaf-chunk-tokens 4000
+    "lcm session transcripts list": "lcm session transcripts list --all",
+    "lcm session transcripts accept": "lcm session transcripts accept 1 || echo 'there is none'",
+    "lcm session transcripts refuse": "lcm session transcripts refuse 1 || echo 'there is none'",
+    "lcm session quarantine list": "lcm session quarantine list",
+    "lcm session quarantine accept": "lcm session quarantine accept 1 || echo 'there is none'",
+    "lcm session quarantine refuse": "lcm session quarantine refuse 1 || echo 'there is none'",
+    "lcm summary backfill": """\
+lcm summary backfill -s agent:demo:ferry --fresh-tail 16 --leaf-chunk-tokens 4000 --dry-run
 cp .demo/lcm.db anew.db
-lcm --db anew.db backfill --session-key agent:demo:ferry --recompact --single-root --fresh-tail 16 --apply
+lcm --db anew.db summary backfill -s agent:demo:ferry --recompact --single-root --fresh-tail 16 --yes
 """,
     "lcm append": """\
-lcm append --session-key agent:main:main <<'END'
+lcm append -s agent:main:main <<'END'
 {"role": "user", "content": "Where is the build log?"}
 {"message": {"role": "assistant", "content": "In /var/log."}, "id": "e2", "timestamp": "2026-07-01T09:00:00Z"}
 END
 """,
     "lcm sync": """\
-lcm sync --session-key agent:main:other <<'END'
+lcm sync -s agent:main:other <<'END'
 [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello! What is to be done?"}]
 END
 """,
     "lcm context": """\
-lcm context --session-key agent:demo:ferry --budget 8000
-lcm context --session-key agent:demo:ferry --budget 8000 --as anthropic > request.json
+lcm context -s agent:demo:ferry --budget 8000
+lcm context -s agent:demo:ferry --budget 8000 --as anthropic > request.json
 """,
     "lcm compact": """\
-lcm compact --session-key agent:demo:ferry --budget 8000 --dry-run
-lcm compact --session-key agent:demo:ferry --budget 8000
+lcm compact -s agent:demo:ferry --budget 8000 --dry-run
+lcm compact -s agent:demo:ferry --budget 8000
 """,
-    "lcm worker": "lcm worker --no-model",
-    "lcm debt": "lcm debt",
-    "lcm pin": "lcm pin --session-key agent:demo:ferry 'Never print secrets.'",
-    "lcm unpin": "lcm unpin 1 --session-key agent:demo:ferry",
-    "lcm cost": "lcm cost --recency 30d",
-    "lcm graph": """\
-lcm graph summaries.svg --session-key agent:demo:ferry
-lcm graph summaries.dot --session-key agent:demo:ferry
+    "lcm worker": """\
+lcm worker --dry-run
+lcm worker --no-model
+""",
+    "lcm pin": "lcm pin -s agent:demo:ferry 'Never print secrets.'",
+    "lcm unpin": "lcm unpin 1 -s agent:demo:ferry",
+    "lcm summary graph": """\
+lcm summary graph summaries.svg -s agent:demo:ferry
+lcm summary graph summaries.dot -s agent:demo:ferry
 """,
     "lcm tui": "lcm tui --screenshot screen.svg",
     "lcm model test": "lcm model test",
-    "lcm new": "lcm new --session-key agent:demo:ferry --retain-depth 1 --yes",
-    "lcm reset": "lcm reset --session-key agent:demo:ferry --yes",
-    "lcm stub": """\
-lcm stub --min-bytes 1000
-lcm stub --min-bytes 1000 --apply
+    "lcm session new": "lcm session new -s agent:demo:ferry --retain-depth 1 --yes",
+    "lcm session reset": "lcm session reset -s agent:demo:ferry --yes",
+    "lcm files stub": """\
+lcm files stub --min-bytes 1000 --dry-run
+lcm files stub --min-bytes 1000
 """,
     "lcm files list": "lcm files list --limit 20",
     "lcm files show": """\
@@ -142,28 +133,27 @@ lcm verify
 echo 'hunter2-and-more' > phrases.txt
 lcm verify --absent-from phrases.txt
 """,
-    "lcm adopt": "lcm adopt",
-    "lcm size": "lcm size",
+    "lcm doctor adopt": "lcm doctor adopt --dry-run",
     "lcm backup": """\
 lcm backup
 lcm backup --rolling
+lcm backup --list
 """,
-    "lcm backups": "lcm backups",
     "lcm restore": "lcm restore lcm.db.rotate-latest.bak --yes",
     "lcm prune": """\
-lcm prune --older-than 90d
-lcm prune --to 2GB --session 'agent:*:cron:**' --apply
+lcm prune --older-than 90d --dry-run
+lcm prune --to 2GB -s 'agent:*:cron:**' --yes
 """,
     "lcm forget": """\
-lcm forget the ferry to Oban
-lcm forget msg#2 --apply
+lcm forget the ferry to Oban --dry-run
+lcm forget msg#2 --yes
 """,
-    "lcm rotate": """\
+    "lcm session rotate": """\
 cat > transcript.jsonl <<'END'
 {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-07-01T09:00:00Z"}
 {"type": "message", "id": "e2", "parentId": null, "message": {"role": "user", "content": "Where is the build log?"}}
 END
-lcm rotate --session-key agent:main:main --file transcript.jsonl
+lcm session rotate -s agent:main:main --file transcript.jsonl
 """,
     "lcm import lossless-claw": """\
 lcm export lossless-claw theirs.db
@@ -178,10 +168,6 @@ lcm import remnic memory.sqlite --dry-run
 lcm export archive all.jsonl
 lcm import archive all.jsonl --dry-run
 """,
-    "lcm import-lossless-claw": """\
-lcm export lossless-claw openclaw.db
-lcm import-lossless-claw --src openclaw.db --dry-run
-""",
     "lcm export archive": "lcm export archive copy.jsonl",
     "lcm export lossless-claw": "lcm export lossless-claw claw/lcm.db",
     "lcm export remnic": """\
@@ -191,38 +177,38 @@ lcm export remnic remnic.sqlite --session-by session_key
     "lcm export jsonl": "lcm export jsonl messages",
     "lcm export markdown": "lcm export markdown notes --session agent:demo:ferry",
     "lcm export html": "lcm export html pages",
-    "lcm dissolve": """\
-cp .demo/lcm.db demo.db
+    "lcm summary dissolve": """\
 root='import json, sys; print(max(json.load(sys.stdin)["data"]["items"], key=lambda item: item["depth"])["summaryId"])'
-lcm --db demo.db dissolve "$(lcm --db demo.db summaries list | python3 -c "$root")" --apply
+lcm --db demo.db summary dissolve "$(lcm --db demo.db summary list --json | python3 -c "$root")"
 """,
-    "lcm rewrite": """\
-lcm --db demo.db rewrite --session-key agent:demo:ferry --depth 1 --diff
-lcm --db demo.db rewrite --extractive
+    "lcm summary rewrite": """\
+lcm --db demo.db summary rewrite -s agent:demo:ferry --depth 1 --diff --dry-run
+lcm --db demo.db summary rewrite --extractive --dry-run
 """,
-    "lcm repair": "lcm --db demo.db repair --session-key agent:demo:ferry --apply",
-    "lcm transplant": """\
-lcm --db demo.db append --session-key agent:demo:other <<'END'
+    "lcm summary repair": "lcm --db demo.db summary repair -s agent:demo:ferry --yes",
+    "lcm summary transplant": """\
+lcm --db demo.db append -s agent:demo:other <<'END'
 {"role": "user", "content": "What do we know about the ferry?"}
 END
-lcm --db demo.db transplant --from 1 --to 2 --apply
+lcm --db demo.db summary transplant --from 1 --to 2
 """,
-    "lcm merge": """\
-lcm --db demo.db merge --session-key agent:demo:ferry || echo 'it is not split'
+    "lcm session merge": "lcm --db demo.db session merge -s agent:demo:ferry || echo 'it is not split'",
+    "lcm summary undo": """\
+lcm --db demo.db summary undo -s agent:demo:ferry --dry-run
+lcm --db demo.db summary undo -s agent:demo:ferry
 """,
-    "lcm undo": """\
-lcm --db demo.db undo --session-key agent:demo:ferry
-lcm --db demo.db undo --session-key agent:demo:ferry --apply
+    "lcm summary diff": """\
+cp .demo/lcm.db demo.db
+lcm --db demo.db summary diff -s agent:demo:ferry --since 0
 """,
-    "lcm diff": "lcm --db demo.db diff --session-key agent:demo:ferry --since 0",
-    "lcm focus": "lcm --db demo.db focus 'Why did the sandbox merchant fail?' --session-key agent:demo:ferry",
-    "lcm refocus": "lcm --db demo.db refocus --session-key agent:demo:ferry",
-    "lcm unfocus": "lcm --db demo.db unfocus --session-key agent:demo:ferry",
-    "lcm prompts list": "lcm prompts list",
-    "lcm prompts show": "lcm prompts show leaf",
-    "lcm prompts export": "lcm prompts export prompts",
-    "lcm prompts diff": "lcm prompts export prompts && lcm prompts diff --prompt-dir prompts",
-    "lcm prompts render": "lcm prompts render condensed-d1 --prompt-dir prompts",
+    "lcm summary focus": "lcm --db demo.db summary focus 'Why did the merchant fail?' -s agent:demo:ferry --yes",
+    "lcm summary refocus": "lcm --db demo.db summary refocus -s agent:demo:ferry --yes",
+    "lcm summary unfocus": "lcm --db demo.db summary unfocus -s agent:demo:ferry",
+    "lcm summary prompts list": "lcm summary prompts list",
+    "lcm summary prompts show": "lcm summary prompts show leaf",
+    "lcm summary prompts export": "lcm summary prompts export prompts",
+    "lcm summary prompts diff": "lcm prompts export prompts && lcm summary prompts diff --prompt-dir prompts",
+    "lcm summary prompts render": "lcm summary prompts render condensed-d1 --prompt-dir prompts",
     "lcm doctor examine": """\
 lcm --db demo.db doctor --offline
 lcm --db demo.db doctor examine --offline
@@ -236,38 +222,38 @@ lcm --db demo.db doctor clean --apply cron_sessions --vacuum
     "lcm doctor reindex": "lcm --db demo.db doctor reindex",
     "lcm doctor rebuild": "lcm --db demo.db doctor rebuild",
     "lcm doctor rollover-splits": "lcm --db demo.db doctor rollover-splits",
-    "lcm mcp": """\
-lcm mcp < /dev/null
-""",
+    "lcm mcp": "lcm mcp < /dev/null",
     "lcm proxy": "lcm proxy --check",
-    "lcm install claude-code": """\
-lcm install claude-code --dry-run
+    "lcm connect claude-code": """\
+lcm connect claude-code --dry-run
 mkdir -p project
-lcm install claude-code --project project
-lcm install claude-code --project project --doctor
+lcm connect claude-code --project project
+lcm connect claude-code --project project --doctor
 """,
-    "lcm install codex": "lcm install codex --dry-run",
-    "lcm uninstall claude-code": "lcm uninstall claude-code --project project",
-    "lcm uninstall codex": "lcm uninstall codex --dry-run",
-    "lcm install openclaw": "lcm install openclaw --state-dir openclaw",
-    "lcm uninstall openclaw": "lcm uninstall openclaw --state-dir openclaw",
-    "lcm bridge": """\
-echo '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}' | lcm bridge
-""",
-    "lcm hook": """\
-echo '{"hook_event_name": "Stop", "transcript_path": "none.jsonl"}' | lcm hook
-""",
+    "lcm connect codex": "lcm connect codex --dry-run",
+    "lcm disconnect claude-code": "lcm disconnect claude-code --project project",
+    "lcm disconnect codex": "lcm disconnect codex --dry-run",
+    "lcm connect openclaw": "lcm connect openclaw --state-dir openclaw",
+    "lcm disconnect openclaw": "lcm disconnect openclaw --state-dir openclaw",
     "lcm config show": "lcm config show",
     "lcm config get": "lcm config get freshTailCount",
     "lcm config set": "lcm config set freshTailCount 96",
+    "lcm summary list": "lcm summary list --depth 0 --limit 5",
+    "lcm import": """\
+mkdir -p chats
+printf '%s\\n' '{"role":"user","content":"good morning"}' > chats/morning.jsonl
+lcm import chats --dry-run
+lcm import chats
+""",
+    "lcm completion": "lcm completion bash > completion.sh",
 }
 
 
 def lines_for_help(command: str) -> Iterator[str]:
     """The lines of a command's example that a person would type, with the input that belongs to them.
 
-    >>> list(lines_for_help("lcm summaries show"))
-    ['lcm summaries show ID']
+    >>> list(lines_for_help("lcm summary dissolve"))
+    ['lcm summary dissolve ID']
     """
     in_input = False
     for line in EXAMPLES.get(command, "").splitlines():
@@ -282,21 +268,23 @@ _INTRO = """\
 
 This page is made from the commands; `python -m lossless.cli.reference docs/reference/cli.md` writes it anew.
 
-`append`, `sync`, `bootstrap`, `transcripts`, `quarantine`, `compact`, `worker`, `pin`, `unpin`, `new`, `reset`,
-`backup`, `restore`, `config set`, `files explore` and the imports of [archives](../transfer.md) write; with `--apply`
-also `adopt`, `stub`, `prune`, `forget`, `rotate`, `files gc`, `backfill` and the imports of transcripts; `ask` counts
-the model calls that it makes.
-[Surgery](../surgery.md) and the [doctor](../doctor.md) write with `--apply` or `--confirm`, `focus`, `refocus` and
-`unfocus` without; `hook` and `mcp` serve [agents](../hosts/claude-code.md), `install` and `uninstall` change files of
-their hosts. All others open the archive for reading only and leave its bytes as they are.
+Reading never asks and never changes the archive. What can be undone happens at once, and the answer names its undo.
+What deletes words for good, or costs money, shows its plan and asks; in scripts, `--yes` is the answer. `--dry-run`
+shows the plan and changes nothing. Exceptions are `ask`, which counts the model calls that it makes, and commands with
+`--apply`, which keep the habits of earlier versions: without it, they only show what they would do.
+
+A conversation is named with `-s`: its session key, its number in `lcm list`, `@last` for the one that changed last, or
+`@live` for the last that is open. `--session-key`, `--session-id` and `--conversation-id` take one kind of name each.
+Times are written as people write them: `2026-07-01`, `yesterday`, `'3 March'`, `30d`. [Other spellings](aliases.md)
+lists the commands of earlier versions, of lossless-claw and of `lcm-tui`; they all work.
 
 ## What is printed
 
-At a terminal `lcm` prints tables. When its output goes elsewhere, or with `--format json`, it prints one JSON
-document:
+At a terminal `lcm` prints tables, and with `--json` one JSON document. When its output goes elsewhere, `list`, `show`,
+`search`, `summary`, `session`, `connect`, `disconnect` and `import PATH` print text, the others JSON:
 
 ```json
-{"ok": true, "command": "messages.list", "data": {"items": []},
+{"ok": true, "command": "list", "data": {"items": []},
  "pagination": {"limit": 50, "returned": 0, "hasMore": false, "nextCursor": null},
  "meta": {"databasePath": "/home/me/.openclaw/lcm.db", "configPath": null}}
 ```
@@ -340,6 +328,10 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[clic
         assert command is not None
         inner = click.Context(command, context, info_name=name)
         if isinstance(command, click.Group):
+            if name == "import":
+                kindless = command.get_command(inner, "auto")
+                assert kindless is not None
+                yield kindless, click.Context(kindless, context, info_name="import")
             yield from _commands(command, inner)
         else:
             yield command, inner
@@ -350,7 +342,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     arguments = "".join(
         f" {param.make_metavar(context)}" for param in command.params if isinstance(param, click.Argument)
     )
-    options = [param for param in command.params if isinstance(param, click.Option)]
+    options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
     call = f"{context.command_path}{' [OPTIONS]' if options else ''}{arguments}"
     about = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     table = f"\n{_options(options, context)}" if options else ""
@@ -368,9 +360,62 @@ def _options(options: Iterable[click.Option], context: click.Context) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
 
 
+_ALIASES = """\
+# Other spellings
+
+This page is made from the commands; `python -m lossless.cli.reference docs/reference/aliases.md` writes it anew.
+
+Every spelling on the left works and does what it did, with its own habits: it changes nothing without `--apply` (or
+`--confirm`) where it had one, and prints JSON when its output goes elsewhere. `--help` shows its options.
+
+| Earlier | Now |
+| --- | --- |
+"""
+#: More than one word: the commands of a group that was split up.
+_INNER = {
+    "conversations list": "list",
+    "conversations show": "show KEY --details",
+    "messages list": "show KEY",
+    "messages show": "show msg#12",
+    "messages tail": "context -s KEY --items",
+    "summaries list": "summary list",
+    "summaries show": "show sum_…",
+}
+_PROGRAMS = """
+## For programs
+
+`lcm bridge` answers OpenClaw's plugin, `lcm hook` answers one hook of a host (`lcm-hook` is the same and starts
+faster). Hosts start them; nobody types them.
+
+## `lcm-tui`
+
+An executable with the spellings of lossless-claw's terminal program. Alone, it opens `lcm tui`.
+
+```text
+"""
+_SLASH = """```
+
+## `/lcm` and `/lossless` in OpenClaw
+
+`status`, `backup`, `rotate`, `focus`, `refocus`, `unfocus`, `doctor`, `doctor apply`, `doctor clean`,
+`doctor rollover-splits` and `doctor maintenance` are answered [by the plugin](../hosts/openclaw.md).
+"""
+
+
+def aliases_page() -> str:
+    """The page of old spellings as Markdown."""
+    rows = _INNER | {
+        name: entry.help for name, entry in OLD_SPELLINGS.items() if entry.help and f"{name} list" not in _INNER
+    }
+    table = "".join(f"| `lcm {old}` | `lcm {new}` |\n" for old, new in rows.items())
+    tui = TUI_HELP.partition("\n\n")[2]
+    return f"{_ALIASES}{table}{_PROGRAMS}{tui}\n{_SLASH}"
+
+
 def write_reference_page(arguments: list[str]) -> int:
-    """Write the page, or with `--check` say whether it is up to date."""
-    return write_page("lossless.cli.reference", reference_page, arguments)
+    """Write the page, or with `--check` say whether it is up to date; aliases.md is the page of old spellings."""
+    is_aliases = any(argument.endswith("aliases.md") for argument in arguments)
+    return write_page("lossless.cli.reference", aliases_page if is_aliases else reference_page, arguments)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,18 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lossless.cli import failures
+from lossless.cli.apply import ask_person, confirm
 from lossless.cli.commands import Command, text_type
-from lossless.cli.failures import printable
-from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.errors import BadInput, NotFound
@@ -30,6 +32,8 @@ from lossless.model.paths import expand_path
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Screen
@@ -40,17 +44,40 @@ if TYPE_CHECKING:
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Conversation
 
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _apply_option(what: str) -> Callable[[F], F]:
+    """`--yes`, which was `--apply` before, and `--dry-run`; the command gets `is_real`, None when neither is given."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def with_choice(*args: Any, is_wanted: bool, dry_run: bool, **more: Any) -> Any:
+            if is_wanted and dry_run:
+                raise usage_error("--yes and --dry-run contradict each other; give one of them.")
+            return function(*args, is_real=True if is_wanted else False if dry_run else None, **more)
+
+        yes = click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking.")
+        dry = click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+        return yes(dry(with_choice))  # type: ignore[return-value]
+
+    return decorate
+
 
 @click.command("backup", cls=Command)
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
 @click.option("--rolling", is_flag=True, help="Replace the rolling backup beside the archive.")
+@click.option("--list", "lists", is_flag=True, help="List the backups beside the archive instead.")
 @click.pass_obj
-def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
+def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool) -> None:
     """Copy the archive to PATH, or beside it under a name with the time.
 
     The copy is whole even while others write. Large payloads are put into a folder beside it, as links where that is
     possible, so that they take no room twice.
     """
+    if lists:
+        _emit_backups(invocation)
+        return
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
@@ -66,6 +93,10 @@ def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
 @click.pass_obj
 def backups(invocation: Invocation) -> None:
     """List the backups beside the archive, newest first."""
+    _emit_backups(invocation)
+
+
+def _emit_backups(invocation: Invocation) -> None:
     found = copies.list_backups(invocation.file_path)
     data = {
         "count": len(found),
@@ -77,10 +108,11 @@ def backups(invocation: Invocation) -> None:
 
 @click.command("restore", cls=Command)
 @click.argument("source", metavar="BACKUP", type=text_type)
-@click.option("--yes", is_flag=True, help="Do it without asking; a program must give this.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
+@click.option("--dry-run", is_flag=True, help="Only prove the backup.")
 @click.pass_obj
-def restore(invocation: Invocation, source: str, yes: bool) -> None:
-    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backups` lists.
+def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
+    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
 
     The backup is proved as `lcm verify` does, then what is there now is backed up, then it is replaced as a whole. It
     refuses while another process has the archive open. Without --yes, only the backup is proved, and at a terminal
@@ -90,10 +122,10 @@ def restore(invocation: Invocation, source: str, yes: bool) -> None:
     place = _find_backup(source, archive_path)
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
-    if not yes:
+    if not yes or dry_run:
         counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
-        if not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
+        if dry_run or not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", data)
             return
         warnings.clear()
@@ -141,7 +173,7 @@ def _find_backup(source: str, archive_path: str) -> Path:
             "not_found",
             f"There is no backup {source!r}.",
             failures.NOT_FOUND,
-            hint="`lcm backups` lists those beside the archive.",
+            hint="`lcm backup --list` shows those beside the archive.",
             path=source,
         )
     return place.absolute()
@@ -152,11 +184,6 @@ def _problems(proof: Verification, warnings: list[str]) -> list[str]:
     found = proof.problems
     warnings += [str(problem) for problem in found if problem.severity == "warning" or problem.check == "files"]
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
-
-
-def ask_person(question: str) -> bool:
-    """Ask a person at a terminal; a program has not agreed."""
-    return sys.stdin.isatty() and click.confirm(printable(question), err=True)
 
 
 #: How many conversations are listed; the others are counted.
@@ -170,6 +197,11 @@ def size(invocation: Invocation) -> None:
 
     Indexes, summaries and files are also given as a share of the messages that they belong to.
     """
+    emit_size(invocation)
+
+
+def emit_size(invocation: Invocation) -> None:
+    """Print what takes up space."""
     with invocation.reader() as engine:
         found = engine.admin.size()
     invocation.emit("size", to_json(found) | {"folder": str(invocation.vault.root)})
@@ -178,11 +210,13 @@ def size(invocation: Invocation) -> None:
 @click.command("prune", cls=Command)
 @click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
 @click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
-@click.option("--session", "patterns", metavar="GLOB", type=text_type, multiple=True, help="Sessions with such a name.")
+@click.option(
+    "--session", "-s", "patterns", metavar="GLOB", type=text_type, multiple=True, help="Sessions with such a name."
+)
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
-@click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only say what would go.")
+@_apply_option("Delete them")
 @click.pass_obj
 def prune(
     invocation: Invocation,
@@ -192,22 +226,27 @@ def prune(
     include_active: bool,
     no_backup: bool,
     vacuum: bool | None,
-    is_real: bool,
+    is_real: bool | None,
 ) -> None:
     """Delete whole conversations for good: messages, summaries, files, everything.
 
-    All conditions that are given must hold. Only closed conversations are meant, unless --include-active is given; in a
-    GLOB `*` stops at a colon and `**` does not. Without --apply nothing changes. With it, a backup is made first, and a
-    hundred conversations at a time are deleted: interrupting leaves an archive in which everything holds. With --vacuum
-    and no condition it only frees space.
+    All conditions that are given must hold. Only closed conversations are meant, unless --include-active is given;
+    in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal you are asked; elsewhere
+    nothing is deleted without --yes. A backup is made first, and a hundred conversations at a time are deleted:
+    interrupting leaves an archive in which everything holds. With --vacuum and no condition it only frees space.
     """
     choice = _prune_choice(older_than, limit, patterns, include_active)
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
+        choice = replace(choice, patterns=session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
-    data = _prune_json(work) | {"applied": is_real, "databaseSizeBytes": database, "freeBytes": free}
+    data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
+    if is_real is None and work.chosen and sys.stdin.isatty():
+        invocation.emit("prune", data | {"isAsked": True})
+        confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
+        is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", data)
@@ -321,19 +360,21 @@ _LISTED_MESSAGES = 50
 @click.command("forget", cls=Command)
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
 @click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
-@click.option("--session", "sessions", metavar="NAME", type=text_type, multiple=True, help="All words of this session.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it without asking; without this, only say what would go.")
+@click.option(
+    "--session", "-s", "sessions", metavar="NAME", type=text_type, multiple=True, help="All words of this session."
+)
+@_apply_option("Do it")
 @click.pass_context
 def forget(
-    ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool
+    ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
     """Remove a text for good: WORDS as one phrase, or a message by its ID (msg#12).
 
-    A phrase is cut out where it stands, exactly as it is written, and leaves `[forgotten]`; of a message nothing else
-    stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups beside the
-    archive, and a host that sends it again does not bring it back. No backup is made. Without --apply nothing changes,
-    and at a terminal you are asked. Exit code 1 when a place could not be reached; each is named. `--from` keeps the
-    words out of the shell's history.
+    A phrase is cut out where it stands, exactly as it is written, and leaves `[forgotten]`; of a message nothing
+    else stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups
+    beside the archive, and a host that sends it again does not bring it back. No backup is made. The plan is shown,
+    and at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not
+    be reached; each is named. `--from` keeps the words out of the shell's history.
     """
     invocation: Invocation = ctx.obj
     words = tuple(word.strip() for word in words)
@@ -351,17 +392,17 @@ def forget(
             check_phrase(phrase)
         except BadInput as error:
             raise bad_option("WORDS", str(error)) from None
-    named = [Session(key=name) for name in sessions]
+    with invocation.reader() as engine:
+        named = [Session(key=name) for name in session_names(engine, sessions)]
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
     report = _plan_forget(invocation, phrases, asked)
-    if not is_real and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", _forget_json(report, applied=False))
-        is_real = ask_person("Forget it for good?")
-        if not is_real:
-            return
+    if is_real is None and not report.is_nothing and sys.stdin.isatty():
+        invocation.emit("forget", _forget_json(report, applied=False) | {"isAsked": True})
+        confirm("Forget it for good?", yes=False)
+        is_real = True
     if is_real:
         report = _apply_forget(invocation, phrases, asked)
-    invocation.emit("forget", _forget_json(report, applied=is_real), ok=not (is_real and report.left))
+    invocation.emit("forget", _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left))
     ctx.exit(failures.INTERNAL if is_real and report.left else failures.OK)
 
 
@@ -450,7 +491,7 @@ def print_restore(screen: Screen, data: Data) -> None:
     held = f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
     if not data["applied"]:
         screen.line(f"{data['source']} is sound: {held}.")
-        screen.line(styled("Nothing was changed. --yes puts it in place.", "dim"))
+        screen.unchanged("--yes puts it in place.")
     else:
         screen.title("Restored", held)
         before = data["before"]
@@ -533,9 +574,15 @@ def print_prune(screen: Screen, data: Data) -> None:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
         screen.line(styled(f"{what}, {files} would go for good.", "bold"))
-        screen.line(styled("Nothing was changed. --apply makes a backup and deletes them.", "dim"))
+        _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
         screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
+
+
+def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
+    """How it is done, unless the question comes next."""
+    if not data.get("isAsked"):
+        screen.unchanged(how)
 
 
 def _name(item: Data) -> str:
@@ -569,7 +616,7 @@ def print_forget(screen: Screen, data: Data) -> None:
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
     if not data["applied"]:
-        screen.line(styled("Nothing was changed. --apply does it; it cannot be undone.", "dim"))
+        _print_unchanged(screen, data, "--yes does it; it cannot be undone.")
 
 
 def _lost_text(data: Data) -> str:
@@ -613,4 +660,4 @@ def print_rotate(screen: Screen, data: Data) -> None:
         screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
     else:
         screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
-        screen.line(styled("Nothing was changed. --apply does it.", "dim"))
+        screen.unchanged("--apply does it.")

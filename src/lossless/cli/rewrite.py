@@ -101,7 +101,7 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
     if how.is_real and not how.is_reviewed:
         count, calls = sum(len(plan.targets) for plan in plans), how.spending(plans)["calls"]
         price = f" with {calls} or more calls of {writer_name(how.asked)}" if calls else ""
-        question = f"Write {count} summaries anew{price}, and put them in place?"
+        question = f"Write {count} summaries again{price}, and put them in place?"
         confirm(question, how.yes, "\n".join(plan.text for plan in plans))
     writer = how.times.summariser(how.asked, how.prompt_dir)
     with invocation.engine(how.asked, writer) as engine:
@@ -203,13 +203,13 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @yes_option
 @click.pass_context
 def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: Any) -> None:
-    """Write summaries anew, subtree by subtree from the bottom up, and show how the texts differ.
+    """Write summaries again from their sources, from the bottom up, and show how the texts differ.
 
-    Without --apply and --diff no model is asked: the plan says how many calls it takes. With one of them all are made,
-    whatever the spending limit is; with both, a person sees the texts before they take their place. --model names
-    another model for this time only. A text counts only when it is smaller than what it stands for.
-    Interrupted, or when the model is down, what goes together is kept, and the same command goes on with the rest.
-    Exit code 1 when a model failed on the way, or when a new text does not fit below one that was made of it.
+    The plan says how many model calls it takes. No model is asked before you agree, or ask for --diff; then all calls
+    are made, whatever the spending limit is. With --diff you see the new texts at a terminal before they take their
+    place. --model names another model for this time only. A new text must be smaller than its sources. When it is
+    interrupted, or the model is down, what is complete is kept, and the same command goes on with the rest. Exit code 1
+    when a model failed, or when a new text does not fit below one that was made of it.
     """
     invocation: Invocation = ctx.obj
     rule = {name: given.pop(name) for name in _RULES}
@@ -248,7 +248,7 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @prompt_dir_option
 @model_options
 @diff_option
-@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although the preflight speaks against it.")
+@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although there are many, or one is pending.")
 @apply_option
 @yes_option
 @click.pass_context
@@ -262,16 +262,16 @@ def repair(
     is_confirmed: bool,
     **more: Any,
 ) -> None:
-    """Write summaries anew that fallbacks left behind: truncated, empty, or made in an emergency.
+    """Write summaries again that fallbacks left behind: truncated, empty, or made in an emergency.
 
-    From the bottom up. The preflight asks for --confirm when there are more than 25, when they read more than 75 % of
-    the budget, or when a sweep is pending. What was made of one and would no longer be smaller than its sources is
-    written anew as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
+    From the bottom up. --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or
+    when a compaction is pending. A summary that was made of one, and would no longer be smaller than its sources, is
+    written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if (target is not None) + everything != 1:
-        raise usage_error("Name a conversation with --session-key, --session-id or --conversation-id, or say --all.")
+        raise usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
         raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
     with planning(invocation) as engine:
@@ -279,8 +279,8 @@ def repair(
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     blocked = [reason for one in found for reason in one.blocked]
     if how.is_real and blocked and not is_confirmed:
-        message = f"The repair wants your word first: {'; '.join(blocked)}."
-        raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Say it with --confirm.")
+        message = f"The repair needs --confirm: {'; '.join(blocked)}."
+        raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Add --confirm to do it.")
     emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
 
 

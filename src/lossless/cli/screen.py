@@ -19,19 +19,29 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from lossless.cli.commands import Rule
+
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
+#: So wide are tables in pipes.
+_PIPE_WIDTH = 200
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
 
 
 class Screen:
     """Prints for a person, with times in their zone."""
 
-    def __init__(self, zone: str | None, now: datetime | None = None) -> None:
+    def __init__(self, zone: str | None, rule: Rule | None = None, now: datetime | None = None) -> None:
         self._zone = ZoneInfo(zone) if zone else None
+        self._rule = rule
         self._now = now or datetime.now(UTC)
         from rich.console import Console
 
-        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
+        #: A pipe has no width: what new spellings write into one is not wrapped.
+        self._is_piped = rule is not None and not sys.stdout.isatty()
+        width = _PIPE_WIDTH if self._is_piped else None
+        self._console = Console(
+            file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=self._is_piped, width=width
+        )
 
     @property
     def width(self) -> int:
@@ -59,12 +69,26 @@ class Screen:
         """A line; texts from the archive may stand in it."""
         self._console.print(joined(*(safe_text(piece) for piece in pieces)))
 
+    def unchanged(self, old: str = "--apply does it, after a backup.", done: str = "Nothing was changed.") -> None:
+        """Nothing was done, and how it is done: `old` by the old spelling."""
+        new = {"read": "Leave --dry-run out to do it.", "now": "Leave --dry-run out to do it.", "ask": "--yes does it."}
+        how = new.get(self._rule or "", old) if old else ""
+        self.line(styled(f"{done} {how}".rstrip(), "dim"))
+
+    def undo(self, command: str, what: str = "this") -> None:
+        """How something that was done is taken back."""
+        self.line(styled(f"`{command}` takes {what} back.", "dim"))
+
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""
         self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
 
     def prose(self, text: str | Text, indent: int = 2) -> None:
-        """A text from the archive, wrapped."""
+        """A text from the archive, wrapped; in a pipe its lines stay as they are."""
+        if self._is_piped:
+            for line in safe_text(text).split(allow_blank=True):
+                self._console.print(joined(" " * indent, line))
+            return
         from rich.padding import Padding
 
         self._console.print(Padding(safe_text(text), (0, 0, 0, indent)))
@@ -85,7 +109,13 @@ class Screen:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, expand=True)
+        table = Table(
+            box=None if self._is_piped else box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            show_edge=False,
+            pad_edge=False,
+            expand=not self._is_piped,
+        )
         table.header_style = "dim"
         for column in columns:
             name, kind = column if isinstance(column, tuple) else (column, "")

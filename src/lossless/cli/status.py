@@ -10,30 +10,62 @@ import click
 
 from lossless import __version__
 from lossless.cli.commands import Command
-from lossless.cli.options import depths_json
-from lossless.cli.output import pick_json
+from lossless.cli.conversations import ago_and_time, ingest_rows
+from lossless.cli.options import depths_json, parse_when, target_options, usage_error
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import styled
+from lossless.model.records import TimeRange
+from lossless.model.times import state_time
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Screen
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
-#: Of so many conversations, those whose budget changed last, the history budget is shown.
+#: Of so many conversations, those that changed last, the history budget and the prompt cache are shown.
 _BUDGETS = 3
 
 
 @click.command("status", cls=Command)
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
+@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
+@click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
+@target_options(required=False)
+@click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
 @click.pass_obj
-def status(invocation: Invocation, room: bool) -> None:
+def status(
+    invocation: Invocation,
+    room: bool,
+    wants_size: bool,
+    wants_cost: bool,
+    target: ConversationTarget | None,
+    since: str | None,
+) -> None:
     """Show how much is kept, and whether anything was lost on the way.
 
-    Last stored and last compacted, seen versus stored, what is refused and why, and what takes up space (for
-    archives over 200 MB only with --room, as every page is read for it).
+    Last stored and last compacted, seen versus stored, what is refused and why, the prompt caches, and what takes up
+    space (for archives over 200 MB only with --room, as every page is read for it). With --cost, -s and --since say
+    for which conversation and from when on.
     """
+    if wants_cost:
+        from lossless.cli.compact import emit_cost
+
+        start = None if since is None else state_time(parse_when("--since", since, datetime.now().astimezone()))
+        emit_cost(invocation, target, None if start is None else TimeRange(start, None))
+        return
+    if target is not None or since is not None:
+        raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
+    if wants_size:
+        from lossless.cli.retention import emit_size
+
+        emit_size(invocation)
+        return
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():
         browse = engine.browse
@@ -46,6 +78,9 @@ def status(invocation: Invocation, room: bool) -> None:
             "walBytes": _wal_bytes(browse.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
+            "promptCaches": [
+                {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
+            ],
             "status": _totals_json(engine),
             "liveness": _liveness_json(browse.health(), datetime.now(UTC))
             | {
@@ -119,3 +154,118 @@ def _wal_bytes(path: str) -> int:
     """What is written but not yet moved into the file."""
     wal = Path(f"{path}-wal")
     return wal.stat().st_size if wal.exists() else 0
+
+
+Data = dict[str, Any]
+
+
+def print_status(screen: Screen, data: Data) -> None:
+    """Whether the archive is alive, how much it holds, what takes the room."""
+    totals, live = data["status"], data["liveness"]
+    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+    screen.title(f"lossless {data['version']}", data["databasePath"], size)
+    screen.gap()
+    last, compacted, blocks = live["lastStoredAt"], live["lastCompactedAt"], len(live["blocked"])
+    messages, summaries, held = totals["messages"], totals["summaries"], totals["conversations"]
+    below = f" for {format_count(summaries['sourceMessageTokens'])}" if summaries["count"] else ""
+    tail, cap = data["freshTail"], data["freshTail"]["maxTokens"]
+    screen.fields(
+        (
+            ("Last stored", ago_and_time(screen, last)),
+            ("Last compacted", ago_and_time(screen, compacted)),
+            *ingest_rows(live),
+            ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
+            *_held_rows(live["heldTranscripts"], "held back", "bold red"),
+            *_held_rows(live["refusedTranscripts"], "refused", "dim"),
+            *_quarantine_rows(len(live["quarantined"])),
+            ("Compactions", _debt_text(totals["maintenance"])),
+            ("", ""),
+            ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
+            ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
+            ("  said", _span_text(screen, messages)),
+            *_undated_rows(messages["undated"]),
+            ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
+            *(
+                (
+                    f"  depth {row['depth']}",
+                    f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
+                )
+                for row in summaries["byDepth"]
+            ),
+            (
+                "Context",
+                f"{plural(totals['context']['items'], 'item')}, {format_count(totals['context']['tokens'])} tokens",
+            ),
+            (
+                "Fresh tail",
+                f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
+            ),
+            *_budget_rows(data["historyBudgets"]),
+            *_cache_rows(screen, data["promptCaches"]),
+        )
+    )
+    for blocked in live["blocked"]:
+        screen.gap()
+        since = screen.time(blocked["since"])
+        screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
+        screen.prose(blocked["reason"])
+    if data["room"]:
+        screen.gap()
+        screen.bars(list(data["room"].items()))
+
+
+def _quarantine_rows(count: int) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'conversation')} quarantined; see `lcm session quarantine`"
+    return [("", styled(told, "bold red"))] if count else []
+
+
+def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
+    """How much of its window each of the newest conversations has for its history."""
+    return [
+        (
+            "" if n else "History budget",
+            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
+            f"{format_count(one['window'])} tokens "
+            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+        )
+        for n, one in enumerate(known)
+    ]
+
+
+def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
+    """What providers reported about the prompt caches of the newest conversations."""
+    rows = []
+    for n, one in enumerate(known):
+        prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
+        share = f", {format_count(read)} of {format_count(prompt)} tokens read from it" if prompt and read else ""
+        cold = one["consecutiveColdObservations"]
+        told = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
+        when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
+        rows.append(
+            (
+                "" if n else "Prompt cache",
+                f"conversation {one['conversationId']}: {one['cacheState']}{share}{told}{when}",
+            )
+        )
+    return rows
+
+
+def _held_rows(count: int, what: str, style: str) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'transcript')} {what}; see `lcm session transcripts`"
+    return [("", styled(told, style))] if count else []
+
+
+def _debt_text(debt: Data) -> str:
+    parts = [f"{format_count(debt[name])} {name}" for name in ("pending", "running", "failed") if debt[name]]
+    return f"{', '.join(parts)}; `lcm worker` runs them" if parts else "none pending"
+
+
+def _undated_rows(count: int) -> list[tuple[str, Any]]:
+    """Whether times stand there that are none."""
+    return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
+
+
+def _span_text(screen: Screen, data: Data) -> str:
+    if data["earliestAt"] is None:
+        return "none yet"
+    return f"{screen.time(data['earliestAt'])} … {screen.time(data['latestAt'])}"

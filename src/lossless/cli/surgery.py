@@ -1,4 +1,4 @@
-"""`lcm dissolve`, `transplant`, `merge`, `undo`, `diff`, `focus`, `refocus` and `unfocus`: change a context by hand."""
+"""`lcm summary`: dissolve, transplant, merge, undo, diff, focus, refocus and unfocus change a context by hand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import operate, planning, result_json
-from lossless.cli.commands import Command, id_type, text_type
-from lossless.cli.model import ModelChoice, model_options, settings_with_model
-from lossless.cli.options import ConversationTarget, bad_option, find_active, target_options
+from lossless.cli.apply import confirm, operate, planning, result_json
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
+from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
+from lossless.cli.options import (
+    ConversationTarget,
+    bad_option,
+    complete_sessions,
+    find_active,
+    session_names,
+    target_options,
+)
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
+from lossless.compaction.summariser import Summariser
 from lossless.model.times import parse_time
 from lossless.tui.text import format_bytes, format_count, plural
 
@@ -23,6 +31,27 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Screen
     from lossless.maintenance.surgery.focus import FocusStatus
+
+summary = LazyGroup(
+    "summary",
+    help="List, open, rewrite and repair summaries, and undo what was done to a context.",
+    entries={
+        "list": CommandEntry("lossless.cli.conversations:list_summaries", "List summaries.", "read"),
+        "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of.", "read"),
+        "diff": CommandEntry("lossless.cli.surgery:diff", "Show what left the context, and what entered it.", "read"),
+        "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation.", "read"),
+        "undo": CommandEntry("lossless.cli.surgery:undo", "Take back the last change of a context.", "now"),
+        "dissolve": CommandEntry("lossless.cli.surgery:dissolve", "Put its sources back into the context.", "now"),
+        "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "Write summaries again.", "ask"),
+        "repair": CommandEntry("lossless.cli.rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
+        "backfill": CommandEntry("lossless.cli.backfill:backfill", "Build the summaries of what was imported.", "ask"),
+        "transplant": CommandEntry("lossless.cli.surgery:transplant", "Copy them to another conversation.", "now"),
+        "focus": CommandEntry("lossless.cli.surgery:focus", "Let a brief stand for older summaries.", "ask"),
+        "refocus": CommandEntry("lossless.cli.surgery:refocus", "Bring the brief up to date.", "ask"),
+        "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "Put the brief away.", "now"),
+        "prompts": CommandEntry("lossless.cli.rewrite:prompts", "Show or change what models are asked.", "read"),
+    },
+)
 
 apply_option = click.option(
     "--apply/--dry-run",
@@ -42,7 +71,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
     """Put what SUMMARY was made of back into the context, at its place.
 
-    The preview shows which items come back and how far later ones move. `lcm undo` takes it back.
+    The plan shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
@@ -80,7 +109,17 @@ def transplant(
 
 
 @click.command("merge", cls=Command)
-@click.option("--session-key", type=text_type, required=True, help="The session whose conversations belong together.")
+@click.option(
+    "-s",
+    "--session",
+    "--session-key",
+    "session_key",
+    metavar="KEY",
+    type=text_type,
+    required=True,
+    shell_complete=complete_sessions,
+    help="The session whose conversations belong together.",
+)
 @click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
 @apply_option
 @yes_option
@@ -88,9 +127,10 @@ def transplant(
 def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
-    What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
+    What a person closed is never merged. Messages are numbered again from 1; `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
+        (session_key,) = session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
@@ -157,6 +197,7 @@ _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older
 @model_options
 @_no_compact
 @_dry_run
+@yes_option
 @click.pass_context
 def focus(
     ctx: click.Context,
@@ -165,6 +206,7 @@ def focus(
     named: ModelChoice,
     no_compact: bool,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     """Write a brief for QUESTION that stands in prompts for older summaries, or show the brief there is.
 
@@ -177,7 +219,7 @@ def focus(
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run)
+    _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
 @click.command("refocus", cls=Command)
@@ -185,12 +227,13 @@ def focus(
 @model_options
 @_no_compact
 @_dry_run
+@yes_option
 @click.pass_context
 def refocus(
-    ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool
+    ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
 ) -> None:
     """Bring the active brief up to date with what was said since."""
-    _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run)
+    _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
 @click.command("unfocus", cls=Command)
@@ -214,10 +257,13 @@ def _write_focus(
     *,
     is_folded: bool,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     invocation: Invocation = ctx.obj
     asked = settings_with_model(invocation, named)
     conversation = find_active(invocation, target)
+    if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
+        confirm(f"Have {writer_name(asked)} write the brief?", yes)
     if dry_run:
         with planning(invocation) as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
@@ -264,14 +310,13 @@ def _diff_line(line: str) -> Text:
 def _print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
     report = data["done"]
     if report is None:
-        more = f" {word} does it, after a backup." if word else ""
-        screen.line(styled(f"Nothing was changed.{more}", "dim"))
+        screen.unchanged(f"{word} does it, after a backup." if word else "")
         return
     tokens = f"{format_count(report['tokensBefore'])} → {format_count(report['tokensAfter'])} tokens"
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
     if report["backup"]:
-        back = "lcm restore" if report["action"] == "undo" else "lcm undo"
-        screen.line(styled(f"The copy from before is {report['backup']}; `{back}` takes this back.", "dim"))
+        back = "lcm restore" if report["action"] == "undo" else f"lcm summary undo -s {report['conversationId']}"
+        screen.line(styled(f"`{back}` takes this back; the copy from before is {report['backup']}.", "dim"))
 
 
 def print_context_diff(screen: Screen, data: Data) -> None:
@@ -333,7 +378,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         _print_refused(screen, item)
         _print_stopped(screen, item)
     for reason in data.get("blocked", ()):
-        screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
+        screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
 
 
 def _print_refused(screen: Screen, item: Data) -> None:
@@ -359,10 +404,11 @@ def print_focus(screen: Screen, data: Data) -> None:
     """The brief and how current it is."""
     if data.get("text"):
         _print_diff_lines(screen, data["text"])
+        screen.unchanged("Leave --dry-run out to do it.")
         return
     found = data["focus"]
     if found is None:
-        screen.line("There is no focus. `lcm focus QUESTION` writes a brief.")
+        screen.line("There is no focus. `lcm summary focus QUESTION` writes a brief.")
         return
     brief = found["brief"]
     screen.title(f"Focus {brief['id']}", brief["status"], *(["stale"] if found["isStale"] else []))
@@ -375,6 +421,8 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.line(styled(f"It could not be written: {brief['error']}", "red"))
     screen.gap()
     screen.prose(brief["content"])
+    if brief["status"] == "active":
+        screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
 def print_prompts(screen: Screen, data: Data) -> None:
@@ -459,7 +507,7 @@ def print_clean(screen: Screen, data: Data) -> None:
     report = data["done"]
     if report is None:
         _print_clean_plan(screen, data)
-        screen.line(styled("Nothing was changed. --apply FILTER deletes, after a backup.", "dim"))
+        screen.unchanged("--apply FILTER deletes, after a backup.")
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
     if report["backup"]:
@@ -481,7 +529,7 @@ def _print_clean_plan(screen: Screen, data: Data) -> None:
 
 def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line("Nobody owes a sweep.")
+        screen.line("No compaction is pending.")
     else:
         screen.table(
             (("#", "right"), ("session", "rest"), "state", "reason", "since"),
@@ -497,7 +545,7 @@ def print_maintenance(screen: Screen, data: Data) -> None:
             ),
         )
     if data["applied"]:
-        screen.line(styled(f"The debt of conversation {data['closed']} is closed.", "bold green"))
+        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
 
 
 def _maintenance_state(item: Data) -> str:
@@ -518,7 +566,7 @@ def print_reindex(screen: Screen, data: Data) -> None:
     if data["losslessClawLost"]:
         screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
     if not data["applied"]:
-        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+        screen.unchanged("--apply makes it again.")
         return
     done = data["done"]
     made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
@@ -542,7 +590,7 @@ def print_rebuild(screen: Screen, data: Data) -> None:
     elif data["applied"]:
         screen.line(styled("It was made again.", "bold green"))
     else:
-        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+        screen.unchanged("--apply makes it again.")
 
 
 def print_splits(screen: Screen, data: Data) -> None:
@@ -565,4 +613,4 @@ def print_splits(screen: Screen, data: Data) -> None:
     if data["applied"]:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
     else:
-        screen.line(styled("Nothing was changed. --apply merges those that are certain, after a backup.", "dim"))
+        screen.unchanged("--apply merges those that are certain, after a backup.")

@@ -4,6 +4,7 @@ and windows that are held back.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ def bootstrap(
     Only what was appended is read where that is possible. A transcript that has nothing in common with what is
     stored for the session is held back: it is kept in a quarantined conversation; `lcm transcripts` shows it.
     """
-    session = session_of(session_key, session_id)
+    session = session_of(invocation, session_key, session_id)
     with invocation.engine() as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     _emit(invocation, "bootstrap", report)
@@ -163,6 +164,8 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
 
 
 Data = dict[str, Any]
+#: So many conversations of an import are listed.
+_SHOWN_ITEMS = 20
 _COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}
 
 
@@ -266,30 +269,41 @@ def print_quarantine_refused(screen: Screen, data: Data) -> None:
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
-    """What an import of transcripts did, or would do."""
+    """What an import of transcripts did, or would do; what stored nothing says why."""
     if not data["files"] and not data["items"]:
         screen.line(f"There are no transcripts of kind {data['kind']} there.")
         return
+    shown = data["items"][:_SHOWN_ITEMS]
     screen.table(
         ("status", ("messages", "right"), ("conversation", "rest")),
         (
             (styled(item["status"], _COLOURS.get(item["status"], "dim")), format_count(item["messages"]), _name(item))
-            for item in data["items"]
+            for item in shown
         ),
     )
+    if len(data["items"]) > len(shown):
+        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
     for item in data["items"]:
         if item["reason"] and item["status"] in ("error", "held"):
             screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
         for problem in item["problems"]:
             screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
+    skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
+    for reason, count in skipped.items():
+        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
     told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
     screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
     _pruned(screen, data["pruned"])
+    if data["otherKinds"].get("unknown"):
+        screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
     if data["filesLeftOut"]:
         screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
     if not data["applied"]:
-        more = " --apply does it." if data["messages"] else ""
-        screen.line(styled(f"Nothing was stored.{more}", "dim"))
+        screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
+    elif not data["messages"]:
+        screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
+    else:
+        screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
 
 
 def _name(item: Data) -> str:
@@ -315,7 +329,8 @@ def _backfill_plan(screen: Screen, data: Data) -> None:
     if not data["summaries"]:
         screen.line("There is nothing to fold.")
     _backfill_after(screen, data)
-    screen.line(styled(f"Nothing was changed; written by: {data['writer']}. --apply does it, after a backup.", "dim"))
+    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
+    screen.unchanged()
 
 
 def _backfill_done(screen: Screen, data: Data) -> None:

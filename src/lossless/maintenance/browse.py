@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lossless.store.graph import ContextSize, TopSummaries
     from lossless.store.state import IngestState, LedgerRow
     from lossless.store.versions import Version
-    from lossless.store.views import ArchiveTotals, ConversationDetails, MessageStatus
+    from lossless.store.views import ArchiveTotals, CacheTelemetry, ConversationDetails, MessageStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +331,10 @@ class Browse:
     def newest_history_budgets(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The history budgets that changed last, with their conversations."""
         return self._archive.guards.newest_histories(limit)
+
+    def newest_cache_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
+        """What providers reported last about prompt caches, with the conversations."""
+        return self._archive.details.newest_telemetry(limit)
 
     # --- costs ---
 

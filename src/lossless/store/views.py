@@ -476,6 +476,12 @@ class RecordDetails(TableAccess):
             hidden=dict(self._db.rows(_DETAIL_QUERIES["hidden"], place)),
         )
 
+    def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
+        """What providers reported last about prompt caches, with the conversations, the newest first."""
+        ids = self._db.column(_DETAIL_QUERIES["newest_telemetry"], {"limit": limit})
+        known = ((id_, self._one(CacheTelemetry, "telemetry", id_)) for id_ in ids)
+        return [(id_, seen) for id_, seen in known if seen is not None]
+
     def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
         return self._db.record(kind, _DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 

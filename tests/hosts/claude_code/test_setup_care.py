@@ -199,7 +199,7 @@ def test_a_server_that_cannot_start_is_spoken_of(tmp_path: Path, host: str) -> N
     shown = subprocess.run(command, capture_output=True, env=env | {"HOME": str(tmp_path)}, cwd=tmp_path, check=True)
     words = "".join(shown.stdout.decode().split())
     assert "lossless[mcp]" in words
-    assert f"archive{tmp_path}/.openclaw/lcm.dbanotherone:lcm--dbPATHinstall{host}" in words
+    assert f"archive{tmp_path}/.openclaw/lcm.dbanotherone:lcm--dbPATHconnect{host}" in words
     assert lcm(tmp_path, "install", host)["remarks"] == []
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "KINDS",
     "Transcript",
     "appended_entries",
+    "detect_kind",
     "detect_other_kind",
     "entries_from_objects",
     "first_records",
@@ -280,6 +281,19 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
     return Transcript(reader, state, reader.header(head), is_array=in_array)
 
 
+def detect_kind(path: Path) -> str | None:
+    """The kind of transcript that a file is; None for one of no known kind, and for one that cannot be read."""
+    try:
+        return kind_of_head(_file_head(path))
+    except BadInput:
+        return None
+
+
+def _file_head(path: Path) -> list[dict[str, Any]]:
+    state = file_state(path)
+    return _head(_records(state, in_array=is_array(path, state.size)))[0]
+
+
 def detect_other_kind(path: Path, kind: str) -> str | None:
     """The kind that a file is, when it cannot be of the one that is named; None also for a file that cannot be read.
 
@@ -287,8 +301,7 @@ def detect_other_kind(path: Path, kind: str) -> str | None:
     but Claude Code's, whose lines are more than the messages in them.
     """
     try:
-        state = file_state(path)
-        head, _ = _head(_records(state, in_array=is_array(path, state.size)))
+        head = _file_head(path)
     except BadInput:
         return None
     found = kind_of_head(head)

@@ -45,6 +45,9 @@ SELECT cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention 
        turns_since_leaf_compaction, tokens_accumulated_since_leaf_compaction, updated_at
   FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;
 
+-- name: newest_telemetry
+SELECT conversation_id FROM conversation_compaction_telemetry ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
+
 -- name: frontier
 SELECT CAST(session_file_path AS BLOB), CAST(session_header_id AS BLOB), last_seen_size, last_seen_mtime_ms, last_processed_offset,
        CAST(last_processed_entry_id AS BLOB), CAST(last_processed_entry_hash AS BLOB), fork_bounded, fork_source_message_count,
