@@ -107,6 +107,8 @@ def test_where_the_archive_is_looked_for(lcm: Lcm, home: Path, tmp_path: Path, m
         found: str = lcm("config", "get", "freshTailCount").envelope["meta"]["databasePath"]
         return found
 
+    assert place() == str(home / ".local" / "share" / "lossless" / "lcm.db")
+    (home / ".openclaw").mkdir()
     assert place() == str(home / ".openclaw" / "lcm.db")
     monkeypatch.setenv("OPENCLAW_HOME", str(tmp_path / "a"))
     assert place() == str(tmp_path / "a" / ".openclaw" / "lcm.db")

@@ -44,7 +44,7 @@ class Settings:
         PathValue(),
         "The archive: a file.",
         aliases=(SettingAlias("dbPath", wins=True),),
-        derived="`<state>/lcm.db`",
+        derived="the one that exists, else `<state>/lcm.db` with OpenClaw, else in the data folder",
     )
     large_files_dir: str | None = storage(
         "largeFilesDir",
