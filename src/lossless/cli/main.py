@@ -28,7 +28,7 @@ class Root(LazyGroup):
         invocation = Invocation()
         more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm"}
         try:
-            code = super().main(arguments or ["--help"], **more)
+            code = super().main(arguments, **more)
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
             code = _failed(error_envelope(error), invocation, arguments)
@@ -76,12 +76,25 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
     _failed(outcome, Invocation(), sys.argv[1:])
 
 
+@click.pass_context
+def _without_command(ctx: click.Context) -> None:
+    """`lcm` alone says what is there, and what to do next."""
+    if ctx.invoked_subcommand is None:
+        from lossless.cli.init import show_overview
+
+        show_overview(ctx.obj)
+
+
 cli = Root(
     "lcm",
+    callback=_without_command,
+    invoke_without_command=True,
     help="Keep every word of agent conversations, and find any of it again.",
     context_settings={"help_option_names": ["-h", "--help"]},
     sections={
         "Look and search": {
+            "init": CommandEntry("lossless.cli.init:init", "Make an archive, import history, connect programs."),
+            "demo": CommandEntry("lossless.testing.demo:demo", "Show on a made-up conversation what lossless does."),
             "status": CommandEntry("lossless.cli.status:status", "How much is kept, and whether anything was lost."),
             "conversations": CommandEntry(
                 "lossless.cli.conversations:conversations", "List conversations, or show one."
@@ -133,7 +146,7 @@ cli = Root(
             "unpin": CommandEntry("lossless.cli.context:unpin", "Take a pin away."),
             "cost": CommandEntry("lossless.cli.compact:cost", "Show what summaries cost, and what they save."),
             "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation as a picture."),
-            "model": CommandEntry("lossless.cli.model:model", "Say which models write summaries, and try them."),
+            "model": CommandEntry("lossless.cli.model:model", "Say which model writes summaries, or choose one."),
             "new": CommandEntry("lossless.cli.context:new", "Start afresh in the same conversation."),
             "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another."),
         },
@@ -185,7 +198,7 @@ cli = Root(
             "uninstall": CommandEntry("lossless.cli.install:uninstall", "Take them away again."),
             "bridge": CommandEntry("lossless.cli.install:bridge", "Answer OpenClaw's plugin; it starts this itself."),
             "hook": CommandEntry("lossless.cli.install:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
-            "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),
+            "config": CommandEntry("lossless.cli.model:config", "Show the settings, or set one."),
         },
     },
 )

@@ -24,6 +24,7 @@ PREVIEW_CHARS = 160
 
 #: What a person sees of each answer: the function that prints it, loaded when it is needed.
 VIEWS = {
+    "overview": "lossless.cli.init:print_overview",
     "status": "lossless.cli.conversations:print_status",
     "conversations.list": "lossless.cli.conversations:print_conversations",
     "conversations.show": "lossless.cli.conversations:print_conversation",
@@ -60,6 +61,8 @@ VIEWS = {
     "new": "lossless.cli.context:print_new",
     "reset": "lossless.cli.context:print_reset",
     "cost": "lossless.cli.context:print_cost",
+    "model": "lossless.cli.model:print_model",
+    "model.use": "lossless.cli.model:print_model_use",
     "model.test": "lossless.cli.context:print_model_test",
     "grep": "lossless.cli.recall:print_hits",
     "recall": "lossless.cli.recall:print_evidence",
