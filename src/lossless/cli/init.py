@@ -18,6 +18,7 @@ from lossless.cli.commands import Command, text_type
 from lossless.cli.options import usage_error
 from lossless.cli.screen import Screen, styled
 from lossless.errors import LosslessError
+from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.settings.load import ProcessEnvironment
 from lossless.tui.text import format_bytes, format_count, plural
 
@@ -33,9 +34,9 @@ _FIRST_BYTES = 1_000_000
 #: Where nobody watches a bar, so many lines say how far an import has come.
 _LINES_OF_PROGRESS = 10
 _HOSTS = {
-    "claude-code": "Connect Claude Code? It gets hooks that keep every message, and recall tools.",
-    "codex": "Connect Codex? It gets hooks that keep every message, and recall tools.",
-    "openclaw": "Make lossless the context engine of OpenClaw? Its gateway must be restarted then.",
+    "claude-code": "Connect Claude Code (hooks that keep every message, recall tools)?",
+    "codex": "Connect Codex (hooks that keep every message, recall tools)?",
+    "openclaw": "Make lossless OpenClaw's context engine (restart its gateway then)?",
 }
 #: Connecting these replaces something that works, so it is done only when somebody asks for it.
 _NOT_BY_DEFAULT = frozenset(("openclaw",))
@@ -87,7 +88,7 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
     """The archive and three commands, or what was found and how to begin."""
     archive = data["archive"]
     if archive is None:
-        screen.line("lossless keeps every word of your agent conversations, in one file on this machine.")
+        screen.line("lossless keeps every word of your agent conversations in one local file.")
         screen.gap()
         _print_found(screen, data["found"])
         steps = [
@@ -96,11 +97,13 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
             ("lcm --help", "all commands"),
         ]
     else:
-        screen.title("lossless", data["path"], format_bytes(archive["sizeBytes"]))
+        screen.title("lossless", format_bytes(archive["sizeBytes"]))
+        click.echo(failures.printable(f"  {data['path']}"))  # on a line of its own, which nothing breaks
         counts = [plural(archive[name], name[:-1]) for name in ("conversations", "messages")]
         counts.append(plural(archive["summaries"], "summary", "summaries"))
         screen.line(f"  {', '.join(counts)}; last stored {screen.ago(archive['lastStoredAt'])}")
-        screen.line(f"  Summaries: {archive['summariesBy']}")
+        writer = archive["summariesBy"]
+        screen.line(f"  Summaries: {'no model, made of the text itself' if writer == EXTRACTIVE_MODEL else writer}")
         if data["otherArchive"]:
             screen.line(styled(f"  Another archive, not used: {data['otherArchive']}", "yellow"))
         steps = [
@@ -208,6 +211,7 @@ class _Setup:
     def __init__(self, invocation: Invocation, choices: InitChoices, *, asks: bool, dry_run: bool = False) -> None:
         self.invocation, self.choices, self.asks, self.dry_run = invocation, choices, asks, dry_run
         self.screen = Screen(invocation.loaded.settings.timezone)
+        self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
         self.problems: list[str] = []
         self.data: dict[str, Any] = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
@@ -220,8 +224,8 @@ class _Setup:
             _print_found(self.screen, self.data["found"])
             self._say(f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})")
         can_import = [item for item in found if item.kind is not None and item.files]
-        hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         imports = self._choose_import(can_import)
+        hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
         if self.dry_run:
             self._finish_dry_run(can_import if imports else [], hosts, model)
@@ -257,7 +261,8 @@ class _Setup:
         chosen = []
         for host, question in _HOSTS.items():
             wanted = self.choices.hosts.get(host)
-            if wanted is False or (host not in here and not wanted):
+            is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
+            if wanted is False or not (wanted or is_here):
                 continue
             try:
                 files = connect_host(self.invocation, host, dry_run=True)["files"]
@@ -273,15 +278,12 @@ class _Setup:
     def _choose_model(self) -> str | None:
         """The model to switch to; None for leaving it as it is."""
         from lossless.cli.model import model_suggestions, writer_name
-        from lossless.model.summaries import EXTRACTIVE_MODEL
 
         if self.choices.model is not None:
             return self.choices.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
-        click.echo(
-            "Summaries need no model. A model writes better ones, for a price. Some that you could name:", err=True
-        )
+        click.echo("Summaries need no model; one that you name writes better ones. For example:", err=True)
         for name, about in model_suggestions():
             click.echo(f"  {name:<24} {about}", err=True)
         answer = str(click.prompt("Model", default=_NO_MODEL, err=True)).strip()
@@ -320,9 +322,10 @@ class _Setup:
         outcomes: list[ImportOutcome] = []
         with self._progress(what, total) as advance:
             for kind, files in groups:
-                own = [file for file in files if detect_other_kind(file, kind) is None]
+                others = {file for file in files if detect_other_kind(file, kind) is not None}
+                advance(sum(map(file_size, others)))
+                own = [file for file in files if file not in others]
                 outcomes += engine.transfer.import_transcripts(kind, own, fold=False, progress=advance)
-                advance(sum(file_size(file) for file in files if file not in set(own)))
         counts = Counter(self.data.get("imported", {}))
         for item in outcomes:
             counts[item.status] += 1
@@ -359,9 +362,8 @@ class _Setup:
                 continue
             self.data.setdefault("connected", []).append(done)
             files = [file for file in done["files"] if file["change"] != "unchanged"]
-            self._say(f"{host}: connected ({', '.join(file['path'] for file in files)})")
-            for remark in done.get("remarks", ()):
-                self._say(f"  {remark}")
+            self._say(f"{host}: connected", *(f"  {file['change']} {file['path']}" for file in files))
+            self._say(*(f"  note: {remark}" for remark in done.get("remarks", ())))
 
     def _use_model(self, name: str) -> None:
         from lossless.cli.model import print_model_use, use_model
@@ -407,10 +409,10 @@ class _Setup:
     def _say_end(self, example: dict[str, Any] | None) -> None:
         if counts := self.data.get("imported"):
             new, same = counts.get("imported", 0), counts.get("up-to-date", 0)
-            new_text = f"{plural(new, 'conversation')} with {plural(counts['messages'], 'message')}"
-            self._say(f"Imported: {new_text}; {format_count(same)} were there already.")
+            what = f"{plural(new, 'conversation')}, {plural(counts['messages'], 'message')}" if new else "nothing new"
+            self._say(f"Imported: {what}{f'; {format_count(same)} were there already' if same else ''}.")
         if example is None:
-            self._say("", 'Nothing was said yet. Once something was, `lcm recall "…"` finds it.')
+            self._say("", 'The archive is empty. Once there is something in it, `lcm recall "…"` finds it.')
             return
         self._say("", "Done. Anything that was said can be found, for example:", "", f"  {example['command']}", "")
         where = plural(example["conversations"], "conversation")

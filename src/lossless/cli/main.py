@@ -57,7 +57,7 @@ def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]
 
 def _format_in(arguments: list[str]) -> str | None:
     """The format that was asked for, when the arguments could not be read."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         name, _, value = argument.partition("=")
         if name == "--format" and (value or following) in ("json", "table"):
             return value or following

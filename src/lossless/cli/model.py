@@ -303,7 +303,7 @@ def config_file(invocation: Invocation) -> Path:
     if invocation.config is not None:
         return Path(places.expand(invocation.config)).absolute()
     found = places.find_config()
-    if found is None or not (is_toml(found) or read_config(found).block):
+    if found is None or (not is_toml(found) and not (text := read_config(found)).block and not text.includes_others):
         found = places.user_config
     return found.absolute()
 
@@ -386,7 +386,7 @@ def use_model(
         invocation.loaded.settings, summary_model=value, summary_base_url=base_url, fallback_providers=()
     )
     summariser = Summariser(settings)
-    candidate = next(one for one in summariser.candidates() if one.source == "settings")
+    candidate = next(one for one in summariser.candidates() if one.name == value)
     _check_candidate(summariser, candidate)
     data = {"name": value, "before": before, "saved": saves, "configPath": None}
     data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
@@ -464,13 +464,15 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
         names = [str(item["id"]) for item in listed["data"]]
     except (OSError, ValueError, TypeError, KeyError) as error:
         why = getattr(error, "reason", None) or type(error).__name__
-        hint = "Name the model: lcm model use URL --model NAME."
+        hint, url = "Name the model: lcm model use URL --model NAME.", mask_passwords(url)
         raise failures.fail(
             "model_denied", f"{url}/models does not list its models: {why}.", failures.CONFIG, hint=hint
         ) from None
     if len(names) != 1:
         hint = f"Choose one with --model: {', '.join(names[:20])}." if names else "Load one there first."
-        raise failures.fail("bad_arguments", f"{url} has {len(names)} models.", failures.BAD_ARGUMENTS, hint=hint)
+        raise failures.fail(
+            "bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", failures.BAD_ARGUMENTS, hint=hint
+        )
     return f"{provider}/{names[0]}", url
 
 
@@ -491,7 +493,8 @@ def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
 def _key_hint(candidate: ModelCandidate) -> str:
     if candidate.provider == COMMAND_PROVIDER:
         return f"It was run as: {candidate.model}"
-    return f"Its key is read from the environment variable {' or '.join(key_variables(candidate.provider))}."
+    names = " or ".join(key_variables(candidate.provider))
+    return f"Its key is read from the environment: export {names}=…, and run it again."
 
 
 def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, Any]:
@@ -545,7 +548,7 @@ def print_model(screen: Screen, data: dict[str, Any]) -> None:
         rows = [("address", item["address"]), ("key", item["keyFrom"] or "none"), ("price", _price_text(item["price"]))]
         screen.fields(rows + ([("problem", item["problem"])] if item.get("problem") else []))
     screen.gap()
-    screen.line("Choose one:  lcm model use openai/gpt-5-mini   (or ollama/…, claude, a URL, none)")
+    screen.line("Choose one:  lcm model use openai/gpt-5-mini  (or ollama/…, claude, URL, none)")
     if data["items"]:
         screen.line("Try it:      lcm model test")
 
@@ -563,9 +566,9 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
         rows.append(("tried", f"{tried['seconds']:.1f} s" + (f", {counts}" if known else "")))
         rows.append(("answer", tried["answer"]))
     if here := data["archive"]:
-        cost = "unknown" if here["cost"] is None else f"about ${here['cost']:,.2f}"
         size = f"{format_count(here['messageTokens'])} tokens of messages"
-        rows.append(("this archive", f"{cost} to summarise all of it once ({size})"))
+        cost = "" if here["cost"] is None else f"; about ${here['cost']:,.2f} to summarise all of them once"
+        rows.append(("this archive", f"{size}{cost}"))
     if data["configPath"]:
         rows.append(("saved in", data["configPath"]))
     screen.fields(rows)

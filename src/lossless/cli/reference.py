@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`.
 EXAMPLES = {
+    "lcm init": "lcm init --dry-run",
+    "lcm demo": "lcm demo",
     "lcm status": "lcm status",
     "lcm conversations list": "lcm conversations list --limit 20",
     "lcm conversations show": "lcm conversations show --session-key agent:demo:ferry",
@@ -124,6 +126,7 @@ lcm graph summaries.dot --session-key agent:demo:ferry
 """,
     "lcm tui": "lcm tui --screenshot screen.svg",
     "lcm model test": "lcm model test",
+    "lcm model use": "lcm model use none",
     "lcm new": "lcm new --session-key agent:demo:ferry --retain-depth 1 --yes",
     "lcm reset": "lcm reset --session-key agent:demo:ferry --yes",
     "lcm stub": """\
@@ -259,7 +262,7 @@ echo '{"hook_event_name": "Stop", "transcript_path": "none.jsonl"}' | lcm hook
 """,
     "lcm config show": "lcm config show",
     "lcm config get": "lcm config get freshTailCount",
-    "lcm config set": "lcm config set freshTailCount 96",
+    "lcm config set": "lcm config set contextThreshold 60%",
 }
 
 
@@ -283,8 +286,8 @@ _INTRO = """\
 This page is made from the commands; `python -m lossless.cli.reference docs/reference/cli.md` writes it anew.
 
 `append`, `sync`, `bootstrap`, `transcripts`, `quarantine`, `compact`, `worker`, `pin`, `unpin`, `new`, `reset`,
-`backup`, `restore`, `config set`, `files explore` and the imports of [archives](../transfer.md) write; with `--apply`
-also `adopt`, `stub`, `prune`, `forget`, `rotate`, `files gc`, `backfill` and the imports of transcripts; `ask` counts
+`backup`, `restore`, `config set`, `model use`, `init`, `files explore` and the imports of
+[archives](../transfer.md) write; with `--apply` also `adopt`, `stub`, `prune`, `forget`, `rotate`, `files gc`, `backfill` and the imports of transcripts; `ask` counts
 the model calls that it makes.
 [Surgery](../surgery.md) and the [doctor](../doctor.md) write with `--apply` or `--confirm`, `focus`, `refocus` and
 `unfocus` without; `hook` and `mcp` serve [agents](../hosts/claude-code.md), `install` and `uninstall` change files of
@@ -293,7 +296,7 @@ their hosts. All others open the archive for reading only and leave its bytes as
 ## What is printed
 
 At a terminal `lcm` prints tables. When its output goes elsewhere, or with `--format json`, it prints one JSON
-document:
+document (`lcm` alone, `init`, `demo`, `model` and `model use` print text there, too, unless --json is given):
 
 ```json
 {"ok": true, "command": "messages.list", "data": {"items": []},

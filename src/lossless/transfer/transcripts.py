@@ -419,7 +419,7 @@ class LocalHistory:
 def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
     """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
 
-    A program whose folder is not there is left out; one that has no transcripts yet is not.
+    A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
     """
     return [found for program in _LOCAL_PROGRAMS if (found := _local_history(program, places)) is not None]
 
@@ -441,7 +441,7 @@ _LOCAL_PROGRAMS = (
     _LocalProgram("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions")),
     _LocalProgram("OpenClaw", "openclaw", "", "", ("agents/*/sessions",)),
     _LocalProgram("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",)),
-    _LocalProgram("OpenCode", None, "", ".local/share/opencode", (".",), ("msg_*.json", "opencode*.db")),
+    _LocalProgram("OpenCode", None, "", ".local/share", ("opencode",), ("msg_*.json", "opencode*.db")),
     _LocalProgram("Gemini CLI", None, "", ".gemini", ("tmp/*/chats",), ("session-*.json", "session-*.jsonl")),
 )
 
@@ -450,9 +450,9 @@ def _local_history(program: _LocalProgram, places: ProcessEnvironment) -> LocalH
     root = places.state_dir if program.kind == "openclaw" else places.home / program.home
     if chosen := program.variable and places.variable(program.variable):
         root = Path(chosen)
-    if not root.is_dir():
-        return None
     folders = tuple(sorted(place for name in program.folders for place in root.glob(name) if place.is_dir()))
+    if not folders and not (program.kind and root.is_dir()):
+        return None
     unseen: dict[Path, str] = {}
     sizes: dict[Path, os.stat_result] = {}
     for folder in folders:
