@@ -287,8 +287,8 @@ This page is made from the commands; `python -m lossless.cli.reference docs/refe
 
 `append`, `sync`, `bootstrap`, `transcripts`, `quarantine`, `compact`, `worker`, `pin`, `unpin`, `new`, `reset`,
 `backup`, `restore`, `config set`, `model use`, `init`, `files explore` and the imports of
-[archives](../transfer.md) write; with `--apply` also `adopt`, `stub`, `prune`, `forget`, `rotate`, `files gc`, `backfill` and the imports of transcripts; `ask` counts
-the model calls that it makes.
+[archives](../transfer.md) write; with `--apply` also `adopt`, `stub`, `prune`, `forget`, `rotate`, `files gc`,
+`backfill` and the imports of transcripts; `ask` counts the model calls that it makes.
 [Surgery](../surgery.md) and the [doctor](../doctor.md) write with `--apply` or `--confirm`, `focus`, `refocus` and
 `unfocus` without; `hook` and `mcp` serve [agents](../hosts/claude-code.md), `install` and `uninstall` change files of
 their hosts. All others open the archive for reading only and leave its bytes as they are.
