@@ -112,7 +112,7 @@ cli = Root(
             ),
             "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of."),
             "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question, with the ids that support it."),
-            "tui": CommandEntry("lossless.cli.tui:tui", "Browse everything at a terminal, and operate on it."),
+            "tui": CommandEntry("lossless.cli.charts:tui", "Browse everything at a terminal, and operate on it."),
         },
         "Store, import, export": {
             "append": CommandEntry("lossless.cli.append:append", "Store new messages."),
@@ -198,7 +198,7 @@ cli = Root(
             "uninstall": CommandEntry("lossless.cli.install:uninstall", "Take them away again."),
             "bridge": CommandEntry("lossless.cli.install:bridge", "Answer OpenClaw's plugin; it starts this itself."),
             "hook": CommandEntry("lossless.cli.install:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
-            "config": CommandEntry("lossless.cli.model:config", "Show the settings, or set one."),
+            "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),
         },
     },
 )

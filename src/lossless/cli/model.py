@@ -1,4 +1,4 @@
-"""`lcm config` and `lcm model`: the settings, who writes summaries, and the options that choose it for one command."""
+"""`lcm model`, and the options that choose the model and the source times for one command."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, text_type
+from lossless.cli.config import config_file
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.output import preview
 from lossless.cli.screen import styled
@@ -29,19 +30,9 @@ from lossless.llm.completion import Prompt, format_cost, list_prices, read_price
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.summaries import EXTRACTIVE_MODEL
-from lossless.settings import to_config
 from lossless.settings.kinds import is_time_zone
-from lossless.settings.load import (
-    ProcessEnvironment,
-    closest_name,
-    group_spellings,
-    is_toml,
-    key_spellings,
-    read_config,
-    settings_by_key,
-)
 from lossless.settings.setting import mask_passwords
-from lossless.settings.write import read_plain, remove_value, set_value
+from lossless.settings.write import remove_value, set_value
 from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
@@ -49,7 +40,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Screen
-    from lossless.settings import LoadedSettings, Settings
+    from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -188,133 +179,6 @@ def source_time_options(function: F) -> F:
         "--timestamps/--no-timestamps", default=True, help="Whether messages come with their times; they do."
     )
     return shown(zone(with_times))  # type: ignore[return-value]
-
-
-@click.group("config", cls=Group)
-def config() -> None:
-    """Show the settings, or set one."""
-
-
-@config.command("show")
-@click.pass_obj
-def show_settings(invocation: Invocation) -> None:
-    """Show all settings: what the file says, what holds, and where it came from.
-
-    Passwords in addresses are blotted out.
-    """
-    loaded = invocation.loaded
-    effective = to_config(loaded.settings)
-    data = {
-        "raw": _setting_json(dict(loaded.config)),
-        "effective": _setting_json(effective),
-        "sources": {key: str(source) for key, source in loaded.sources.items() if source.kind != "default"},
-        "diagnostics": [
-            {"kind": notice.kind, "name": notice.name, "source": str(notice.source), "message": notice.text}
-            for notice in loaded.warnings
-        ],
-        "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
-    }
-    invocation.emit("config.show", data)
-
-
-@config.command("get")
-@click.argument("path", type=text_type)
-@click.pass_obj
-def get_setting(invocation: Invocation, path: str) -> None:
-    """Show one setting: PATH is its key, such as freshTailCount or autoRotateSessionFiles.enabled."""
-    loaded = invocation.loaded
-    setting = settings_by_key().get(path)
-    if setting is None and path in group_spellings():
-        data = _group(loaded, path)
-    elif setting is None:
-        raise _unknown(path, "not_found", failures.NOT_FOUND)
-    else:
-        given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
-        data = {
-            "path": path,
-            "isSet": bool(given),
-            "rawValue": _setting_json(given[0]) if given else None,
-            "effectiveValue": _setting_json(setting.dump(getattr(loaded.settings, setting.attribute))),
-            "source": str(loaded.sources[setting.key]),
-        }
-    invocation.emit("config.get", data)
-
-
-def _unknown(path: str, code: str, exit_code: int) -> failures.CommandFailed:
-    """The failure for a name that no setting has; it says which one is near."""
-    meant = closest_name(path, key_spellings())
-    hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
-    return failures.fail(code, f"There is no setting {path!r}.", exit_code, hint=hint, path=path)
-
-
-def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
-    """A setting that holds others."""
-    name = group_spellings()[path]
-    given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
-    return {
-        "path": path,
-        "isSet": bool(given),
-        "rawValue": _setting_json(given) if given else None,
-        "effectiveValue": _setting_json(to_config(loaded.settings).get(name)),
-        "source": ", ".join(
-            sorted({str(source) for key, source in loaded.sources.items() if key.startswith(f"{name}.")})
-        ),
-    }
-
-
-@config.command("set")
-@click.argument("path", type=text_type)
-@click.argument("value", metavar="VALUE")
-@click.pass_obj
-def set_setting(invocation: Invocation, path: str, value: str) -> None:
-    """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
-
-    Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
-    checked first, the file is replaced as a whole, and a copy of the old one stays beside it. A new lossless.toml
-    is made where there is no config file.
-    """
-    if path not in key_spellings() and path not in group_spellings():
-        raise _unknown(path, "bad_setting", failures.CONFIG)
-    setting = settings_by_key().get(path)
-    file = config_file(invocation)
-    if value.strip().lower() == "default":
-        written = remove_value(file, path)
-    else:
-        try:
-            wanted = json.loads(value) if setting is None else read_plain(setting, value)
-        except ValueError as error:
-            allowed = str(error) if setting else "JSON"
-            raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
-        written = set_value(file, path, wanted)
-    data = {
-        "path": written.key,
-        "oldValue": _setting_json(written.before),
-        "newValue": _setting_json(written.after),
-        "configPath": str(written.path),
-        "backupPath": None if written.backup is None else str(written.backup),
-    }
-    invocation.config = str(written.path)
-    invocation.emit("config.set", data)
-
-
-def config_file(invocation: Invocation) -> Path:
-    """The file that is read, else the person's own, which is made. A host's file without settings of ours stays so."""
-    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
-    if invocation.config is not None:
-        return Path(places.expand(invocation.config)).absolute()
-    found = places.find_config()
-    if found is None or (not is_toml(found) and not (text := read_config(found)).block and not text.includes_others):
-        found = places.user_config
-    return found.absolute()
-
-
-def _setting_json(value: Any) -> Any:
-    """The value without passwords."""
-    if isinstance(value, str):
-        return mask_passwords(value)
-    if isinstance(value, dict):
-        return {key: _setting_json(item) for key, item in value.items()}
-    return [_setting_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # --- lcm model -----------------------------------------------------------------------------------------------
