@@ -147,6 +147,9 @@ def test_the_demo_leaves_nothing_behind(lcm: Lcm, tmp_path: Path, monkeypatch: p
     assert (shown.code, shown.err) == (0, "")
     assert "Verified: 400 messages" in shown.out
     assert set(tmp_path.rglob("*")) == before
+    (tmp_path / "lcm.db").write_text("mine")
+    assert lcm("demo", "--keep", tmp_path).code == 2
+    assert (tmp_path / "lcm.db").read_text() == "mine"
 
 
 # --- models --------------------------------------------------------------------------------------------------

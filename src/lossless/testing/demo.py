@@ -15,6 +15,7 @@ import click
 import lossless
 from lossless.cli import failures
 from lossless.cli.commands import Command
+from lossless.errors import BadInput
 from lossless.testing.sample import PLANTED, sample_conversation
 
 if TYPE_CHECKING:
@@ -43,12 +44,17 @@ def demo(folder: Path | None) -> None:
     It takes a few seconds, needs no model and no network, and leaves nothing behind unless --keep is given. Your own
     archive is not touched.
     """
+    if folder is not None and (folder / "lcm.db").exists():
+        raise BadInput(f"there is an archive in {str(folder)!r} already; name another folder")
     if not run_demo(folder):
         raise click.exceptions.Exit(failures.INTERNAL)
 
 
 def run_demo(folder: Path | None) -> bool:
-    """Tell the story, step by step, in this folder or in one that is gone afterwards; whether all is as it must be."""
+    """Tell the story, step by step, in a folder of its own or in one that is gone afterwards; whether all went well.
+
+    An archive of an earlier demo in the folder is replaced.
+    """
     start = time.perf_counter()
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(TemporaryDirectory(prefix="lossless-demo-")))
