@@ -192,7 +192,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "demo.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert "stands still at 400" in done.stdout
+    assert "stays at 400" in done.stdout
     return folder
 
 

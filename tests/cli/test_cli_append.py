@@ -233,7 +233,7 @@ def test_a_broken_archive_says_how_far_it_came(lcm: Lcm, tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_interrupted_work_says_how_far_it_came(new: Path) -> None:
-    command = [sys.executable, "-m", "lossless.cli.main", "append", *KEY, "--batch", "2", "--db", str(new)]
+    command = [sys.executable, "-m", "lossless.cli.main", "append", *KEY, "--batch", "2", "--db", str(new), "--create"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:

@@ -202,7 +202,7 @@ def test_keys_are_named_and_never_shown(lcm: Lcm, monkeypatch: pytest.MonkeyPatc
     assert (first["name"], first["keyFrom"]) == ("openai/gpt-5-mini", "environment (OPENAI_API_KEY)")
     assert first["address"].endswith("@localhost:9/v1")
     assert "ok" not in first
-    assert second["problem"] == "no credential for provider 'anthropic'"
+    assert second["problem"] == "no credential for provider 'anthropic': set ANTHROPIC_API_KEY"
     table = lcm("model", "test", "--no-call", "--format", "table").out
     assert "cannot be asked: no credential" in table
     for secret in ("sk-very-secret", "hidden"):

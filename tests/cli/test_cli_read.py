@@ -49,7 +49,7 @@ def test_a_missing_archive_is_not_made(lcm: Lcm, tmp_path: Path, command: tuple[
     assert answer.code == 3
     assert answer.error["code"] == "not_found"
     assert answer.error["details"]["databasePath"] == str(nowhere)
-    assert "lcm append" in answer.error["details"]["hint"]
+    assert "lcm init" in answer.error["details"]["hint"]
     assert not nowhere.parent.exists()
 
 

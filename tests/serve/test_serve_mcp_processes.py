@@ -62,7 +62,7 @@ def test_settings_in_the_folder_of_a_project_are_not_read(archive: Path, tmp_pat
         async with Client(stdio_client(server)) as client:
             return text_of(await client.call_tool("lcm_status", {}))
 
-    assert f"there is no archive at '{home}/.openclaw/lcm.db' yet: it is made when" in run(talk)
+    assert f"there is no archive at '{home}/.local/share/lossless/lcm.db' yet: it is made when" in run(talk)
 
 
 def test_initialize_is_answered_before_anything_is_opened(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,12 +42,38 @@ def host_config(tail: int, plugin: str = "lossless-claw") -> str:
     return json.dumps({"plugins": {"entries": {plugin: {"config": {"freshTailCount": tail}}}}})
 
 
-def test_without_anything_the_defaults_hold_and_the_archive_is_shared_with_openclaw(world: Path) -> None:
+def test_without_anything_the_defaults_hold_and_the_archive_is_in_the_data_folder(world: Path) -> None:
     loaded = load_in(world)
-    state = world / "home" / ".openclaw"
-    assert loaded.settings == Settings(database_path=str(state / "lcm.db"), large_files_dir=str(state / "lcm-files"))
+    place = ProcessEnvironment.of({}, home=world / "home").data_dir
+    assert loaded.settings == Settings(database_path=str(place / "lcm.db"), large_files_dir=str(place / "lcm-files"))
     assert {source.kind for source in loaded.sources.values()} == {"default"}
     assert (loaded.config_path, loaded.warnings, loaded.config) == (None, (), {})
+
+
+def test_the_data_folder_is_the_one_of_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert ProcessEnvironment.of().data_dir == platformdirs.user_data_path("lossless", appauthor=False)
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert ProcessEnvironment.of().data_dir == platformdirs.user_data_path("lossless", appauthor=False)
+
+
+def test_an_archive_that_exists_is_used_before_a_new_one_is_made(world: Path) -> None:
+    data = {"XDG_DATA_HOME": str(world / "data")}
+    own, shared = world / "data" / "lossless" / "lcm.db", world / "home" / ".openclaw" / "lcm.db"
+
+    def place(**env: str) -> str | None:
+        return load_in(world, env=data | env).settings.database_path
+
+    assert place() == str(own), "no OpenClaw on this machine"
+    shared.parent.mkdir(parents=True)
+    assert place() == str(shared), "OpenClaw is here"
+    assert place(XDG_DATA_HOME="relative") == str(shared)
+    put(own, "")
+    assert place() == str(own), "ours exists already"
+    assert place(OPENCLAW_STATE_DIR=str(shared.parent)) == str(own), "the gateway names its usual folder"
+    assert place(LCM_OPENCLAW_DIR=str(shared.parent)) == str(shared), "a person names it"
+    put(shared, "")
+    assert place() == str(shared), "both exist"
 
 
 def test_environment_then_config_then_default(world: Path) -> None:

@@ -83,7 +83,6 @@ REFERENCE: dict[str, tuple[object, str | None]] = {
     ),
 }
 ENVIRONMENT_ONLY = {
-    "LCM_SUMMARY_BASE_URL": "",
     "LCM_TUI_CONVERSATION_WINDOW_SIZE": 200,
     "LCM_TUI_SUMMARY_MODEL": "",
     "LCM_TUI_SUMMARY_PROVIDER": "",

@@ -155,7 +155,7 @@ def test_the_old_file_is_kept_beside_with_its_time(tmp_path: Path) -> None:
         ("freshTailCuont", 5, "the name of a setting, such as freshTailCount"),
         ("autoRotateSessionFiles", {}, "the name of a setting"),
         ("cacheAwareCompaction.enabled", True, "still has an effect"),
-        ("summaryBaseUrl", "http://x", "only the environment variable LCM_SUMMARY_BASE_URL"),
+        ("tui.summaryBaseUrl", "http://x", "only the environment variable LCM_TUI_SUMMARY_BASE_URL"),
         ("contextThresholdOverrides", [{"match": {}, "contextThreshold": 1}], "at least one of model"),
     ],
 )

@@ -1,5 +1,5 @@
-"""`lcm graph`, and the charts of other commands: the graph of summaries as SVG or DOT, and columns over time for a
-terminal.
+"""`lcm graph` and `lcm tui`, and the charts of other commands: the graph of summaries as SVG or DOT, the archive on the
+whole screen or as a picture of it, and columns over time for a terminal.
 """
 
 from __future__ import annotations
@@ -7,9 +7,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from html import escape
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command
-from lossless.cli.options import bad_option, target_options
+from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.screen import joined, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
@@ -511,3 +513,80 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 def print_screenshot(screen: Screen, data: Data) -> None:
     """Where the picture of the screen is."""
     screen.line("The screen is drawn into ", styled(data["path"], "bold"))
+
+
+# --- the whole screen ---
+
+
+@click.command("tui", cls=Command)
+@click.option(
+    "--sessions",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with a host's session files; else those of OpenClaw's agents are found.",
+)
+@click.option(
+    "--screenshot",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a picture (SVG) of the screen instead of opening it; needs no terminal.",
+)
+@click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
+@overwrite_option
+@click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
+@click.pass_obj
+def tui(
+    invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
+) -> None:
+    """Browse conversations, summaries and contexts at a terminal, and operate on them after a preview.
+
+    The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
+    Press ? for the keys.
+    """
+    if (press or overwrite) and screenshot is None:
+        raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
+    if find_spec("textual") is None:
+        raise failures.fail(
+            "missing_extra",
+            "The terminal interface needs the package textual.",
+            failures.CONFIG,
+            hint="Install it with `pip install 'lossless[tui]'`.",
+        )
+    invocation.reader().close()
+    if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
+        raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
+    if screenshot is not None:
+        check_chart_path(screenshot, invocation.file_path, overwrite=overwrite)
+    picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
+    if screenshot is not None:
+        write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
+        invocation.emit("tui", {"path": str(screenshot)})
+
+
+def _run_tui(
+    invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
+) -> str:
+    """Show the screen until it is left, or return its picture."""
+    from lossless.settings.load import ProcessEnvironment
+    from lossless.tui.app import TerminalApp
+    from lossless.tui.archive import ArchiveAccess
+    from lossless.tui.session_files import find_session_folders
+
+    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
+    codex = Path(places.variable("CODEX_HOME") or places.home / ".codex")
+    folders = (sessions,) if sessions else find_session_folders(places.state_dir, codex)
+    settings = invocation.loaded.settings
+    room = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
+    picture = ""
+    try:
+        app = TerminalApp(room, sessions)
+        if screenshot is None:
+            app.run()
+        else:
+            picture = app.pictured(keys)
+    finally:
+        room.close()
+    if app.return_code:
+        raise click.exceptions.Exit(failures.INTERNAL)
+    return picture

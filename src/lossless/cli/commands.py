@@ -45,6 +45,7 @@ class Invocation:
         self.pretty = False
         #: The rule of a new spelling, which prints text even into a pipe, unless JSON is asked for.
         self.rule: Rule | None = None
+        self.create = False
         self._loaded: LoadedSettings | None = None
 
     @property
@@ -111,19 +112,32 @@ class Invocation:
     def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
-        if not os.path.exists(path):
-            raise failures.fail(
-                "not_found",
-                f"There is no archive at {path}.",
-                failures.NOT_FOUND,
-                hint="Name one with --db or LCM_DATABASE_PATH, or make one with `lcm append`.",
-                databasePath=path,
-            )
+        if not Path(path).exists():
+            raise self._no_archive(path, "`lcm init` makes one; --db or LCM_DATABASE_PATH names another.")
         return self._open(path, settings, summariser, read_only=True)
 
     def engine(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on the archive, which is made when it is not there; with settings of the command's own, if any."""
+        self.check_creation()
         return self._open(self.file_path, settings, summariser, read_only=False)
+
+    def check_creation(self) -> None:
+        """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
+        if self.create or self.loaded.sources["databasePath"].kind != "option" or Path(self.file_path).exists():
+            return
+        failure = self._no_archive(self.file_path, "Add --create to make one there.")
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise failure
+        click.echo(f"{failure.outcome.message} {_near_archive(self.file_path)}".rstrip(), err=True)
+        if not click.confirm("Make a new one there?", err=True):
+            raise click.exceptions.Exit(failures.INTERRUPTED)
+        self.create = True
+
+    def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
+        hint = f"{_near_archive(path)} {hint}".strip()
+        return failures.fail(
+            "not_found", f"There is no archive at {path}.", failures.NOT_FOUND, hint=hint, databasePath=path
+        )
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine
@@ -164,6 +178,20 @@ def _expand_path(path: str | Path) -> Path:
     from lossless.model.paths import expand_path
 
     return expand_path(path)
+
+
+def _near_archive(path: str) -> str:
+    """A question that names a file in the same folder whose name is much like this one's, or an empty text."""
+    from difflib import get_close_matches
+
+    place = Path(path)
+    try:
+        files = [file.name for file in place.parent.iterdir() if file.is_file()]
+    except OSError:
+        return ""
+    files = [name for name in files if not name.endswith(("-wal", "-shm", "-journal"))]
+    near = get_close_matches(place.name, files, 1, 0.75)
+    return f"Did you mean {failures.printable(str(place.with_name(near[0])))}?" if near else ""
 
 
 def _without_passwords(text: str) -> str:
@@ -211,8 +239,9 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
         "--db",
         metavar="PATH",
         type=text_type,
-        help="The archive; else LCM_DATABASE_PATH, the config file's, ~/.openclaw/lcm.db.",
+        help="The archive; else LCM_DATABASE_PATH, the config file's, the one that is there.",
     ),
+    _global("--create", is_flag=True, help="Make a new archive at the path after --db without asking."),
     _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml, openclaw.json."),
     _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
     _global(

@@ -13,9 +13,17 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, Group, text_type
 from lossless.cli.options import bad_option, usage_error
 from lossless.settings import to_config
-from lossless.settings.load import ProcessEnvironment, closest_name, group_spellings, key_spellings, settings_by_key
+from lossless.settings.load import (
+    ProcessEnvironment,
+    closest_name,
+    group_spellings,
+    is_toml,
+    key_spellings,
+    read_config,
+    settings_by_key,
+)
 from lossless.settings.setting import mask_passwords
-from lossless.settings.write import set_value
+from lossless.settings.write import read_plain, remove_value, set_value
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
@@ -96,22 +104,28 @@ def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
 
 @config.command("set")
 @click.argument("path", type=text_type)
-@click.argument("value", metavar="JSON")
+@click.argument("value", metavar="VALUE")
 @click.pass_obj
 def set_setting(invocation: Invocation, path: str, value: str) -> None:
-    """Write one setting into the config file: PATH is its key, JSON its value.
+    """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
 
-    A text needs its quotes: '"openai/gpt-5"'. The value is checked first, the file is replaced as a whole, and a
-    copy of the old one stays beside it. A new lossless.toml is made where there is no config file.
+    Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
+    checked first, the file is replaced as a whole, and a copy of the old one stays beside it. A new lossless.toml
+    is made where there is no config file.
     """
     if path not in key_spellings() and path not in group_spellings():
         raise _unknown(path, "bad_setting", failures.CONFIG)
-    try:
-        wanted = json.loads(value, parse_constant=_refused_value)
-    except (ValueError, RecursionError):
-        quoted = json.dumps(value, ensure_ascii=False)
-        raise bad_option("JSON", f"{value!r:.80} is not JSON; a text is written '{quoted:.80}'") from None
-    written = set_value(_file(invocation), path, wanted)
+    setting = settings_by_key().get(path)
+    file = config_file(invocation)
+    if value.strip().lower() == "default":
+        written = remove_value(file, path)
+    else:
+        try:
+            wanted = json.loads(value) if setting is None else read_plain(setting, value)
+        except ValueError as error:
+            allowed = str(error) if setting else "JSON"
+            raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
+        written = set_value(file, path, wanted)
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),
@@ -123,16 +137,15 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
     invocation.emit("config.set", data)
 
 
-def _refused_value(word: str) -> None:
-    raise ValueError(word)
-
-
-def _file(invocation: Invocation) -> Path:
-    """The file that is read, else the person's own, which is made."""
+def config_file(invocation: Invocation) -> Path:
+    """The file that is read, else the person's own, which is made. A host's file without settings of ours stays so."""
     places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
     if invocation.config is not None:
         return Path(places.expand(invocation.config)).absolute()
-    return (places.find_config() or places.user_config).absolute()
+    found = places.find_config()
+    if found is None or (not is_toml(found) and not (text := read_config(found)).block and not text.includes_others):
+        found = places.user_config
+    return found.absolute()
 
 
 def _setting_json(value: Any) -> Any:

@@ -437,7 +437,7 @@ def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: boo
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:
     total = sum(map(file_size, files))
-    with invocation.progress("Importing", total, in_bytes=True) as advance, invocation.engine() as engine:
+    with invocation.engine() as engine, invocation.progress("Importing", total, in_bytes=True) as advance:
         return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lossless.hosts.hook_config import HostCommands
     from lossless.hosts.openclaw.setup import ConfigSetup
 
+Data = dict[str, Any]
+
 _AGENTS = "lossless.cli.install"
 _OPENCLAW = "lossless.cli.install"
 
@@ -92,7 +94,7 @@ def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bo
     from lossless.hosts.claude_code import setup
 
     edits = setup.uninstall_edits(_places(setup, project, user))
-    _change_agent(invocation, "uninstall", "claude-code", edits, dry_run=dry_run)
+    _disconnect_agent(invocation, "claude-code", edits, dry_run=dry_run)
 
 
 @click.command("codex", cls=Command)
@@ -127,7 +129,7 @@ def uninstall_codex(invocation: Invocation, project: Path | None, user: bool, dr
     from lossless.hosts import codex
 
     edits = codex.uninstall_edits(_places(codex, project, user))
-    _change_agent(invocation, "uninstall", "codex", edits, dry_run=dry_run)
+    _disconnect_agent(invocation, "codex", edits, dry_run=dry_run)
 
 
 def _places(host: Any, project: Path | None, user: bool) -> Any:
@@ -142,8 +144,31 @@ def _repeat_command(name: str, project: Path | None) -> str:
 
 
 def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
+    invocation.emit("install", _connect_agent(invocation, name, host, places, by_name=by_name, dry_run=dry_run))
+
+
+def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
+    """Give a host what it needs, for all projects, and say what changed, or would."""
+    if name == "openclaw":
+        from lossless.hosts.openclaw import setup as openclaw
+
+        made = openclaw.install(_config_path(invocation, None), openclaw.plugin_folder(), sys.executable)
+        return _openclaw_json(made, dry_run=dry_run)
+    from lossless.hosts import codex
+    from lossless.hosts.claude_code import setup as claude_code
+
+    host: Any = codex if name == "codex" else claude_code
+    return _connect_agent(invocation, name, host, host.user_files(), by_name=False, dry_run=dry_run)
+
+
+def _connect_agent(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> Data:
+    from lossless.hosts.claude_code.setup import missing_package
+
     commands, archive = _programs(invocation, host.installed_command(places), by_name=by_name)
-    _change_agent(invocation, "install", name, host.install_edits(places, commands), dry_run=dry_run, archive=archive)
+    files = change_files(host.install_edits(places, commands), dry_run=dry_run)
+    missing = missing_package()
+    remarks = [missing] if missing else []
+    return {"host": name, "applied": not dry_run, "files": files, "archive": archive, "remarks": remarks}
 
 
 def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: bool) -> tuple[HostCommands, str]:
@@ -170,22 +195,8 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     return host_commands(database=database, config=config, by_name=by_name), archive
 
 
-def _change_agent(
-    invocation: Invocation,
-    command: str,
-    host: str,
-    edits: Sequence[FileEdit],
-    *,
-    dry_run: bool,
-    archive: str | None = None,
-) -> None:
-    from lossless.hosts.claude_code.setup import missing_package
-
-    data: dict[str, Any] = {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)}
-    if archive is not None:
-        missing = missing_package()
-        data |= {"archive": archive, "remarks": [missing] if missing else []}
-    invocation.emit(command, data)
+def _disconnect_agent(invocation: Invocation, host: str, edits: Sequence[FileEdit], *, dry_run: bool) -> None:
+    invocation.emit("uninstall", {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)})
 
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
@@ -318,9 +329,12 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
 
 
 def _change_openclaw(invocation: Invocation, command: str, made: ConfigSetup, *, dry_run: bool) -> None:
-    files = change_files(made.edits, dry_run=dry_run)
-    done = {"host": "openclaw", "applied": not dry_run, "files": files}
-    invocation.emit(command, done | {"changes": list(made.changes), "remarks": list(made.remarks)})
+    invocation.emit(command, _openclaw_json(made, dry_run=dry_run))
+
+
+def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:
+    done: Data = {"host": "openclaw", "applied": not dry_run, "files": change_files(made.edits, dry_run=dry_run)}
+    return done | {"changes": list(made.changes), "remarks": list(made.remarks)}
 
 
 @click.command("hook", cls=Command, context_settings={"ignore_unknown_options": True})
@@ -336,9 +350,6 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
 
     options = [("--db", invocation.db), ("--config", invocation.config)]
     main([part for name, value in options if value for part in (name, value)] + list(event))
-
-
-Data = dict[str, Any]
 
 
 def print_changes(screen: Screen, data: Data) -> None:

@@ -30,7 +30,7 @@ class Root(LazyGroup):
         invocation = Invocation()
         more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm", "terminal_width": _help_width()}
         try:
-            code = super().main(arguments or ["--help"], **more)
+            code = super().main(arguments, **more)
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
             code = _failed(error_envelope(error), invocation, arguments)
@@ -68,7 +68,7 @@ def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]
 
 def _format_in(arguments: list[str]) -> str | None:
     """The format that was asked for, when the arguments could not be read."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         name, _, value = argument.partition("=")
         if name == "--format" and (value or following) in ("json", "table"):
             return value or following
@@ -160,8 +160,19 @@ SYNONYMS = {
     "version": "--version",
 }
 
+@click.pass_context
+def _without_command(ctx: click.Context) -> None:
+    """`lcm` alone says what is there, and what to do next."""
+    if ctx.invoked_subcommand is None:
+        from lossless.cli.init import show_overview
+
+        show_overview(ctx.obj)
+
+
 cli = Root(
     "lcm",
+    callback=_without_command,
+    invoke_without_command=True,
     help="Keep every word of agent conversations, and find any of it again.",
     context_settings={"help_option_names": ["-h", "--help"]},
     old_spellings=OLD_SPELLINGS,
@@ -177,7 +188,7 @@ cli = Root(
             "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
             "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question from what was said."),
             "context": CommandEntry("lossless.cli.context:context", "Show what the model sees now."),
-            "tui": CommandEntry("lossless.cli.tui:tui", "Browse everything at a terminal."),
+            "tui": CommandEntry("lossless.cli.charts:tui", "Browse everything at a terminal."),
         },
         "Bring in and take out": {
             "import": CommandEntry("lossless.cli.imports:import_", "Bring in transcripts and archives of any kind."),
@@ -207,7 +218,9 @@ cli = Root(
             "files": CommandEntry("lossless.cli.files:files", "List, show, describe or clean up stored files."),
         },
         "Set up": {
-            "model": CommandEntry("lossless.cli.model:model", "Say which models write summaries, and try them."),
+            "init": CommandEntry("lossless.cli.init:init", "Make an archive, import history, connect programs."),
+            "demo": CommandEntry("lossless.testing.demo:demo", "Show on a made-up conversation what lossless does."),
+            "model": CommandEntry("lossless.cli.model:model", "Say which model writes summaries, or choose one."),
             "connect": CommandEntry("lossless.cli.install:install", "Connect a host: hooks and tools.", "now"),
             "disconnect": CommandEntry("lossless.cli.install:uninstall", "Take them away again.", "now"),
             "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),

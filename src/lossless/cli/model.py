@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import shutil
 import time
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, text_type
+from lossless.cli.config import config_file
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.output import preview
+from lossless.cli.screen import styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import LosslessError, ModelError
 from lossless.llm.chain import OpenGate
-from lossless.llm.completion import Prompt, format_cost
-from lossless.llm.providers import COMMAND_PROVIDER
+from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
+from lossless.llm.credentials import key_variables
+from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.settings.kinds import is_time_zone
 from lossless.settings.setting import mask_passwords
+from lossless.settings.write import remove_value, set_value
+from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
     from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
 
@@ -169,12 +181,272 @@ def source_time_options(function: F) -> F:
     return shown(zone(with_times))  # type: ignore[return-value]
 
 
+# --- lcm model -----------------------------------------------------------------------------------------------
+
+
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
+#: What a model is tried on: a few lines as they stand in transcripts.
+_SAMPLE = Prompt(
+    "Summarise this conversation in two sentences. Keep names, numbers and decisions.",
+    "user: The ferry bookings fail on Fridays since the release of 3 March.\n"
+    "assistant: The job `seats-sync` runs out of memory at 512 MB. I raised the limit to 1 GB and restarted it.\n"
+    "user: Good. Tell Ines, and leave the old limit in a comment.\n"
+    "assistant: Done: commit 4f2a9c1, and Ines has a message. The Friday of 10 March will show whether it holds.",
+    max_tokens=1024,
+    temperature=0.2,
+    purpose="test",
+    reasoning="low",
+)
+#: Programs that answer with the login that they have on this machine, and how they are asked.
+_LOGGED_IN = {
+    "claude": "claude -p --no-session-persistence",
+    "codex": "codex exec --ephemeral --skip-git-repo-check -",
+}
+_NONE_WORDS = frozenset(("none", "off", "default", EXTRACTIVE_MODEL))
+#: Providers of models on this machine, which cost nothing.
+_LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "vllm", "local"))
 
 
-@click.group("model", cls=Group)
-def model() -> None:
-    """Say which models write summaries, and try them."""
+@click.group("model", cls=Group, invoke_without_command=True)
+@click.pass_context
+def model(ctx: click.Context) -> None:
+    """Say which model writes summaries, try it, or choose another."""
+    if ctx.invoked_subcommand is None:
+        invocation: Invocation = ctx.obj
+        invocation.format = invocation.format or "table"
+        summariser = Summariser(invocation.loaded.settings)
+        items = [_candidate_json(summariser, one) | _price_json(invocation, one) for one in summariser.candidates()]
+        data = {"configured": bool(items), "writer": writer_name(invocation.loaded.settings), "items": items}
+        invocation.emit("model", data)
+
+
+@model.command("use")
+@click.argument("name", metavar="MODEL", type=text_type)
+@click.option("--model", "model_name", metavar="NAME", type=text_type, help="With a base URL: which of its models.")
+@click.option("--no-call", is_flag=True, help="Save it without trying it.")
+@click.option("--dry-run", is_flag=True, help="Try it, and save nothing.")
+@click.pass_obj
+def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool, dry_run: bool) -> None:
+    """Let MODEL write summaries from now on: it is tried on a sample, and saved in the config file.
+
+    MODEL is PROVIDER/NAME such as openai/gpt-5-mini, anthropic/claude-haiku-4-5 or ollama/llama3.2; the base URL of a
+    server that speaks like OpenAI's; claude or codex, which use their login on this machine; a command that reads a
+    prompt and prints an answer; or none.
+    """
+    invocation.format = invocation.format or "table"
+    invocation.emit("model.use", use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run))
+
+
+def use_model(
+    invocation: Invocation, name: str, model_name: str | None = None, *, tries: bool = True, saves: bool = True
+) -> dict[str, Any]:
+    """Check a model, try it once, say what it costs here, and save it; raises when it does not answer."""
+    before = writer_name(invocation.loaded.settings)
+    if name.strip().lower() in _NONE_WORDS:
+        data: dict[str, Any] = {"name": None, "before": before, "saved": saves, "configPath": None}
+        return data | (_save_model(invocation, None, "") if saves else {})
+    value, base_url = _model_value(name.strip(), model_name)
+    settings = replace(
+        invocation.loaded.settings, summary_model=value, summary_base_url=base_url, fallback_providers=()
+    )
+    summariser = Summariser(settings)
+    candidate = next(one for one in summariser.candidates() if one.name == value)
+    _check_candidate(summariser, candidate)
+    data = {"name": value, "before": before, "saved": saves, "configPath": None}
+    data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
+    if tries:
+        tried = _try_candidate(summariser, candidate, _SAMPLE)
+        if not tried["ok"]:
+            raise failures.fail(
+                tried["error"], tried["message"], failures.INTERNAL, hint=_key_hint(candidate), model=value
+            )
+        data |= {"tried": tried}
+    data |= {"archive": _archive_price(invocation, data["price"])}
+    return data | (_save_model(invocation, value, base_url) if saves else {})
+
+
+def model_suggestions() -> list[tuple[str, str]]:
+    """Models that could be used here, each with why: keys in the environment, programs that are installed."""
+    found = [
+        (f"{provider}/{name}", f"{variable} is set")
+        for provider, name in (
+            ("openai", "gpt-5-mini"),
+            ("anthropic", "claude-haiku-4-5"),
+            ("google", "gemini-2.5-flash"),
+        )
+        for variable in key_variables(provider)[:1]
+        if os.environ.get(variable)
+    ]
+    found += [(name, "with its login on this machine") for name in _LOGGED_IN if shutil.which(name)]
+    found += [("ollama/NAME", "a model on this machine")] if shutil.which("ollama") else []
+    return [*found, ("none", "summaries are made of the text itself, at no cost")]
+
+
+def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
+    """What the settings summaryModel and summaryBaseUrl must be for what a person named."""
+    if name.startswith(("http://", "https://")):
+        return _model_at(name.rstrip("/"), model_name)
+    if model_name is not None:
+        raise usage_error("--model goes with a base URL.")
+    provider, slash, rest = name.partition("/")
+    if name.startswith(f"{COMMAND_PROVIDER}/"):
+        return name, ""
+    if command := _LOGGED_IN.get(name.lower()):
+        if shutil.which(name.lower()) is None:
+            hint = "Install it and log in, or name a model such as openai/gpt-5-mini."
+            raise failures.fail("model_denied", f"There is no program {name!r} here.", failures.CONFIG, hint=hint)
+        return f"{COMMAND_PROVIDER}/{command}", ""
+    if slash and rest and provider.lower() in PROVIDER_URLS:
+        return f"{provider.lower()}/{rest}", ""
+    try:
+        program = shlex.split(name)[:1]
+    except ValueError as error:
+        raise bad_option("MODEL", f"{name!r:.80} is no command line: {error}") from None
+    if program and shutil.which(os.path.expanduser(program[0])):
+        return f"{COMMAND_PROVIDER}/{name}", ""
+    raise _unknown_model(name)
+
+
+def _unknown_model(name: str) -> failures.CommandFailed:
+    known, _ = list_prices()
+    near = [one for one in known if one.partition("/")[2] == name] or get_close_matches(name, known, 1, 0.6)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    providers = ", ".join(PROVIDER_URLS)
+    hint += f"Write PROVIDER/MODEL with one of {providers}; or a base URL, claude, codex, a command, or none."
+    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", failures.BAD_ARGUMENTS, hint=hint)
+
+
+def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
+    """A server's model: the one that is named, else the only one that it has."""
+    host = urlsplit(url).hostname or ""
+    provider = "local" if host in ("localhost", "127.0.0.1", "::1") else "custom"
+    if model_name is not None:
+        return f"{provider}/{model_name}", url
+    try:
+        with urlopen(f"{url}/models", timeout=10) as answer:
+            listed = json.loads(answer.read(1 << 20))
+        names = [str(item["id"]) for item in listed["data"]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        why = getattr(error, "reason", None) or type(error).__name__
+        hint, url = "Name the model: lcm model use URL --model NAME.", mask_passwords(url)
+        raise failures.fail(
+            "model_denied", f"{url}/models does not list its models: {why}.", failures.CONFIG, hint=hint
+        ) from None
+    if len(names) != 1:
+        hint = f"Choose one with --model: {', '.join(names[:20])}." if names else "Load one there first."
+        raise failures.fail(
+            "bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", failures.BAD_ARGUMENTS, hint=hint
+        )
+    return f"{provider}/{names[0]}", url
+
+
+def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
+    """Fail with what is missing: the extra, or the variable with the key."""
+    if candidate.provider == COMMAND_PROVIDER:
+        return
+    if not is_llm_installed():
+        hint = "Run `pip install 'lossless[llm]'`. The models claude and codex, and commands, need no extra."
+        message = f"{candidate.name} needs the extra llm, which is not installed."
+        raise failures.fail("missing_extra", message, failures.CONFIG, hint=hint)
+    try:
+        summariser.connector().endpoint(candidate).check()
+    except ModelError as error:
+        raise failures.fail(error.code, str(error), failures.CONFIG, hint=_key_hint(candidate)) from None
+
+
+def _key_hint(candidate: ModelCandidate) -> str:
+    if candidate.provider == COMMAND_PROVIDER:
+        return f"It was run as: {candidate.model}"
+    names = " or ".join(key_variables(candidate.provider))
+    return f"Its key is read from the environment: export {names}=…, and run it again."
+
+
+def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, Any]:
+    """Dollars for a million tokens, and who says so."""
+    if own := read_prices(invocation.loaded.settings.model_prices).get(candidate.name):
+        return {"price": {"input": float(own.input), "output": float(own.output), "from": "modelPrices"}}
+    if candidate.provider in _LOCAL_PROVIDERS:
+        return {"price": {"input": 0.0, "output": 0.0, "from": "it runs on this machine"}}
+    known, as_of = list_prices()
+    listed = known.get(candidate.name)
+    if listed is None:
+        return {"price": None}
+    return {"price": {"input": listed["input"], "output": listed["output"], "from": f"list price of {as_of}"}}
+
+
+def _archive_price(invocation: Invocation, price: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What it takes to have everything in the archive summarised once; the newest messages never need it."""
+    if not Path(invocation.file_path).exists():
+        return None
+    with invocation.reader() as engine:
+        tokens = engine.browse.totals().message_tokens
+    settings = invocation.loaded.settings
+    leaves = tokens / settings.leaf_chunk_tokens
+    above = leaves / max(1, settings.condensed_min_fanout - 1)
+    read = tokens + leaves * settings.leaf_target_tokens
+    written = leaves * settings.leaf_target_tokens + above * settings.condensed_target_tokens
+    cost = None if price is None else (read * price["input"] + written * price["output"]) / 1_000_000
+    return {"messageTokens": tokens, "inputTokens": round(read), "outputTokens": round(written), "cost": cost}
+
+
+def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dict[str, Any]:
+    """Write the model into the config file; what belongs to another model is taken out."""
+    file = config_file(invocation)
+    wanted = {"summaryModel": value, "summaryProvider": None, "summaryBaseUrl": base_url or None}
+    for key, text in wanted.items():
+        if text is None:
+            if file.exists():
+                remove_value(file, key)
+        else:
+            set_value(file, key, text)
+    variables = [name for name in ("LCM_SUMMARY_MODEL", "LCM_SUMMARY_PROVIDER") if os.environ.get(name)]
+    return {"saved": True, "configPath": str(file), "overriddenBy": variables}
+
+
+def print_model(screen: Screen, data: dict[str, Any]) -> None:
+    """Who writes summaries now, and how to choose another."""
+    if not data["items"]:
+        screen.line("No model writes summaries: they are made of the text itself, at no cost.")
+    for number, item in enumerate(data["items"]):
+        screen.title(item["name"], "" if number == 0 else "asked if the one before fails")
+        rows = [("address", item["address"]), ("key", item["keyFrom"] or "none"), ("price", _price_text(item["price"]))]
+        screen.fields(rows + ([("problem", item["problem"])] if item.get("problem") else []))
+    screen.gap()
+    screen.line("Choose one:  lcm model use openai/gpt-5-mini  (or ollama/…, claude, URL, none)")
+    if data["items"]:
+        screen.line("Try it:      lcm model test")
+
+
+def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
+    """What a model said to the sample, what it costs, and where it was saved."""
+    if data["name"] is None:
+        screen.line("Summaries are made of the text itself from now on." if data["saved"] else "Nothing was changed.")
+        return
+    screen.title(data["name"], *([] if data["saved"] else ["not saved (--dry-run)"]))
+    rows: list[tuple[str, Any]] = [("key", data["keyFrom"] or "none"), ("price", _price_text(data["price"]))]
+    if tried := data.get("tried"):
+        counts = f"{format_count(tried['inputTokens'])} tokens in, {format_count(tried['outputTokens'])} out"
+        known = tried["inputTokens"] or tried["outputTokens"]
+        rows.append(("tried", f"{tried['seconds']:.1f} s" + (f", {counts}" if known else "")))
+        rows.append(("answer", tried["answer"]))
+    if here := data["archive"]:
+        size = f"{format_count(here['messageTokens'])} tokens of messages"
+        cost = "" if here["cost"] is None else f"; about ${here['cost']:,.2f} to summarise all of them once"
+        rows.append(("this archive", f"{size}{cost}"))
+    if data["configPath"]:
+        rows.append(("saved in", data["configPath"]))
+    screen.fields(rows)
+    if data.get("overriddenBy"):
+        names = " and ".join(data["overriddenBy"])
+        screen.line(styled(f"{names} is set in the environment, and wins over the config file.", "yellow"))
+
+
+def _price_text(price: dict[str, Any] | None) -> str:
+    if price is None:
+        return "unknown; state it in the setting modelPrices"
+    if not price["input"] and not price["output"]:
+        return f"nothing: {price['from']}"
+    return f"${price['input']:g} in, ${price['output']:g} out, for a million tokens ({price['from']})"
 
 
 @model.command("test")
@@ -221,12 +493,12 @@ def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[s
     return item
 
 
-def _try_candidate(summariser: Summariser, candidate: ModelCandidate) -> dict[str, Any]:
-    """What came of asking it for one word."""
+def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt = _TEST) -> dict[str, Any]:
+    """What came of asking it once, for one word if nothing else."""
     chain = replace(summariser.chain(OpenGate()), candidates=(candidate,))
     started = time.monotonic()
     try:
-        answer = chain(_TEST)
+        answer = chain(prompt)
     except LosslessError as error:
         return {"ok": False, "seconds": _seconds_since(started), "error": error.code, "message": str(error)}
     return {

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`.
 EXAMPLES = {
+    "lcm init": "lcm init --dry-run",
+    "lcm demo": "lcm demo",
     "lcm status": """\
 lcm status
 lcm status --cost --since 30d
@@ -115,6 +117,7 @@ lcm summary graph summaries.dot -s agent:demo:ferry
 """,
     "lcm tui": "lcm tui --screenshot screen.svg",
     "lcm model test": "lcm model test",
+    "lcm model use": "lcm model use none",
     "lcm session new": "lcm session new -s agent:demo:ferry --retain-depth 1 --yes",
     "lcm session reset": "lcm session reset -s agent:demo:ferry --yes",
     "lcm files stub": """\
@@ -237,7 +240,7 @@ lcm connect claude-code --project project --doctor
     "lcm disconnect openclaw": "lcm disconnect openclaw --state-dir openclaw",
     "lcm config show": "lcm config show",
     "lcm config get": "lcm config get freshTailCount",
-    "lcm config set": "lcm config set freshTailCount 96",
+    "lcm config set": "lcm config set contextThreshold 60%",
     "lcm summary list": "lcm summary list --depth 0 --limit 5",
     "lcm import": """\
 mkdir -p chats
@@ -280,8 +283,9 @@ lists the commands of earlier versions, of lossless-claw and of `lcm-tui`; they 
 
 ## What is printed
 
-At a terminal `lcm` prints tables, and with `--json` one JSON document. When its output goes elsewhere, `list`, `show`,
-`search`, `summary`, `session`, `connect`, `disconnect` and `import PATH` print text, the others JSON:
+At a terminal `lcm` prints tables, and with `--json` one JSON document. When its output goes elsewhere, `lcm`
+alone, `init`, `demo`, `model`, `list`, `show`, `search`, `summary`, `session`, `connect`, `disconnect` and
+`import PATH` print text, the others JSON:
 
 ```json
 {"ok": true, "command": "list", "data": {"items": []},

@@ -31,7 +31,7 @@ from lossless.errors import (
 from lossless.llm import completion, response
 from lossless.llm import response as llm_response
 from lossless.llm.completion import Completion, Usage
-from lossless.llm.credentials import CredentialSources, custom_provider, resolve_credential
+from lossless.llm.credentials import CredentialSources, custom_provider, key_variables, resolve_credential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +120,8 @@ class Endpoint:
             return self.credential.secret
         if self.provider in _NEED_NO_KEY or self.base_url is not None:
             return _NO_KEY
-        raise ModelAuth(f"no credential for provider {self.provider!r}")
+        variables = " or ".join(key_variables(self.provider))
+        raise ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
 
     def check(self) -> None:
         """Raises what `address` or `secret` would raise, before anything is loaded or sent."""
@@ -365,6 +366,8 @@ def _redact(endpoint: Endpoint, text: str) -> str:
 
 
 _TAIL_CHARACTERS = 400
+#: Set for commands that we run: an agent's program that writes for us does not have that stored as a conversation.
+WRITING_VARIABLE = "LCM_WRITING_SUMMARY"
 _KILL_WAIT_SECONDS = 2.0
 
 
@@ -391,6 +394,7 @@ class CommandModel:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                env={**os.environ, WRITING_VARIABLE: "1"},
             )
         except OSError as error:
             raise ModelDenied(f"command {self.arguments[0]!r} cannot be run: {error.strerror}") from error

@@ -44,7 +44,7 @@ class Settings:
         PathValue(),
         "The archive: a file.",
         aliases=(SettingAlias("dbPath", wins=True),),
-        derived="`<state>/lcm.db`",
+        derived="the one that exists, else `<state>/lcm.db` with OpenClaw, else in the data folder",
     )
     large_files_dir: str | None = storage(
         "largeFilesDir",
@@ -262,7 +262,7 @@ class Settings:
         "summaryProvider", "", FreeText(blank_counts=True), "Who offers `summaryModel` when it is a bare name."
     )
     summary_base_url: str = summaries(
-        "summaryBaseUrl", "", FreeText(), "Another address for the provider's API.", env_only=True
+        "summaryBaseUrl", "", FreeText(), "Another address for the provider's API.", ours=True
     )
     fallback_providers: tuple[Route, ...] = summaries(
         "fallbackProviders", (), RouteList(), "Models that are tried in this order when the first one fails."

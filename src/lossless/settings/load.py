@@ -5,6 +5,7 @@ between environment, file and default.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from lossless.settings.setting import Setting, shorten_value, snake_case
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+ARCHIVE_NAME = "lcm.db"
 CONFIG_NAME = "lossless.toml"
 HOST_CONFIG_NAME = "openclaw.json"
 #: A link to the file of the machine's time zone, on Linux and macOS.
@@ -72,6 +74,31 @@ class ProcessEnvironment(NamedTuple):
         if chosen:
             return Path(chosen)
         return Path(self.variable("OPENCLAW_HOME") or self.home) / ".openclaw"
+
+    @property
+    def data_dir(self) -> Path:
+        """The platform's folder for our data, there or not. A relative XDG_DATA_HOME counts as not set."""
+        xdg = self.variable("XDG_DATA_HOME")
+        if xdg and os.path.isabs(xdg):
+            return Path(xdg) / "lossless"
+        if sys.platform == "linux" and "ANDROID_ROOT" not in self.env:  # as platformdirs says, without its import
+            return self.home / ".local" / "share" / "lossless"
+        from platformdirs import user_data_path
+
+        found, own_home = user_data_path("lossless", appauthor=False), Path(os.path.expanduser("~"))
+        return self.home / found.relative_to(own_home) if found.is_relative_to(own_home) else found
+
+    @property
+    def default_archive(self) -> Path:
+        """The archive where none is named: OpenClaw's if it is there, ours if it is there; else a new one in OpenClaw's
+        folder, where that exists or was named, or in the platform's.
+        """
+        shared = self.state_dir / ARCHIVE_NAME
+        is_named = self.openclaw_dir is not None or self.variable("LCM_OPENCLAW_DIR") is not None
+        if is_named or self.state_dir != self.home / ".openclaw" or _is_file(shared):
+            return shared
+        own = self.data_dir / ARCHIVE_NAME
+        return shared if not _is_file(own) and self.state_dir.is_dir() else own
 
     @property
     def host_config(self) -> Path:
@@ -264,6 +291,7 @@ PATH_VARIABLES: Final[Mapping[str, str]] = {
     "OPENCLAW_HOME": "The folder that holds the state folder `.openclaw`.",
     "OPENCLAW_CONFIG_PATH": "The host's config file, else `openclaw.json` in the state folder.",
     "XDG_CONFIG_HOME": "The folder that holds `lossless/lossless.toml`, else `~/.config`.",
+    "XDG_DATA_HOME": "The folder that holds `lossless/lcm.db` where OpenClaw is not used, else the platform's own.",
 }
 
 
@@ -379,10 +407,10 @@ def load_at(
     if database:
         values["database_path"] = places.expand(database)
         sources["databasePath"] = SettingSource("option", "--db")
-    values["database_path"] = values.get("database_path") or str(places.state_dir / "lcm.db")
+    values["database_path"] = values.get("database_path") or str(places.default_archive)
     is_address = "://" in values["database_path"]
     values["timezone"] = values.get("timezone") or places.time_zone
-    folder = payload_folder(places.state_dir / "lcm.db" if is_address else values["database_path"])
+    folder = payload_folder(places.state_dir / ARCHIVE_NAME if is_address else values["database_path"])
     values["large_files_dir"] = values.get("large_files_dir") or str(folder)
     _warn_of_variables(places.env, notices)
     return LoadedSettings(Settings(**values), sources, tuple(notices), path, given)

@@ -105,8 +105,10 @@ The first of these that exists is read, and only that one:
 
 The state folder `<state>` is `--openclaw-dir`, `$LCM_OPENCLAW_DIR`, `$OPENCLAW_STATE_DIR`,
 `$OPENCLAW_HOME/.openclaw` or `~/.openclaw`, the first that is given. The archive is `--db`,
-`$LCM_DATABASE_PATH`, `dbPath` or `databasePath` in the config file, else `<state>/lcm.db`: the one
-that OpenClaw's plugin uses.
+`$LCM_DATABASE_PATH`, `dbPath` or `databasePath` in the config file. Where none of them names one, it is
+the one that exists already, `<state>/lcm.db` (which OpenClaw's plugin uses) before `lossless/lcm.db` in
+the platform's data folder (`~/.local/share` on Linux). A new one is made in the state folder if that
+exists or is named, else in the data folder.
 
 ```toml
 # lossless.toml: keys as below, or in snake case (fresh_tail_count)

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET
+from lossless.settings.kinds import (
+    UNSET,
+    Flag,
+    FreeText,
+    Number,
+    OneOf,
+    PathValue,
+    TextList,
+    TimeZoneName,
+    WholeNumber,
+)
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -65,6 +75,75 @@ def set_value(path: str | os.PathLike[str], key: str, value: object, now: dateti
     return WrittenSetting(path, backup, setting.key, before.get(name), after)
 
 
+def remove_value(path: str | os.PathLike[str], key: str, now: datetime | None = None) -> WrittenSetting:
+    """Take one key out of a config file, so that its default holds; a file without it stays as it is."""
+    path, setting = Path(path), _setting(key)
+    old = _old_bytes(path)
+    origin, before, after = SettingSource("config", str(path)), None, old
+    for name in setting.config_names:
+        config = parse_config(path, after or b"")
+        given = flatten(config.values, origin, [])
+        if name not in given:
+            continue
+        before, text = given[name], (after or b"").decode("utf-8-sig")
+        after = _edit_toml(text, name, UNSET) if is_toml(path) else _edit_json(path, text, config, name, UNSET)
+        _prove(path, config, after, name, setting, UNSET)
+    if after is None or after == old:
+        return WrittenSetting(path, None, setting.key, None, None)
+    return WrittenSetting(path, _replace(path, old, after, now), setting.key, before, None)
+
+
+def read_plain(setting: Setting, text: str) -> object:
+    """A value as a person types it, such as `on`, `30%`, `20k`, `2 days` or a bare word; ValueError for no such value.
+
+    JSON is taken as JSON, where the setting can hold it.
+    """
+    import json
+
+    kind = setting.kind
+    if isinstance(kind, Flag) and (word := text.strip().lower()) in _FLAG_WORDS:
+        return _FLAG_WORDS[word]
+    try:
+        value: object = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        value = UNSET
+    is_text = isinstance(kind, FreeText | PathValue | OneOf | TimeZoneName | TextList)
+    if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
+        return value
+    if is_text and text.strip():
+        return text
+    number = _plain_number(setting, text)
+    if number is None:
+        raise ValueError(kind.allowed())
+    return int(number) if number == int(number) else number
+
+
+_FLAG_WORDS = {"on": True, "yes": True, "off": False, "no": False}
+_SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
+_SECONDS |= {"d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}
+_MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
+_BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+def _plain_number(setting: Setting, text: str) -> float | None:
+    """A number with a unit: 30% of a fraction, 2 MB of bytes, 5 minutes of a time, 20k of anything that is counted."""
+    found = re.fullmatch(r"\s*([+-]?[0-9][0-9_,]*(?:\.[0-9]+)?)\s*(%|[A-Za-z]*)\s*", text)
+    if not found or not isinstance(setting.kind, Number | WholeNumber):
+        return None
+    number, unit = float(re.sub("[_,]", "", found[1])), found[2].lower()
+    if unit == "%":
+        return round(number / 100, 6) if isinstance(setting.kind, Number) else None
+    if setting.key.endswith(("Ms", "Seconds")) and unit:
+        size = _SECONDS.get(unit) or _SECONDS.get(unit.removesuffix("s"))
+        return None if size is None else number * size * (1000 if setting.key.endswith("Ms") else 1)
+    units = _BYTES if setting.key.endswith("Bytes") and unit else _MULTIPLES
+    return number * units[unit] if unit in units else None
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(word)
+
+
 def _setting(key: str) -> Setting:
     setting = settings_by_key().get(key)
     if setting is None:
@@ -96,7 +175,8 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
     origin = SettingSource("config", str(path))
     try:
         config = parse_config(path, new)
-        is_set = setting.read(flatten(config.values, origin, []).get(name), str(origin)) == wanted
+        given = flatten(config.values, origin, [])
+        is_set = name not in given if wanted is UNSET else setting.read(given.get(name), str(origin)) == wanted
     except BadSetting:
         is_set = False
     if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
@@ -129,9 +209,13 @@ def _edit_toml(text: str, name: str, value: object) -> bytes:
     for number, line in enumerate(lines):
         found = re.match(r"(\s*)([A-Za-z0-9_.\s-]+?)(\s*=\s*)(.*?)(\s*)$", line)
         if found and key_spellings().get(_dotted(tables[number], found[2])) == name:
+            if value is UNSET:
+                return "".join(lines[:number] + lines[number + 1 :]).encode()
             comment = _comment(found[4])
             lines[number] = f"{found[1]}{found[2]}{found[3]}{_toml(value)}{comment}{found[5] or ending}"
             return "".join(lines).encode()
+    if value is UNSET:
+        return text.encode()
     header = _end_of_top(lines, tables)
     own = next((n for n, table in enumerate(tables) if group and group_spellings().get(table) == group), None)
     is_snake = own is not None and tables[own] != group
@@ -216,7 +300,10 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
         inside[spelled] = inside = inside.get(spelled) or {}
     here = ".".join((*outer, ""))
     last = next((form for form in inside if key_spellings().get(f"{here}{form}") == name), last)
-    inside[last] = value
+    if value is UNSET:
+        inside.pop(last, None)
+    else:
+        inside[last] = value
     try:
         return edit_json5(text, document).encode("utf-8", "surrogatepass")
     except NotJson5 as error:

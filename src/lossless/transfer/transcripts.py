@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest.events import mask_text
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.settings import Settings
+    from lossless.settings.load import ProcessEnvironment
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
 #: Kinds in whose files several conversations may stand.
@@ -388,9 +389,9 @@ def stat_named(path: Path) -> os.stat_result:
     )
 
 
-def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Path]:
+def _in_folder(kind: str, folder: Path, unseen: dict[Path, str], patterns: tuple[str, ...] = ()) -> Iterator[Path]:
     """The files below a folder whose names fit a kind; folders that cannot be listed are noted."""
-    patterns = _PATTERNS.get(kind, _EVERY_JSONL)
+    patterns = patterns or _PATTERNS.get(kind, _EVERY_JSONL)
 
     def note(error: OSError) -> None:
         unseen[Path(error.filename).absolute()] = _why(error)
@@ -399,6 +400,71 @@ def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Pat
         if os.path.basename(place) == "subagents":
             continue
         yield from (Path(place, name) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHistory:
+    """The transcripts of one program on this machine, newest first."""
+
+    #: The program as people call it, and the kind of its transcripts; None for a kind that cannot be imported.
+    program: str
+    kind: str | None
+    folders: tuple[Path, ...]
+    files: tuple[Path, ...]
+    bytes: int
+    newest_at: datetime | None
+    unseen: tuple[tuple[Path, str], ...] = ()
+
+
+def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
+    """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
+
+    A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
+    """
+    return [found for program in _LOCAL_PROGRAMS if (found := _local_history(program, places)) is not None]
+
+
+class _LocalProgram(NamedTuple):
+    """Where a program keeps its transcripts: below the folder in `variable`, else below `home`."""
+
+    name: str
+    kind: str | None
+    variable: str
+    home: str
+    folders: tuple[str, ...]
+    #: Which files there count; those that an importer takes where there is one.
+    patterns: tuple[str, ...] = ()
+
+
+_LOCAL_PROGRAMS = (
+    _LocalProgram("Claude Code", "claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects",)),
+    _LocalProgram("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions")),
+    _LocalProgram("OpenClaw", "openclaw", "", "", ("agents/*/sessions",)),
+    _LocalProgram("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",)),
+    _LocalProgram("OpenCode", None, "", ".local/share", ("opencode",), ("msg_*.json", "opencode*.db")),
+    _LocalProgram("Gemini CLI", None, "", ".gemini", ("tmp/*/chats",), ("session-*.json", "session-*.jsonl")),
+)
+
+
+def _local_history(program: _LocalProgram, places: ProcessEnvironment) -> LocalHistory | None:
+    root = places.state_dir if program.kind == "openclaw" else places.home / program.home
+    if chosen := program.variable and places.variable(program.variable):
+        root = Path(chosen)
+    folders = tuple(sorted(place for name in program.folders for place in root.glob(name) if place.is_dir()))
+    if not folders and not (program.kind and root.is_dir()):
+        return None
+    unseen: dict[Path, str] = {}
+    sizes: dict[Path, os.stat_result] = {}
+    for folder in folders:
+        for file in _in_folder(program.kind or "", folder, unseen, program.patterns):
+            with suppress(OSError):
+                status = file.stat()
+                if stat.S_ISREG(status.st_mode):
+                    sizes[file.absolute()] = status
+    files = tuple(sorted(sizes, key=lambda file: (-sizes[file].st_mtime, str(file))))
+    newest = datetime.fromtimestamp(sizes[files[0]].st_mtime, UTC) if files else None
+    total = sum(status.st_size for status in sizes.values())
+    return LocalHistory(program.name, program.kind, folders, files, total, newest, tuple(unseen.items()))
 
 
 def _why(error: OSError) -> str:

@@ -379,7 +379,7 @@ def test_what_lies_in_the_folder_of_a_project_is_neither_run_nor_read(claude: Cl
     assert claude.hook("Stop").err == ""
     assert not (project / "ran").exists()
     assert not (project / "theirs.db").exists()
-    assert (claude.home / "me" / ".openclaw" / "lcm.db").exists()
+    assert (claude.home / "me" / ".local" / "share" / "lossless" / "lcm.db").exists()
 
 
 def test_an_archive_can_be_named(claude: Claude) -> None:

@@ -177,7 +177,7 @@ def test_the_archive_of_the_server_counts_when_no_hook_is_there(tmp_path: Path) 
 
 
 def test_the_usual_archive_is_named_too(tmp_path: Path) -> None:
-    assert lcm(tmp_path, "install", "codex", "--dry-run")["archive"] == f"{tmp_path}/.openclaw/lcm.db"
+    assert lcm(tmp_path, "install", "codex", "--dry-run")["archive"] == f"{tmp_path}/.local/share/lossless/lcm.db"
     there = lcm(tmp_path, "--openclaw-dir", f"{tmp_path}/state", "install", "codex")
     assert there["archive"] == f"{tmp_path}/state/lcm.db"
     assert hook_of(tmp_path, ".codex/hooks.json").endswith(f"--db {tmp_path}/state/lcm.db")
@@ -199,7 +199,7 @@ def test_a_server_that_cannot_start_is_spoken_of(tmp_path: Path, host: str) -> N
     shown = subprocess.run(command, capture_output=True, env=env | {"HOME": str(tmp_path)}, cwd=tmp_path, check=True)
     words = "".join(shown.stdout.decode().split())
     assert "lossless[mcp]" in words
-    assert f"archive{tmp_path}/.openclaw/lcm.dbanotherone:lcm--dbPATHconnect{host}" in words
+    assert f"archive{tmp_path}/.local/share/lossless/lcm.dbanotherone:lcm--dbPATHconnect{host}" in words
     assert lcm(tmp_path, "install", host)["remarks"] == []
 
 

@@ -47,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         text = _options(given)
-        answer = respond(_event(_input() if text is None else text))
+        event = _event(_input() if text is None else text)
+        answer = None if os.environ.get("LCM_WRITING_SUMMARY") else respond(event)
         if answer:
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()

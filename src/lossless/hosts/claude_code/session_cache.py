@@ -27,7 +27,8 @@ def cache_file(event: dict[str, object]) -> str | None:
         return None
     from hashlib import blake2b
 
-    ours = sorted((name, value) for name, value in os.environ.items() if name.startswith(("LCM_", "OPENCLAW_")))
+    names = ("LCM_", "OPENCLAW_", "XDG_DATA_HOME")
+    ours = sorted((name, value) for name, value in os.environ.items() if name.startswith(names))
     told = json.dumps([os.path.abspath(transcript), ours]).encode("utf-8", "surrogateescape")
     return os.path.join(cache_folder(), blake2b(told, digest_size=12).hexdigest() + ".json")
 

@@ -1,0 +1,464 @@
+"""`lcm` alone and `lcm init`: what is on this machine, and the way from nothing to an archive that answers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command, text_type
+from lossless.cli.options import usage_error
+from lossless.cli.screen import Screen, styled
+from lossless.errors import LosslessError
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.settings.load import ProcessEnvironment
+from lossless.tui.text import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
+    from lossless.transfer.transcripts import ImportOutcome, LocalHistory
+
+#: So many bytes of each program's newest transcripts come first, so that something can be found soon.
+_FIRST_BYTES = 1_000_000
+#: Where nobody watches a bar, so many lines say how far an import has come.
+_LINES_OF_PROGRESS = 10
+_HOSTS = {
+    "claude-code": "Connect Claude Code (hooks that keep every message, recall tools)?",
+    "codex": "Connect Codex (hooks that keep every message, recall tools)?",
+    "openclaw": "Make lossless OpenClaw's context engine (restart its gateway then)?",
+}
+#: Connecting these replaces something that works, so it is done only when somebody asks for it.
+_NOT_BY_DEFAULT = frozenset(("openclaw",))
+_NO_MODEL = "none"
+
+
+# --- lcm alone -----------------------------------------------------------------------------------------------
+
+
+def show_overview(invocation: Invocation) -> None:
+    """What `lcm` alone says: what is kept and what to do next, or what could be kept and how to begin."""
+    invocation.format = invocation.format or "table"
+    path = Path(invocation.file_path)
+    if path.exists():
+        invocation.emit("overview", _archive_json(invocation))
+        return
+    found = _find(invocation)
+    invocation.emit("overview", {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]})
+    if _can_ask(invocation) and click.confirm("Run `lcm init` now?", default=True, err=True):
+        _Setup(invocation, InitChoices(), asks=True).run()
+
+
+def _archive_json(invocation: Invocation) -> dict[str, Any]:
+    from lossless.cli.model import writer_name
+
+    with invocation.reader() as engine, engine.browse.reading():
+        totals, health = engine.browse.totals(), engine.browse.health()
+        archive = {
+            "conversations": totals.counts.conversations,
+            "messages": totals.counts.messages,
+            "summaries": totals.counts.summaries,
+            "sizeBytes": engine.browse.size()[0],
+            "lastStoredAt": health.last_stored_at,
+            "summariesBy": writer_name(invocation.loaded.settings),
+        }
+    return {"archive": archive, "path": invocation.file_path, "otherArchive": _other_archive(invocation)}
+
+
+def _other_archive(invocation: Invocation) -> str | None:
+    """A second archive in the other usual place, which is easily overlooked."""
+    if invocation.loaded.sources["databasePath"].kind != "default":
+        return None
+    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
+    other = places.data_dir / "lcm.db"
+    return str(other) if other.is_file() and str(other) != invocation.file_path else None
+
+
+def print_overview(screen: Screen, data: dict[str, Any]) -> None:
+    """The archive and three commands, or what was found and how to begin."""
+    archive = data["archive"]
+    if archive is None:
+        screen.line("lossless keeps every word of your agent conversations in one local file.")
+        screen.gap()
+        _print_found(screen, data["found"])
+        steps = [
+            ("lcm init", "import this history and connect these programs" if data["found"] else "make an archive"),
+            ("lcm demo", "see on a made-up conversation what lossless does"),
+            ("lcm --help", "all commands"),
+        ]
+    else:
+        screen.title("lossless", format_bytes(archive["sizeBytes"]))
+        click.echo(failures.printable(f"  {data['path']}"))  # on a line of its own, which nothing breaks
+        counts = [plural(archive[name], name[:-1]) for name in ("conversations", "messages")]
+        counts.append(plural(archive["summaries"], "summary", "summaries"))
+        screen.line(f"  {', '.join(counts)}; last stored {screen.ago(archive['lastStoredAt'])}")
+        writer = archive["summariesBy"]
+        screen.line(f"  Summaries: {'no model, made of the text itself' if writer == EXTRACTIVE_MODEL else writer}")
+        if data["otherArchive"]:
+            screen.line(styled(f"  Another archive, not used: {data['otherArchive']}", "yellow"))
+        steps = [
+            ('lcm recall "…"', "find what was said, by a question or some words"),
+            ("lcm tui", "browse everything"),
+            ("lcm init", "import what is new on this machine, and connect programs"),
+        ]
+    screen.gap()
+    screen.line("Next:")
+    for command, about in steps:
+        screen.line("  ", styled(f"{command:<16}", "bold"), about)
+    if archive is not None:
+        screen.line(styled("All commands: lcm --help", "dim"))
+
+
+def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
+    if not found:
+        screen.line("No agent programs were found on this machine.")
+        return
+    screen.line("Found on this machine (only names and sizes were read):")
+    screen.table(
+        ["  Program", ("Files", "right"), ("Size", "right"), "Newest", ("", "rest")],
+        [
+            (
+                f"  {item['program']}",
+                format_count(item["files"]),
+                format_bytes(item["bytes"]),
+                screen.date(item["newestAt"]),
+                "" if item["kind"] else "cannot be imported yet",
+            )
+            for item in found
+        ],
+    )
+
+
+def _find(invocation: Invocation) -> list[LocalHistory]:
+    from lossless.transfer.transcripts import find_local_histories
+
+    return find_local_histories(ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir))
+
+
+def _history_json(item: LocalHistory) -> dict[str, Any]:
+    return {
+        "program": item.program,
+        "kind": item.kind,
+        "files": len(item.files),
+        "bytes": item.bytes,
+        "newestAt": item.newest_at,
+    }
+
+
+def _can_ask(invocation: Invocation) -> bool:
+    return not invocation.as_json and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+# --- lcm init ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class InitChoices:
+    """What `lcm init` is to do; None where nobody has said."""
+
+    imports: bool | None = None
+    hosts: dict[str, bool] = field(default_factory=dict)
+    model: str | None = None
+
+
+@click.command("init", cls=Command)
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
+@click.option("--no-import", is_flag=True, help="Leave the transcripts on this machine alone.")
+@click.option(
+    "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
+    help="Connect these hosts alone: claude-code, codex, openclaw; or none.",
+)  # fmt: skip
+@click.option("--model", metavar="NAME", type=text_type, help="Who writes summaries, as for `lcm model use`; or none.")
+@click.pass_obj
+def init(
+    invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
+) -> None:
+    """Make an archive, import the history on this machine, and connect the programs that are here.
+
+    At a terminal it asks before each step. Transcripts are only read; files of programs are copied before they
+    change. Run again, it imports what is new and changes nothing else.
+    """
+    invocation.format = invocation.format or "table"
+    invocation.create = True  # to make an archive is what this command is for
+    if _NO_MODEL in hosts and len(hosts) > 1:
+        raise usage_error("--connect none goes with no other --connect.")
+    choices = InitChoices(False if no_import else None, {}, model)
+    if hosts:
+        choices.hosts = {host: host in hosts for host in _HOSTS}
+    asks = not (yes or dry_run) and _can_ask(invocation)
+    if not (yes or dry_run or asks):
+        hint = "Give --yes to take the defaults, or --dry-run to see them."
+        raise failures.fail(
+            "no_terminal", "`lcm init` asks questions at a terminal.", failures.BAD_ARGUMENTS, hint=hint
+        )
+    _Setup(invocation, choices, asks=asks, dry_run=dry_run).run()
+
+
+class _Setup:
+    """One run of `lcm init`."""
+
+    def __init__(self, invocation: Invocation, choices: InitChoices, *, asks: bool, dry_run: bool = False) -> None:
+        self.invocation, self.choices, self.asks, self.dry_run = invocation, choices, asks, dry_run
+        self.screen = Screen(invocation.loaded.settings.timezone)
+        self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
+        self.is_new = not Path(invocation.file_path).exists()
+        self.problems: list[str] = []
+        self.data: dict[str, Any] = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
+
+    def run(self) -> None:
+        """Ask, then do; the first command that finds something is printed as soon as there is one."""
+        found = _find(self.invocation)
+        self.data["found"] = [_history_json(item) for item in found]
+        if not self.invocation.as_json:
+            _print_found(self.screen, self.data["found"])
+            self._say(f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})")
+        can_import = [item for item in found if item.kind is not None and item.files]
+        imports = self._choose_import(can_import)
+        hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
+        model = self._choose_model()
+        if self.dry_run:
+            self._finish_dry_run(can_import if imports else [], hosts, model)
+            return
+        with self.invocation.engine() as engine:
+            later = self._import_newest(engine, can_import) if imports else []
+            example = self._example(engine)
+            if later and example:
+                self._say("", f"Ready to search already: {example['command']}", "")
+            self._connect(hosts)
+            if model is not None:
+                self._use_model(model)
+            if later:
+                self._import(engine, later, "Importing the rest")
+                example = self._example(engine) or example
+        self._finish(example)
+
+    # --- questions ---
+
+    def _ask(self, question: str, *, default: bool = True) -> bool:
+        return click.confirm(question, default=default, err=True) if self.asks else default
+
+    def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
+        if not found or self.choices.imports is False:
+            return False
+        files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
+        return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
+
+    def _choose_hosts(self, here: set[str | None]) -> list[str]:
+        """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""
+        from lossless.cli.install import connect_host
+
+        chosen = []
+        for host, question in _HOSTS.items():
+            wanted = self.choices.hosts.get(host)
+            is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
+            if wanted is False or not (wanted or is_here):
+                continue
+            try:
+                files = connect_host(self.invocation, host, dry_run=True)["files"]
+            except (LosslessError, OSError) as error:
+                self._problem(f"{host} cannot be connected: {error}")
+                continue
+            if all(file["change"] == "unchanged" for file in files):
+                self._say(f"{host}: connected already.")
+            elif wanted or self._ask(question, default=host not in _NOT_BY_DEFAULT):
+                chosen.append(host)
+        return chosen
+
+    def _choose_model(self) -> str | None:
+        """The model to switch to; None for leaving it as it is."""
+        from lossless.cli.model import model_suggestions, writer_name
+
+        if self.choices.model is not None:
+            return self.choices.model
+        if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
+            return None
+        click.echo("Summaries need no model; one that you name writes better ones. For example:", err=True)
+        for name, about in model_suggestions():
+            click.echo(f"  {name:<24} {about}", err=True)
+        answer = str(click.prompt("Model", default=_NO_MODEL, err=True)).strip()
+        return None if answer.lower() in ("", _NO_MODEL) else answer
+
+    # --- work ---
+
+    def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
+        """Import a little of each program, the newest first; returns what is left."""
+        from lossless.transfer.transcripts import file_size
+
+        first: list[tuple[str, list[Path]]] = []
+        later: list[tuple[str, list[Path]]] = []
+        for item in found:
+            room, now = _FIRST_BYTES, set[Path]()
+            for file in item.files:
+                size = file_size(file)
+                if size <= room:
+                    now.add(file)
+                    room -= size
+            now = now or set(item.files[:1])
+            oldest_first = item.files[::-1]
+            kind = str(item.kind)
+            first.append((kind, [file for file in oldest_first if file in now]))
+            if rest := [file for file in oldest_first if file not in now]:
+                later.append((kind, rest))
+        self._import(engine, first, "Importing the newest" if later else "Importing")
+        return later
+
+    def _import(self, engine: Engine, groups: Sequence[tuple[str, list[Path]]], what: str) -> None:
+        """Store transcripts; their summaries are left to `lcm backfill`, or to the first time one is needed."""
+        from lossless.ingest.transcripts.reading import detect_other_kind
+        from lossless.transfer.transcripts import file_size
+
+        total = sum(file_size(file) for _, files in groups for file in files)
+        outcomes: list[ImportOutcome] = []
+        with self._progress(what, total) as advance:
+            for kind, files in groups:
+                others = {file for file in files if detect_other_kind(file, kind) is not None}
+                advance(sum(map(file_size, others)))
+                own = [file for file in files if file not in others]
+                outcomes += engine.transfer.import_transcripts(kind, own, fold=False, progress=advance)
+        counts = Counter(self.data.get("imported", {}))
+        for item in outcomes:
+            counts[item.status] += 1
+            counts["messages"] += item.messages
+            if item.status == "error":
+                self._problem(f"{item.path}: {item.reason}")
+        self.data["imported"] = dict(counts)
+
+    @contextmanager
+    def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar for somebody who watches, else a line now and then."""
+        done = said = 0
+
+        def advance(more: int) -> None:
+            nonlocal done, said
+            done += more
+            part = _LINES_OF_PROGRESS * done // max(1, total)
+            if part > said:
+                said = part
+                self._say(f"{what}: {format_bytes(done)} of {format_bytes(total)}")
+                sys.stdout.flush()
+
+        with self.invocation.progress(what, total, in_bytes=True) as bar:
+            yield bar or advance
+
+    def _connect(self, hosts: Sequence[str]) -> None:
+        from lossless.cli.install import connect_host
+
+        for host in hosts:
+            try:
+                done = connect_host(self.invocation, host, dry_run=False)
+            except (LosslessError, OSError) as error:
+                self._problem(f"{host} cannot be connected: {error}")
+                continue
+            self.data.setdefault("connected", []).append(done)
+            files = [file for file in done["files"] if file["change"] != "unchanged"]
+            self._say(f"{host}: connected", *(f"  {file['change']} {file['path']}" for file in files))
+            self._say(*(f"  note: {remark}" for remark in done.get("remarks", ())))
+
+    def _use_model(self, name: str) -> None:
+        from lossless.cli.model import print_model_use, use_model
+
+        try:
+            self.data["model"] = use_model(self.invocation, name)
+        except (LosslessError, failures.CommandFailed) as error:
+            outcome = failures.error_envelope(error)
+            self._problem(f"The model was not changed: {outcome.message} {outcome.hint}".rstrip())
+            return
+        if not self.invocation.as_json:
+            print_model_use(self.screen, self.data["model"])
+
+    def _example(self, engine: Engine) -> dict[str, Any] | None:
+        found = find_example(engine)
+        if found is None:
+            return None
+        options = [("--db", self.invocation.db), ("--config", self.invocation.config)]
+        given = [part for name, value in options if value for part in (name, shlex.quote(value))]
+        return found | {"command": " ".join(["lcm", *given, "recall", f'"{found["words"]}"'])}
+
+    # --- the end ---
+
+    def _finish_dry_run(self, found: Sequence[LocalHistory], hosts: Sequence[str], model: str | None) -> None:
+        self.data |= {"imports": sum(len(item.files) for item in found), "connects": list(hosts), "model": model}
+        self._say("", "Nothing was changed (--dry-run). It would:")
+        self._say(f"  import {plural(self.data['imports'], 'transcript')}")
+        for host in hosts:
+            self._say(f"  connect {host}")
+        self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")
+        if self.invocation.as_json:
+            self.invocation.emit("init", self.data)
+
+    def _finish(self, example: dict[str, Any] | None) -> None:
+        self.data |= {"example": example, "problems": self.problems[:100]}
+        if self.invocation.as_json:
+            self.invocation.emit("init", self.data, ok=not self.problems)
+        else:
+            self._say_end(example)
+        if self.problems:
+            raise click.exceptions.Exit(failures.INTERNAL)
+
+    def _say_end(self, example: dict[str, Any] | None) -> None:
+        if counts := self.data.get("imported"):
+            new, same = counts.get("imported", 0), counts.get("up-to-date", 0)
+            what = f"{plural(new, 'conversation')}, {plural(counts['messages'], 'message')}" if new else "nothing new"
+            self._say(f"Imported: {what}{f'; {format_count(same)} were there already' if same else ''}.")
+        if example is None:
+            self._say("", 'The archive is empty. Once there is something in it, `lcm recall "…"` finds it.')
+            return
+        self._say("", "Done. Anything that was said can be found, for example:", "", f"  {example['command']}", "")
+        where = plural(example["conversations"], "conversation")
+        self._say(f"It finds {plural(example['passages'], 'passage')} from {where}.")
+
+    def _say(self, *lines: str) -> None:
+        if not self.invocation.as_json:
+            for line in lines:
+                click.echo(failures.printable(line))
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(text)
+        self._say(f"Problem: {text}")
+
+
+# --- a question that has an answer ---------------------------------------------------------------------------
+
+_WORD = re.compile(r"[^\W\d_]{5,16}")
+_TRIED_CONVERSATIONS, _TRIED_MESSAGES = 12, 8
+
+
+def find_example(engine: Engine) -> dict[str, Any] | None:
+    """Words of the newest conversations with which `lcm recall` finds something; None when nothing was said.
+
+    The words are plain ones that a person wrote, and the search is made before it is offered.
+    """
+    for row in engine.browse.conversations(_TRIED_CONVERSATIONS).rows:
+        messages = engine.browse.messages(row.conversation_id, _TRIED_MESSAGES, roles=("user",)).rows
+        for message in messages:
+            words = _telling_words(message.content)
+            if len(words) < 2:
+                continue
+            found = engine.recall(" ".join(words), all_conversations=True).evidence
+            if any(all(word in item.text.casefold() for word in words) for item in found):
+                places = {item.conversation_id for item in found}
+                return {"words": " ".join(words), "passages": len(found), "conversations": len(places)}
+    return None
+
+
+def _telling_words(text: str) -> list[str]:
+    """The longest words of a text that are no stop words, at most three, in the order of the text."""
+    from lossless.model.search_text import STOP_WORDS
+
+    if text.lstrip().startswith(("<", "{", "[", "#")):  # what a program wrote
+        return []
+    known = frozenset[str]().union(*STOP_WORDS.values())
+    words = dict.fromkeys(word for word in map(str.casefold, _WORD.findall(text)) if word not in known)
+    longest = sorted(words, key=len, reverse=True)[:3]
+    return [word for word in words if word in longest]

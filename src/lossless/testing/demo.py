@@ -1,0 +1,156 @@
+"""`lcm demo`: what lossless does, on a conversation that we made up: keep it once, fold it, assemble it, recall it,
+prove it.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+import lossless
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.errors import BadInput
+from lossless.testing.sample import PLANTED, sample_conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lossless.testing.conversations import AgentMessage
+
+SESSION = lossless.Session(key="agent:demo:ferry")
+#: Small numbers, so that a short conversation has something to fold; and no log, which would stay.
+SETTINGS = lossless.Settings(fresh_tail_count=24, leaf_chunk_tokens=3_000, independent_log_file_enabled=False)
+BUDGET = 8_000
+#: What somebody said once, weeks ago, and how it is looked for.
+PATTERN = "sandbox merchant"
+#: Questions of which we know the answers; they were all said in what is folded by then.
+QUESTIONS = PLANTED[:3]
+
+
+@click.command("demo", cls=Command)
+@click.option(
+    "--keep", "folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the archive in this folder, to look around in it.",
+)  # fmt: skip
+def demo(folder: Path | None) -> None:
+    """Show on a made-up conversation what lossless does.
+
+    It takes a few seconds, needs no model and no network, and leaves nothing behind unless --keep is given. Your own
+    archive is not touched.
+    """
+    if folder is not None and (folder / "lcm.db").exists():
+        raise BadInput(f"there is an archive in {str(folder)!r} already; name another folder")
+    if not run_demo(folder):
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def run_demo(folder: Path | None) -> bool:
+    """Tell the story, step by step, in a folder of its own or in one that is gone afterwards; whether all went well.
+
+    An archive of an earlier demo in the folder is replaced.
+    """
+    start = time.perf_counter()
+    with ExitStack() as stack:
+        place = folder or Path(stack.enter_context(TemporaryDirectory(prefix="lossless-demo-")))
+        archive = _new_archive(place)
+        is_right = _tell(archive)
+        size = f"The archive takes {archive.stat().st_size / 1024:.0f} kB."
+        _say(f"{size} All of it in {time.perf_counter() - start:.1f} s.")
+    if folder is None:
+        click.echo("\n     Nothing was left behind. To look around in it: lcm demo --keep DIR")
+    else:
+        click.echo(f"\n     Look around:\n     lcm --db {archive} status")
+        click.echo(f"     lcm --db {archive} context --session-key {SESSION.key}")
+        click.echo(f"     lcm --db {archive} grep '{PATTERN}'")
+    click.echo("     Your own history: lcm init")
+    return is_right
+
+
+def _tell(archive: Path) -> bool:
+    conversation = list(sample_conversation())
+    calls = sum(block["type"] == "toolCall" for message in conversation for block in message["content"])
+    _say(f"A made-up conversation about ferry tickets: {len(conversation)} messages, {calls} tool calls.")
+
+    with lossless.open(archive, SETTINGS) as engine:
+        windows = list(_growing_windows(conversation))
+        stored = sum(engine.sync(SESSION, window).stored for window in windows)
+        _say(f"Kept: {len(windows)} turns, each time the host shows all it has so far; {stored} messages stored.")
+
+    with lossless.open(archive, SETTINGS) as engine:
+        again = engine.sync(SESSION, conversation)
+        _say(f"Replayed at once, as after a restart: {again.replayed} known, {again.stored} stored.")
+        stored = sum(engine.sync(SESSION, window).stored for window in windows)
+        count = engine.archive.care.counts().messages
+        _say(f"Replayed turn by turn, as after a crash: {stored} stored. The count stays at {count}.")
+
+        _fold_and_assemble(engine)
+        _recall(engine)
+
+        check = engine.verify()
+        verdict = "each one whole, indexed and reachable" if check.ok else "PROBLEMS"
+        _say(f"Verified: {check.messages} messages and {check.summaries} summaries, {verdict}.")
+        for problem in check.problems:
+            click.echo(f"     {problem}")
+    return check.ok and count == len(conversation)
+
+
+def _new_archive(folder: Path) -> Path:
+    """The place of an archive that is not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("lcm.db*"):
+        old.unlink()
+    return folder / "lcm.db"
+
+
+def _growing_windows(conversation: Sequence[AgentMessage]) -> Iterator[Sequence[AgentMessage]]:
+    """What a host shows after each turn: everything up to the next message of the user."""
+    for number, message in enumerate(conversation):
+        if number and message["role"] == "user":
+            yield conversation[:number]
+    yield conversation
+
+
+def _fold_and_assemble(engine: lossless.Engine) -> None:
+    """Fold what is old, without a model, and make the next prompt."""
+    whole = engine.assemble(SESSION, budget=10 * BUDGET)
+    _say(f"What the model would see now: {len(whole.messages)} messages, {whole.tokens:,} tokens.")
+    report = engine.compact(SESSION, budget=BUDGET, force=True)
+    summaries = engine.archive.summaries.many(report.summary_ids)
+    leaves = sum(summary.kind == "leaf" for summary in summaries)
+    _say(
+        f"Folded into {leaves} leaf and {len(summaries) - leaves} condensed summaries, {report.calls} model calls: "
+        f"the context went from {report.tokens_before:,} to {report.tokens_after:,} tokens."
+    )
+    prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
+    folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
+    _say(
+        f"What it sees instead: {folded} summaries and {len(prompt.messages) - folded} messages, "
+        f"{prompt.tokens:,} of {BUDGET:,} tokens."
+    )
+
+
+def _recall(engine: lossless.Engine) -> None:
+    """Get folded details back: by words, and by plain questions."""
+    found = engine.grep(PATTERN, session=SESSION, scope="messages", limit=1).hits
+    _say(
+        f"Searched for {PATTERN!r}: msg#{found[0].id}: {' '.join(found[0].snippet.split())[:90]}…"
+        if found
+        else "Nothing."
+    )
+    _say("Asked in plain words, no model needed:")
+    for fact in QUESTIONS:
+        evidence = engine.recall(fact.question, session=SESSION, max_tokens=800)
+        told = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
+        where = "not shown" if told is None else f"{told.reference}, {told.created_at:%d %B}"
+        click.echo(f"     {fact.question}  →  {fact.answer} ({where})")
+
+
+def _say(text: str) -> None:
+    """One step of the story."""
+    click.echo(f"  ▸  {text}")
