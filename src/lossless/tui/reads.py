@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.messages import Part
-    from lossless.model.records import MessageRow
+    from lossless.model.messages import Message, Part
+    from lossless.model.records import ConversationRow, MessageRow
     from lossless.tui.text import LocalTimes
 
 _FIRST = -(2**62)
+#: Among so many first messages the words of a user are looked for.
+_OPENING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,26 @@ class DetailView:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     text: str = ""
+    is_markdown: bool = False
+    #: Of a message: what `text` says, piece by piece.
+    parts: tuple[Part, ...] = ()
+
+
+def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
+    """What conversations are about: their titles, else the first words of a user, else of anybody."""
+    found = {row.conversation_id: row.title or "" for row in rows}
+    with browse.reading():
+        ids = {id_: browse.messages_after(id_, _FIRST, _OPENING) for id_, title in found.items() if not title}
+        said = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
+    for message in sorted(said, key=lambda message: message.role != "user"):
+        found[message.conversation_id] = found[message.conversation_id] or _first_line(message.content)
+    return found
+
+
+def _first_line(text: str) -> str:
+    """The first line with words, without the marks of Markdown."""
+    lines = (line.strip(" \t#*>`-") for line in text.splitlines())
+    return next((line for line in lines if line), "")
 
 
 def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
@@ -102,7 +124,12 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         ("file", found.file_id or ""),
     ]
     text = parts_text(said.parts) or said.content or "(no text)"
-    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text)
+    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text, parts=readable_parts(said))
+
+
+def readable_parts(said: Message) -> tuple[Part, ...]:
+    """The parts of a message; one without parts has its text."""
+    return said.parts or ((Text(said.content),) if said.content else ())
 
 
 def parts_text(parts: Sequence[Part]) -> str:
@@ -145,7 +172,7 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
         ("used in", ", ".join(users)),
         ("files", ", ".join(row.file_ids)),
     )
-    return DetailView(summary_id, _without_empty(facts), row.content)
+    return DetailView(summary_id, _without_empty(facts), row.content, is_markdown=True)
 
 
 def _without_empty(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

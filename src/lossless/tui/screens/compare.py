@@ -12,7 +12,7 @@ from textual.binding import Binding
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import TranscriptWindowScreen
-from lossless.tui.text import NOTICE, format_count, plural, right_cell, role_cell, text_cell
+from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ def _archive_only(
         yield MessagePair("-", seqs=(rows[GAP].seq, last))
 
 
-_MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": "green", "-": "red"}
+_MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": GREEN, "-": RED}
 _WORDS = {
     "=": "Both have it.",
     "·": "It is never stored.",
@@ -238,7 +238,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         said, row, mark = pair.said, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} stand only in the archive", "red")
+            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} stand only in the archive", RED)
             return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
         at = said.at if said is not None else row.created_at if row is not None else None
         who = said.role if said is not None else row.role if row is not None else ""
@@ -248,7 +248,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
             right_cell("" if said is None else str(said.line), 5),
             right_cell("" if row is None else str(row.seq), 5),
             role_cell(who),
-            text_cell(self.lcm.times.short(at), "dim"),
+            time_cell(self.lcm.times, at),
             text_cell(words, _MARKS[pair.mark]),
         )
 

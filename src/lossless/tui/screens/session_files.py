@@ -11,7 +11,7 @@ from lossless.tui import session_files
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.page import PaneScreen, TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell
+from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
                         text_cell(file.session_id),
                         text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
                         right_cell(format_bytes(file.size), 9),
-                        text_cell(self.lcm.times.short(file.changed_at)),
+                        time_cell(self.lcm.times, file.changed_at),
                     ),
                 )
                 for name, file in self._found.items()

@@ -14,7 +14,7 @@ from textual.widgets import Tree
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import NOTICE, clip_text, format_count, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, clip_text, format_count, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -187,9 +187,9 @@ class SummariesScreen(SurgeryScreen):
         stands = row.summary_id in in_context
         style = "" if stands else "dim"
         return Text.assemble(
-            ("● " if stands else "○ ", "green" if stands else "dim"),
-            (f"d{row.depth} ", "blue"),
-            share_bar(row.token_count / _FULL_TOKENS, _BAR, "cyan" if stands else "dim"),
+            ("● " if stands else "○ ", GREEN if stands else "dim"),
+            (f"d{row.depth} ", BLUE),
+            share_bar(row.token_count / _FULL_TOKENS, _BAR, BLUE if stands else "dim"),
             (f" {format_count(row.token_count)} ", style),
             (f"{self.lcm.times.short(row.earliest_at)} ", "dim"),
             (one_line(_TIME.sub("", row.content), 120), style),

@@ -14,7 +14,7 @@ from lossless.tui.actions import ActionResult
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
 from lossless.tui.screens.page import PaneScreen, TableScreen
-from lossless.tui.text import NOTICE, clip_text, format_count, make_visible, plural, text_cell
+from lossless.tui.text import NOTICE, RED, clip_text, format_count, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +227,7 @@ class SurgeryScreen(PaneScreen):
                 self.changed()
 
 
-_MARKS = {"problem": ("✗", "red"), "warning": ("!", NOTICE), "note": ("·", "dim")}
+_MARKS = {"problem": ("✗", RED), "warning": ("!", NOTICE), "note": ("·", "dim")}
 
 
 class DoctorScreen(TableScreen, SurgeryScreen):

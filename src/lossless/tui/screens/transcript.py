@@ -22,7 +22,7 @@ from lossless.model.messages import Incoming
 from lossless.tui.reads import DetailView, parts_text
 from lossless.tui.screens.page import TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell
+from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -321,7 +321,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         return (
             right_cell(str(one.line), 5),
             role_cell(one.role),
-            text_cell(self.lcm.times.short(one.at), "dim"),
+            time_cell(self.lcm.times, one.at),
             right_cell(one.message.tokens if one.message else "–", 6),
             text_cell(one.text),
         )
