@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
 from rich.console import Console, Group
-from rich.markdown import CodeBlock, Heading, Markdown
+from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text as RichText
 from rich.theme import Theme
 from textual.strip import Strip
@@ -65,6 +66,14 @@ class _PlainHeading(Heading):
     LEVEL_ALIGN: ClassVar = {}
 
 
+class _TableWithoutEdge(TableElement):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False
+            yield table
+
+
 class _CodeOnPanel(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield _code(str(self.text).rstrip(), self.lexer_name, self.theme)
@@ -80,6 +89,7 @@ class ChatMarkdown(Markdown):
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = Markdown.elements | {
         "heading_open": _PlainHeading,
+        "table_open": _TableWithoutEdge,
         "fence": _CodeOnPanel,
         "code_block": _CodeOnPanel,
     }
@@ -123,13 +133,11 @@ def parts_view(
             drawn += [RichText("")] if drawn and part.text.strip() else []
             drawn += [markdown(part.text.strip("\n"), is_dark=is_dark, most=most)] if part.text.strip() else []
         else:
-            drawn += _folding(part, tools, is_dark=is_dark, is_open=is_open, most=most)
+            drawn += _folding(part, tools or {}, is_dark=is_dark, is_open=is_open, most=most)
     return Group(*drawn)
 
 
-def _folding(
-    part: Part, tools: Mapping[str, str] | None, *, is_dark: bool, is_open: bool, most: int
-) -> list[RenderableType]:
+def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bool, most: int) -> list[RenderableType]:
     match part:
         case ToolCall():
             arguments = _parsed(part.input)
@@ -137,9 +145,9 @@ def _folding(
             body = _code(clip_text(said, most), "json", _CODE_THEMES[is_dark])
             return _fold(part.name, call_summary(arguments), body, NOTICE, is_open=is_open)
         case ToolResult():
-            name = part.name or (tools or {}).get(part.call_id or "", "Tool")
+            name = part.name or tools.get(part.call_id or "", "Tool")
             lines = part.text.strip().count("\n") + 1
-            head = (f"{plural(lines, 'line')}  " if lines > 1 else "") + (one_line(part.text) or "(nothing)")
+            head = (f"{plural(lines, 'line')} · " if lines > 1 else "") + (one_line(part.text) or "(nothing)")
             title, colour = (f"{name} failed", RED) if part.is_error else (f"{name} result", NOTICE)
             return _fold(title, head, RichText(clip_text(part.text.strip("\n"), most)), colour, is_open=is_open)
         case Reasoning() if part.text:

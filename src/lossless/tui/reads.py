@@ -56,8 +56,12 @@ def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
 
 def _first_line(text: str) -> str:
     """The first line with words, without the marks of Markdown."""
-    lines = (line.strip(" \t#*>`-") for line in text.splitlines())
-    return next((line for line in lines if line), "")
+    return next((words for line in text.splitlines() if (words := without_marks(line))), "")
+
+
+def without_marks(text: str) -> str:
+    """A text without the marks of Markdown that it begins with."""
+    return text.lstrip(" \t\r\n#*>`-")
 
 
 def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
@@ -117,9 +121,9 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         place = f"hidden: {standing.hidden_cause}" if standing.hidden_cause else "nowhere"
     facts = [
         ("role", said.role),
-        ("said", times.minute(found.created_at)),
+        ("time", times.minute(found.created_at)),
         ("tokens", format_count(said.tokens)),
-        ("stands", place),
+        ("place", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
     ]

@@ -118,12 +118,12 @@ def share_bar(share: float, width: int, style: str = BLUE) -> Text:
     """A bar that is full at 1; what is there is never invisible.
 
     >>> share_bar(0.5, 4).plain, share_bar(0.001, 4).plain
-    ('██░░', '█░░░')
+    ('━━──', '━───')
     """
     from rich.text import Text
 
     full = min(width, max(1 if share > 0 else 0, round(width * share)))
-    return Text.assemble(("█" * full, style), ("░" * (width - full), "dim"), end="")
+    return Text.assemble(("━" * full, style), ("─" * (width - full), "dim"), end="")
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

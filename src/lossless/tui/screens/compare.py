@@ -210,7 +210,8 @@ _WORDS = {
 class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
     """Lines of a file beside the seqs of a conversation; Enter opens the conversation there."""
 
-    COLUMNS = ("", "line", "seq", "role", "said", "text")
+    COLUMNS = ("", "line", "seq", "role", "time", "text")
+    LIST_TITLE = "Transcript and archive"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_difference", "Next difference")]
 
     def __init__(self, path: Path, conversation_id: int) -> None:
@@ -232,13 +233,13 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
         if not keys:
-            self.pane.show(DetailView("Nothing was said in this file."))
+            self.pane.show(DetailView("This file has no messages."))
 
     def _cells(self, pair: MessagePair) -> tuple[Text, ...]:
         said, row, mark = pair.said, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} stand only in the archive", RED)
+            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} are only in the archive", RED)
             return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
         at = said.at if said is not None else row.created_at if row is not None else None
         who = said.role if said is not None else row.role if row is not None else ""

@@ -69,6 +69,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
     """The prompt as it would be sent now, and how its room is shared."""
 
     COLUMNS = ("what", "tokens", "", "from", "text")
+    LIST_TITLE = "Prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s,l", "summaries", "Summaries", key_display="s"),
         Binding("v", "last_change", "Last change"),
@@ -92,7 +93,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         rows = [(item.id, self._item_cells(item, most)) for item in found.items]
         if tokens:
             at = None if found.brief is None else found.brief.created_at
-            what = text_cell("beside", PURPLE)
+            what = text_cell("extra", PURPLE)
             rows.insert(0, (PINS_AND_FOCUS, self._cells(what, tokens, most, at, self._beside)))
         self.rows.fill(rows)
 
@@ -149,7 +150,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
 
     def _show_change(self, found: ContextDiff) -> None:
-        text = diff_text(found.text) if found.entries else Text("This context was never folded or operated on.")
+        text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
         self.app.push_screen(TextDialog("What the last change did", text))
 
 
@@ -164,7 +165,7 @@ def _figures(found: PromptReport) -> Text:
         f" {full:6.1%}  {format_count(receipt.tokens)} of {format_count(receipt.capacity)} tokens{over}\n",
         "context  ",
         share_bar(kept, _BAR, NOTICE if kept >= 1 else BLUE),
-        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until a fold",
+        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until compaction",
     )
     lanes = "   ".join(f"{name} {share:.0%}{_aim(name)}" for name, share in receipt.shares.items())
     text.append(f"\n{lanes}", "dim")
@@ -178,7 +179,7 @@ def _figures(found: PromptReport) -> Text:
 
 def _aim(lane: str) -> str:
     low, high = SHARE_TARGETS.get(lane, (0.0, 0.0))
-    return f" (aims at {low:.0%}–{high:.0%})" if high else ""
+    return f" (target {low:.0%}–{high:.0%})" if high else ""
 
 
 _MOST = 200
@@ -188,6 +189,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
     """What was written for which question, and whether it stands in prompts."""
 
     COLUMNS = ("state", "tokens", "written", "question")
+    LIST_TITLE = "Briefs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "focus_on", "New focus"),
         Binding("R", "refocus", "Refocus"),

@@ -21,6 +21,7 @@ from lossless.tui.text import (
     plural,
     right_cell,
     role_cell,
+    shorten_middle,
     text_cell,
     time_cell,
 )
@@ -74,6 +75,7 @@ class TranscriptKeysScreen(TableScreen):
 
 
 BATCH = 50
+_NAME_CHARS = 44
 #: So many of the newest messages of a conversation can be read beside the list.
 _PREVIEW = 30
 
@@ -171,7 +173,7 @@ class SessionsScreen(TranscriptKeysScreen):
         tokens = format_count(row.summary_tokens)
         sums = f"{format_count(row.summary_count)}, {tokens} tokens, depth {row.max_summary_depth}"
         facts = (
-            ("session", row.session_key or ""),
+            ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
             ("run", row.session_id),
             ("messages", f"{format_count(row.message_count)}, {format_count(row.message_tokens)} tokens"),
             ("from", f"{times.minute(row.earliest_message_at)} to {times.minute(row.latest_message_at)}"),
@@ -179,7 +181,9 @@ class SessionsScreen(TranscriptKeysScreen):
             ("context", f"{plural(row.context_items, 'item')}, {format_count(row.context_tokens)} tokens"),
             ("state", "active" if row.active else f"closed: {row.archive_cause or 'archived'}"),
         )
-        title = f"Conversation {row.conversation_id}  {self._titles.get(row.conversation_id, '')}"
+        title = f"Conversation {row.conversation_id}"
+        if not self.reader.display:
+            title += f"  {self._titles.get(row.conversation_id, '')}"
         self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
         self._preview(row)
         if self._next is not None and self.rows.is_at_end:
@@ -331,9 +335,9 @@ class ConversationScreen(TranscriptKeysScreen):
     def _cells(self, row: MessageRow) -> tuple[Text, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
         return (
-            time_cell(self.lcm.times, row.created_at),
+            text_cell(self.lcm.times.clock_time(row.created_at), "dim"),
             role_cell(row.role),
-            text_cell(f"{tools}{row.content}"),
+            text_cell(tools + reads.without_marks(row.content)),
         )
 
     # --- the chosen message, in the list and in the text ---

@@ -24,6 +24,7 @@ class LargeFilesScreen(TableScreen):
     """Stored files, newest first; the pane has what is known of one, and how it begins."""
 
     COLUMNS = ("file", "kind", "size", "stored", "name")
+    LIST_TITLE = "Large files"
 
     def __init__(self, conversation_id: int) -> None:
         super().__init__()

@@ -75,7 +75,7 @@ def blocks_of(rows: Sequence[MessageRow], times: LocalTimes) -> list[_Block]:
     return made
 
 
-class ReadingPane(BackgroundFetch, ScrollView, inherit_bindings=False):
+class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     """Messages to read. One of them is chosen; moving goes through a long one before it goes to the next."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -146,7 +146,7 @@ class SearchScreen(TableScreen):
 def highlight_matches(hit: SearchHit) -> Text:
     """A hit on one line, from a little before the first match on; matches stand out."""
     first = max(0, hit.matches[0][0] - _BEFORE) if hit.matches else 0
-    text, at = Text("…" if first else "", no_wrap=True, end=""), first
+    text, at = Text("…" if first else "", no_wrap=True, overflow="ellipsis", end=""), first
     for start, end in hit.matches:
         text.append(_one_line(hit.snippet[at:start])).append(_one_line(hit.snippet[start:end]), "bold reverse")
         at = end

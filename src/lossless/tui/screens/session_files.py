@@ -27,6 +27,8 @@ class AgentsScreen(TableScreen):
     """Folders with session files."""
 
     COLUMNS = ("agent", "files", "folder")
+    LIST_TITLE = "Folders"
+    PANE_TITLE = "About"
 
     def load(self) -> None:
         places = self.access.folders
@@ -57,6 +59,9 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     """The session files of one folder, the last changed first."""
 
     COLUMNS = ("session", "conv", "size", "changed")
+    WIDE_COLUMN = "session"
+    LIST_TITLE = "Session files"
+    PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "transcript", "Transcript"),
         Binding("v", "compare", "Compare"),

@@ -64,8 +64,11 @@ class SummaryTree(Tree[SummaryNode]):
 class SummariesScreen(SurgeryScreen):
     """Summaries of a conversation, oldest first: ● stands in the context, ○ is folded into another or out of it."""
 
+    LIST_TITLE = "Summaries"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", show=False),
+        Binding("e", "recall", "Recall", show=False),
+        Binding("y", "copy", "Copy", show=False),
         Binding("enter,l,right,space", "expand", "Open", key_display="⏎"),
         Binding("h,left", "collapse", "Close", show=False),
         Binding("r,w", "rewrite(False)", "Rewrite", key_display="r"),

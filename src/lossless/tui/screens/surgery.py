@@ -234,6 +234,7 @@ class DoctorScreen(TableScreen, SurgeryScreen):
     """Findings with their remedies; broken summaries can be repaired from here."""
 
     COLUMNS = ("", "conv", "kind", "what")
+    LIST_TITLE = "Findings"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "repair", "Repair")]
 
     def __init__(self) -> None:

@@ -270,7 +270,8 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
 class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], int | None]"], SurgeryScreen):
     """What a file says, stored or not; nothing of it is stored before that is confirmed."""
 
-    COLUMNS = ("line", "role", "said", "tokens", "text")
+    COLUMNS = ("line", "role", "time", "tokens", "text")
+    LIST_TITLE = "Transcript"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "import", "Import"),
         Binding("v", "compare", "Compare"),
@@ -300,7 +301,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
         if not said:
-            self.pane.show(DetailView("Nothing was said in this file."))
+            self.pane.show(DetailView("This file has no messages."))
 
     def _figures(self) -> Text | None:
         if (scroll := self._scroll) is None:
@@ -313,7 +314,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         if self.conversation_id is not None:
             return text.append(f"\nIt is conversation {self.conversation_id}; v compares the two.", "not dim")
         command = f"lcm import {scroll.transcript.kind} {shlex.quote(str(self.path))} --apply"
-        return text.append("\nThe archive does not have it; i stores it, as does ", "not dim").append_text(
+        return text.append("\nThe archive does not have it. Press i to import it, or run ", "not dim").append_text(
             text_cell(command)
         )
 
