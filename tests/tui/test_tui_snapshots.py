@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,6 @@ from tests.tui.rollouts import session_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lossless.tui.archive import ArchiveAccess
 
@@ -24,7 +24,10 @@ START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 FERRY = lossless.Session(key="agent:main:ferry", id="run-1")
 SAID = (
     ("user", "Why does the sandbox merchant refuse the payment for [ticket 12]?"),
-    ("assistant", "Its key was **rotated** on Friday; the worker still has the old one:\n\n```python\nkey = KEYS[-1]\n```"),
+    (
+        "assistant",
+        "Its key was **rotated** on Friday; the worker has the old one:\n\n```python\nkey = KEYS[-1]\n```",
+    ),
     ("user", "Rotate it there, too, and say when the night boat sells again."),
     ("assistant", "Done at 09:40:\n\n- the key is `sbx-42`\n- seats for the night boat are on sale"),
 )
@@ -42,7 +45,7 @@ CALLS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[ArchiveAccess]:
-    """Sixteen messages and a call of a tool, half of them below two leaves and a summary over these; all ids are known."""
+    """Sixteen messages and a call of a tool, some below two leaves and a summary over these; all ids are known."""
     path = tmp_path / "lcm.db"
     with lossless.open(path, clock=VirtualClock(START), background=False) as engine:
         engine.append(
@@ -70,11 +73,6 @@ def room(tmp_path: Path) -> Iterator[ArchiveAccess]:
     opened.close()
 
 
-async def settled(pilot: Any) -> None:
-    await pilot.app.workers.wait_for_complete()
-    await pilot.pause()
-
-
 @pytest.mark.parametrize(
     ("keys", "size", "colours"),
     [
@@ -94,11 +92,12 @@ def test_it_looks_as_it_did(
     colours: str,
 ) -> None:
     monkeypatch.setenv("COLORFGBG", colours)
+    monkeypatch.setenv("HOME", str(Path(room.path).parent))
 
     async def press(pilot: Any) -> None:
-        await settled(pilot)
+        await pilot.app.settled(pilot)
         for key in keys:
             await pilot.press(key)
-            await settled(pilot)
+            await pilot.app.settled(pilot)
 
     assert snap_compare(TerminalApp(room), terminal_size=size, run_before=press)

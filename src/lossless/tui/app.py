@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 #: Each has a connection with a cache of its own; one may wait for a person.
 _THREADS = 3
-_PICTURE_SIZE = (100, 32)
+_PICTURE_SIZE = (120, 34)
+_QUIET_ROUNDS, _QUIET_SECONDS = 3, 0.02
 #: A picture fetches nothing when it is looked at.
 _FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
 _DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
@@ -147,21 +148,22 @@ class TerminalApp(App[None]):
         pictures = []
 
         async def press(pilot: Pilot[object]) -> None:
-            await self._settled(pilot)
+            await self.settled(pilot)
             for key in keys:
                 await pilot.press(key)
-                await self._settled(pilot)
+                await self.settled(pilot)
             pictures.append(self.export_screenshot())
             self.exit()
 
         self.run(headless=True, size=_PICTURE_SIZE, auto_pilot=press)
         return _FONTS_ELSEWHERE.sub("", "".join(pictures))
 
-    async def _settled(self, pilot: Pilot[object]) -> None:
-        """Wait until everything that is being read is shown."""
-        await pilot.pause()
-        await self.workers.wait_for_complete()
-        await pilot.pause()
+    async def settled(self, pilot: Pilot[object]) -> None:
+        """Wait until everything that is being read is shown; what is read may lead to more being read."""
+        rounds = 0
+        while rounds < _QUIET_ROUNDS:
+            await pilot.pause(_QUIET_SECONDS)
+            rounds = 0 if any(not worker.is_finished for worker in self.workers) else rounds + 1
 
     # --- keys ---
 

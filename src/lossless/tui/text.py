@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -65,6 +67,12 @@ def shorten_middle(name: str, most: int) -> str:
     """
     keep = (most - 1) // 2
     return name if len(name) <= most else f"{name[:keep]}…{name[-(most - 1 - keep) :]}"
+
+
+def home_path(path: str) -> str:
+    """A path as people write it: `~` for their own folder."""
+    home = str(Path.home())
+    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
 
 
 def clip_text(text: str, most: int = MAX_CHARS) -> str:

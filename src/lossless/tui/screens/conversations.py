@@ -17,6 +17,7 @@ from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
     format_count,
+    home_path,
     one_line,
     plural,
     right_cell,
@@ -153,11 +154,11 @@ class SessionsScreen(TranscriptKeysScreen):
         self._found = found
         self.rows.fill([(key, self._cells(row)) for key, row in self._found.items()])
         more = " and more" if self._next else ""
-        self.where("lcm", self.access.path, plural(len(self._found), "conversation") + more)
+        self.where("lcm", home_path(self.access.path), plural(len(self._found), "conversation") + more)
         if not self._found:
             self.pane.show(DetailView("The archive is empty.", text="Press a to list session files to import."))
-        elif self.rows.chosen in self._found:
-            self._preview(self._found[self.rows.chosen])
+        elif self._shown is not None and self._shown == self.rows.chosen:
+            self._preview(self._found[self._shown])
 
     def _cells(self, row: ConversationRow) -> tuple[Text, ...]:
         title = self._titles.get(row.conversation_id) or "(no messages)"

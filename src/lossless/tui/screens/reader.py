@@ -110,7 +110,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._is_all_open = False
         #: The chosen message is kept in sight until somebody scrolls; the way says from where it was reached.
         self.is_following, self._way = True, 1
-        self._is_reading = False
+        self._is_reading, self._width = False, 0
         #: The names of tools by the ids of their calls, as far as these were drawn.
         self._tools: dict[str, str] = {}
 
@@ -291,8 +291,11 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.is_following = False
 
     def on_resize(self, _event: Resize) -> None:
+        if self._width != self.width_of_text:
+            self._width = self.width_of_text
+            for block in self._blocks:
+                block.is_drawn = False
         self._lay_out()
-        self.redraw()
 
     def notify_style_update(self) -> None:
         """Colours are others."""
