@@ -267,7 +267,7 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
         row = person.rows.keys.index("elsewhere.jsonl")
         person.rows.choose(row)
         await person.settled()
-        assert "Enter shows what it says" in person.detail
+        assert "Press Enter to read it" in person.detail
         person.rows.choose(1 - row)
         await person.press("enter")
         assert (person.screen, "Conversation 1" in person.where) == ("ConversationScreen", True)

@@ -249,7 +249,7 @@ def test_what_both_have_and_what_only_one_has(stored: Path, home: Path) -> None:
         await person.press("n", "n")
         assert "Only the archive has it" in person.detail
         await person.press("n")
-        assert any("no difference below" in told for told in person.told)
+        assert any("no more differences below" in told for told in person.told)
         await person.press("enter")
         assert (person.screen, "Only here." in person.reading) == ("ConversationScreen", True)
 

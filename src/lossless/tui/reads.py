@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lossless.tui.text import LocalTimes
 
 _FIRST = -(2**62)
+_MARKS = re.compile(r"\A(?:\s+|#{1,6}\s|>|[-*+]\s|[`~]{3}\w*(?:\n|\Z)|[-*_=]{3,}(?:\n|\Z))+")
 #: Among so many first messages the words of a user are looked for.
 _OPENING = 4
 
@@ -60,8 +62,12 @@ def _first_line(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """A text without the marks of Markdown that it begins with."""
-    return text.lstrip(" \t\r\n#*>`-")
+    """A text without the marks of a heading, a quotation or a list that it begins with.
+
+    >>> without_marks("## > Draft"), without_marks("**bold** words"), without_marks("```")
+    ('Draft', '**bold** words', '')
+    """
+    return _MARKS.sub("", text)
 
 
 def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:

@@ -287,7 +287,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
 
     def _go(self, found: TranscriptComparison | None) -> None:
         if found is None:
-            self.tell("There is no difference below.")
+            self.tell("There are no more differences below.")
         else:
             self._turn(found.first, "differing")
 

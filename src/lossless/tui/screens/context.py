@@ -227,7 +227,10 @@ class FocusScreen(TableScreen, SurgeryScreen):
         )
         if not briefs:
             self.pane.show(
-                DetailView("There are no briefs.", text="n writes one for a question; it stands for older summaries.")
+                DetailView(
+                    "There are no briefs.",
+                    text="Press n to write one; it replaces older summaries in prompts.",
+                )
             )
 
     def highlighted(self, key: str) -> None:

@@ -244,7 +244,7 @@ class BackgroundFetch(Widget):
 
 def unexpected_error(error: BaseException) -> str:
     """What is said of a mistake of ours."""
-    return f"Unexpected {type(error).__name__}; r or F5 tries again."
+    return f"Unexpected {type(error).__name__}. Press r or F5 to try again."
 
 
 class PaneScreen(BackgroundFetch, Screen[None]):

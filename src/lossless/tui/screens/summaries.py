@@ -14,7 +14,7 @@ from textual.widgets import Tree
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import BLUE, GREEN, NOTICE, clip_text, format_count, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -283,7 +283,7 @@ class SummariesScreen(SurgeryScreen):
             self.fetch(lambda: actions.previous_context(room, name), partial(self._show_previous, name), "plan")
 
     def _show_previous(self, name: str, text: str) -> None:
-        shown = clip_text(text) if text else "Its writer is told nothing about what came before."
+        shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
         self.app.push_screen(TextDialog(f"Previous context of {name}", Text(shown)))
 
     def action_context(self) -> None:
@@ -330,6 +330,9 @@ def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: in
 def _message_label(row: MessageRow, times: LocalTimes) -> Text:
     said = row.content or ", ".join(row.tools)
     return Text.assemble(
-        (f"msg#{row.message_id} ", "dim"), (f"{row.role} ", ""), (f"{times.short(row.created_at)} ", "dim"),
-        one_line(said, 120), end="",
-    )  # fmt: skip
+        (f"msg#{row.message_id} ", "dim"),
+        (f"{row.role} ", ROLES.get(row.role, "")),
+        (f"{times.short(row.created_at)} ", "dim"),
+        one_line(said, 120),
+        end="",
+    )

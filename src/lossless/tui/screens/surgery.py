@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lossless.tui.actions import PlannedChange, PlannedRewrite
 
 _NOTHING = ActionResult("Nothing was changed.", is_changed=False)
-_STOPPING = ActionResult("Stopping after the text that is being written; what was accepted is kept.", is_changed=False)
+_STOPPING = ActionResult("Stopping after the current text; what was accepted is kept.", is_changed=False)
 
 
 class DraftReviewDialog(Dialog[ActionResult]):
@@ -216,7 +216,7 @@ class SurgeryScreen(PaneScreen):
             if found.plan.targets:
                 self.app.push_screen(DraftReviewDialog(found), self._reviewed)
             else:
-                self.tell("There is nothing to write anew.")
+                self.tell("There is nothing to rewrite.")
 
         self.fetch(plan, review, "plan")
 

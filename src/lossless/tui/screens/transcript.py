@@ -312,7 +312,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         pieces += [plural(len(scroll.lanes), "side line")] if scroll.lanes else []
         text = Text(" · ".join(pieces), "dim", end="\n")
         if self.conversation_id is not None:
-            return text.append(f"\nIt is conversation {self.conversation_id}; v compares the two.", "not dim")
+            return text.append(f"\nIt is conversation {self.conversation_id}. Press v to compare them.", "not dim")
         command = f"lcm import {scroll.transcript.kind} {shlex.quote(str(self.path))} --apply"
         return text.append("\nThe archive does not have it. Press i to import it, or run ", "not dim").append_text(
             text_cell(command)
@@ -342,6 +342,6 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         from lossless.tui.screens.compare import CompareScreen
 
         if self.conversation_id is None:
-            self.tell("The archive does not have this session yet; i stores it.")
+            self.tell("The archive does not have this session yet. Press i to import it.")
         else:
             self.app.push_screen(CompareScreen(self.path, self.conversation_id))
