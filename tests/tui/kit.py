@@ -12,6 +12,7 @@ from lossless.testing import VirtualClock
 from lossless.tui.app import TerminalApp
 from lossless.tui.archive import ArchiveAccess
 from lossless.tui.screens.page import DetailPane, RowTable
+from lossless.tui.screens.reader import ReadingPane
 from tests.maintenance.surgery_kit import BUDGET, HERE, THERE, settings, talk
 
 if TYPE_CHECKING:
@@ -106,7 +107,19 @@ class Person:
 
     @property
     def detail(self) -> str:
-        return str(self.app.screen.query_one(DetailPane).query_one("#detail").render())
+        """What the pane says about the chosen thing."""
+        shown = self.app.screen.query_one(DetailPane).detail
+        if shown is None:
+            return ""
+        return "\n".join([shown.title, *(f"{name} {value}" for name, value in shown.facts), shown.text])
+
+    @property
+    def reading(self) -> str:
+        """What the chosen message says in the reading pane, as it is drawn."""
+        pane = self.app.screen.query_one(ReadingPane)
+        block = pane._blocks[pane._chosen]
+        assert str(block.row.message_id) == self.rows.chosen
+        return "\n".join(strip.text.rstrip() for strip in block.lines[block.lead :])
 
     @property
     def seen(self) -> str:

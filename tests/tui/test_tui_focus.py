@@ -32,19 +32,19 @@ def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> No
         await person.press("n")
         assert states_of(archive) == []
         await person.press("n", *"ebb", "enter", "y")
-        await person.until(lambda: "Let it stand in prompts?" in person.seen)
+        await person.until(lambda: "Use it in prompts?" in person.seen)
         assert "Narrative" in person.text
         await person.press("n")
         assert states_of(archive) == []
         await person.press("n", *"ebb", "enter", "y")
-        await person.until(lambda: "Let it stand in prompts?" in person.seen)
+        await person.until(lambda: "Use it in prompts?" in person.seen)
         await person.press("enter")
         await person.until(lambda: any("Done: focus" in told for told in person.told))
         assert "1 brief" in person.where
         await person.press("R")
         assert "focus: ebb" in person.text
         await person.press("y")
-        await person.until(lambda: "Let it stand in prompts?" in person.seen)
+        await person.until(lambda: "Use it in prompts?" in person.seen)
         await person.press("y")
         await person.until(lambda: "2 briefs" in person.where)
         await person.press("d")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.tui.reading import draw_lines
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import diff_text
-from lossless.tui.screens.page import detail_text
+from lossless.tui.screens.page import detail_view
 from lossless.tui.text import LINE_CHARS, MAX_CHARS, clip_text, make_visible, one_line, share_bar, text_cell
 from tests.maintenance.surgery_kit import HERE
 from tests.tui.kit import HOSTILE, Person, at, room_of
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-ANY_TEXT = st.text(st.characters(), max_size=200) | st.sampled_from([HOSTILE, "[" * 100, "\\[/]", "\r\n\t\x85\u2028"])
+ANY_TEXT = st.text(st.characters(), max_size=200) | st.sampled_from(
+    [HOSTILE, "[" * 100, "\\[/]", "\r\n\t\x85\u2028", "&#27;[31m &#x202e; [a](&#27; '&#7;')", "> " * 99 + "deep"]
+)
 
 
 @given(ANY_TEXT)
@@ -29,7 +34,12 @@ def test_no_text_steers_the_terminal(text: str) -> None:
     assert not STEERING.search(make_visible(text))
     assert not STEERING.search(one_line(text))
     assert "\n" not in one_line(text)
-    assert not STEERING.search(detail_text(DetailView(text, (("name", text),), text)).plain)
+    shown = DetailView(text, (("name", text),), text)
+    call, result = ToolCall("c", text, {text: text}), ToolResult("c", text, text, is_error=True)
+    parts = (Text(text), Reasoning(text), call, result, File({}, text, text), Opaque({}, text))
+    for view in (shown, replace(shown, is_markdown=True), replace(shown, parts=parts)):
+        lines = draw_lines(detail_view(view, is_dark=True), 40)
+        assert not any(STEERING.search(line.text) or line.cell_length > 40 for line in lines)
     assert not STEERING.search(diff_text(text).plain)
 
 
@@ -50,7 +60,7 @@ def test_long_texts_are_cut() -> None:
 def test_bars_are_as_wide_as_they_are(share: float, width: int) -> None:
     drawn_bar = share_bar(share, width).plain
     assert len(drawn_bar) == width
-    assert ("█" in drawn_bar) == (share > 0)
+    assert ("━" in drawn_bar) == (share > 0)
 
 
 def test_hostile_messages_are_shown_on_every_screen(archive: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
+from lossless.testing import VirtualClock
 from lossless.tui import reads
 from lossless.tui.text import LocalTimes, format_bytes
 from tests.maintenance.surgery_kit import HERE, THERE, talk
@@ -57,7 +58,7 @@ def test_a_window_around_a_message_has_it(engine: lossless.Engine, message_id: i
 
 
 def test_what_is_gone_says_so(engine: lossless.Engine) -> None:
-    times = LocalTimes("UTC")
+    times = LocalTimes("UTC", VirtualClock())
     assert "no longer" in reads.message_detail(engine.browse, 10**9, times).text
     assert "no longer" in reads.summary_detail(engine.browse, "sum_nothing", times).text
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import lossless
+from lossless.testing import VirtualClock
 from lossless.tui import session_files
 from lossless.tui.screens import compare
 from lossless.tui.screens.transcript import TranscriptReader
@@ -71,7 +72,7 @@ def test_what_is_no_message_says_why(tmp_path: Path) -> None:
     assert (plain.text, plain.problem) == ("plain", "")
     assert other.message is None
     assert "an empty answer" in other.text
-    assert other.problem in other.detail(LocalTimes("UTC")).text
+    assert other.problem in other.detail(LocalTimes("UTC", VirtualClock())).text
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.bootstrap(lossless.Session(id="run-x"), path)
         found = compare.compare_window(engine.browse, 1, TranscriptReader(path), 0, 10)
@@ -248,9 +249,9 @@ def test_what_both_have_and_what_only_one_has(stored: Path, home: Path) -> None:
         await person.press("n", "n")
         assert "Only the archive has it" in person.detail
         await person.press("n")
-        assert any("no difference below" in told for told in person.told)
+        assert any("no more differences below" in told for told in person.told)
         await person.press("enter")
-        assert (person.screen, "Only here." in person.detail) == ("ConversationScreen", True)
+        assert (person.screen, "Only here." in person.reading) == ("ConversationScreen", True)
 
     at(room_of(stored, codex=home, **WINDOW), do)
 

@@ -132,7 +132,7 @@ def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     return PlannedChange(
         f"Undo {plan.entry.action}",
         plan.text,
-        f"Take the {plan.entry.action} back?",
+        f"Undo this {plan.entry.action}?",
         lambda engine: describe_operation(engine.surgery.apply(plan)),
     )
 
@@ -188,7 +188,7 @@ def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
     more = len(made.refused) - _REASONS
     lines += [f"and {more} more"] if more > 0 else []
     is_begun = made.stop is not None and done is not None
-    lines += [f"Stopped: {made.stop}; {made.left} to go. The same key goes on with these."] if is_begun else []
+    lines += [f"Stopped: {made.stop}; {made.left} to go. Press the same key to continue."] if is_begun else []
     return "\n".join(lines)
 
 
@@ -205,7 +205,7 @@ def writer_names(room: ArchiveAccess) -> str:
     """Who would write, by name; without a model texts are extracted."""
     if room.engine.loop.summariser.complete is not None:
         return "the host's model"
-    return ", then ".join(_model_names(room)) or "nobody: texts are extracted, no model is configured"
+    return ", then ".join(_model_names(room)) or "no model is configured, so the text is extracted"
 
 
 def _model_names(room: ArchiveAccess) -> list[str]:
@@ -242,8 +242,8 @@ def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
     return PlannedChange(
         f"Focus: {plan.prompt}",
         f"{head}{warnings}\n\n{made.content}",
-        "Let it stand in prompts?",
-        lambda engine: _describe_focus(engine.surgery.apply_focus(plan, made), "The brief stands in prompts"),
+        "Use it in prompts?",
+        lambda engine: _describe_focus(engine.surgery.apply_focus(plan, made), "The brief is now used in prompts"),
     )
 
 
@@ -252,11 +252,11 @@ def plan_unfocus(engine: Engine, conversation_id: int) -> PlannedChange:
     active, covered = engine.surgery.plan_unfocus(conversation_id)
     back = [f"+ {summary}" for summary in covered]
     return PlannedChange(
-        "Put the focus away",
+        "Remove the focus",
         "\n".join([f"- {active.id}, {format_count(active.tokens)} tokens: {active.prompt}", *back]),
         "Show the summaries again?",
         lambda engine: _describe_focus(
-            engine.surgery.unfocus(engine.browse.get(conversation_id)), "The brief is put away"
+            engine.surgery.unfocus(engine.browse.get(conversation_id)), "The brief is no longer used"
         ),
     )
 
@@ -285,7 +285,10 @@ def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
     lines += [f"! {plural(bad, 'line')} cannot be read and will be left out"] if bad else []
     if lanes:
         lines.append(f"! {plural(len(lanes), 'side line')} stay out; `lcm import {transcript.kind}` stores them, too")
-    lines += ["", "The newest part stays as it is; the older part of a long one is folded at once, without a model."]
+    lines += [
+        "",
+        "Recent messages stay as they are; older ones are summarised at once, without a model.",
+    ]
     return PlannedChange(
         f"Import {path.name}",
         "\n".join(lines),

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.theme import Theme
 from textual.worker import WorkerState
 
 from lossless.tui.screens.conversations import SessionsScreen
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.page import PaneScreen, unexpected_error
-from lossless.tui.text import LocalTimes
+from lossless.tui.text import WIDE_COLUMNS, LocalTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 #: Each has a connection with a cache of its own; one may wait for a person.
 _THREADS = 3
-_PICTURE_SIZE = (100, 32)
+_PICTURE_SIZE = (120, 34)
+_QUIET_ROUNDS, _QUIET_SECONDS = 3, 0.02
 #: A picture fetches nothing when it is looked at.
 _FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
 _DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
@@ -58,6 +60,36 @@ _KEY_NAMES = {
     "tab": "Tab",
 }
 _OURS = "lossless.tui."
+DARK = Theme(
+    "lcm-dark",
+    primary="#5b9bd5",
+    secondary="#7f95ad",
+    accent="#d3a35d",
+    warning="#d3a35d",
+    error="#e0716b",
+    success="#66b588",
+    foreground="#d6dbe3",
+    background="#14171c",
+    surface="#1a1e25",
+    panel="#232933",
+    dark=True,
+    variables={"border": "#39424f", "block-cursor-background": "#2b4866", "block-cursor-foreground": "#ffffff"},
+)
+LIGHT = Theme(
+    "lcm-light",
+    primary="#2a6cad",
+    secondary="#5d6f84",
+    accent="#8a5a00",
+    warning="#8a5a00",
+    error="#b3352f",
+    success="#1f7346",
+    foreground="#23282f",
+    background="#fbfbf9",
+    surface="#f4f4f1",
+    panel="#e9e9e5",
+    dark=False,
+    variables={"border": "#c3c7cc", "block-cursor-background": "#cfe1f3", "block-cursor-foreground": "#10243a"},
+)
 
 
 class TerminalApp(App[None]):
@@ -65,18 +97,20 @@ class TerminalApp(App[None]):
 
     TITLE = "lcm"
     CSS_PATH = "style.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_COLUMNS, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
 
     def __init__(self, room: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
-        self.access, self.times = room, LocalTimes(room.settings.timezone)
+        self.access, self.times = room, LocalTimes(room.settings.timezone, room.clock)
         self._folder = folder
         self.animation_level = "none"
 
     def on_mount(self) -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "lcm"))
-        self.theme = "textual-light" if is_light(os.environ.get("COLORFGBG", "")) else "textual-dark"
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        self.theme = (LIGHT if is_light(os.environ.get("COLORFGBG", "")) else DARK).name
         self.push_screen(SessionsScreen())
         if self._folder is not None:
             from lossless.tui.screens.session_files import SessionFilesScreen
@@ -114,21 +148,22 @@ class TerminalApp(App[None]):
         pictures = []
 
         async def press(pilot: Pilot[object]) -> None:
-            await self._settled(pilot)
+            await self.settled(pilot)
             for key in keys:
                 await pilot.press(key)
-                await self._settled(pilot)
+                await self.settled(pilot)
             pictures.append(self.export_screenshot())
             self.exit()
 
         self.run(headless=True, size=_PICTURE_SIZE, auto_pilot=press)
         return _FONTS_ELSEWHERE.sub("", "".join(pictures))
 
-    async def _settled(self, pilot: Pilot[object]) -> None:
-        """Wait until everything that is being read is shown."""
-        await pilot.pause()
-        await self.workers.wait_for_complete()
-        await pilot.pause()
+    async def settled(self, pilot: Pilot[object]) -> None:
+        """Wait until everything that is being read is shown; what is read may lead to more being read."""
+        rounds = 0
+        while rounds < _QUIET_ROUNDS:
+            await pilot.pause(_QUIET_SECONDS)
+            rounds = 0 if any(not worker.is_finished for worker in self.workers) else rounds + 1
 
     # --- keys ---
 

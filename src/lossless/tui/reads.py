@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.messages import Part
-    from lossless.model.records import MessageRow
+    from lossless.model.messages import Message, Part
+    from lossless.model.records import ConversationRow, MessageRow
     from lossless.tui.text import LocalTimes
 
 _FIRST = -(2**62)
+_MARKS = re.compile(r"\A(?:\s+|#{1,6}\s|>|[-*+]\s|[`~]{3}\w*(?:\n|\Z)|[-*_=]{3,}(?:\n|\Z))+")
+#: Among so many first messages the words of a user are looked for.
+_OPENING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,34 @@ class DetailView:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     text: str = ""
+    is_markdown: bool = False
+    #: Of a message: what `text` says, piece by piece.
+    parts: tuple[Part, ...] = ()
+
+
+def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
+    """What conversations are about: their titles, else the first words of a user, else of anybody."""
+    found = {row.conversation_id: row.title or "" for row in rows}
+    with browse.reading():
+        ids = {id_: browse.messages_after(id_, _FIRST, _OPENING) for id_, title in found.items() if not title}
+        said = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
+    for message in sorted(said, key=lambda message: message.role != "user"):
+        found[message.conversation_id] = found[message.conversation_id] or _first_line(message.content)
+    return found
+
+
+def _first_line(text: str) -> str:
+    """The first line with words, without the marks of Markdown."""
+    return next((words for line in text.splitlines() if (words := without_marks(line))), "")
+
+
+def without_marks(text: str) -> str:
+    """A text without the marks of a heading, a quotation or a list that it begins with.
+
+    >>> without_marks("## > Draft"), without_marks("**bold** words"), without_marks("```")
+    ('Draft', '**bold** words', '')
+    """
+    return _MARKS.sub("", text)
 
 
 def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
@@ -95,14 +127,19 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         place = f"hidden: {standing.hidden_cause}" if standing.hidden_cause else "nowhere"
     facts = [
         ("role", said.role),
-        ("said", times.minute(found.created_at)),
+        ("time", times.minute(found.created_at)),
         ("tokens", format_count(said.tokens)),
-        ("stands", place),
+        ("place", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
     ]
     text = parts_text(said.parts) or said.content or "(no text)"
-    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text)
+    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text, parts=readable_parts(said))
+
+
+def readable_parts(said: Message) -> tuple[Part, ...]:
+    """The parts of a message; one without parts has its text."""
+    return said.parts or ((Text(said.content),) if said.content else ())
 
 
 def parts_text(parts: Sequence[Part]) -> str:
@@ -145,7 +182,7 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
         ("used in", ", ".join(users)),
         ("files", ", ".join(row.file_ids)),
     )
-    return DetailView(summary_id, _without_empty(facts), row.content)
+    return DetailView(summary_id, _without_empty(facts), row.content, is_markdown=True)
 
 
 def _without_empty(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -5,17 +5,28 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from rich.text import Text
 
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
 #: The most characters of one text that are drawn at once, and of one line in a list.
 MAX_CHARS = 20_000
 LINE_CHARS = 300
+#: A terminal of so many columns has room for two panes side by side.
+WIDE_COLUMNS = 120
 
 _MARKS = (*range(0x200E, 0x2010), 0x061C, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF, 0x200B, 0x2060)
 _VISIBLE: dict[int, str] = (
@@ -24,9 +35,9 @@ _VISIBLE: dict[int, str] = (
     | dict.fromkeys([*range(0x80, 0xA0), *_MARKS, *range(0xD800, 0xE000)], "\ufffd")
 )
 
-#: Yellow cannot be read on a light ground; this can, on both.
-NOTICE = "dark_orange3"
-ROLES = {"user": "cyan", "assistant": "green", "tool": NOTICE, "system": "magenta"}
+#: Colours of medium lightness: each has a contrast of at least 4 to 1 on the dark and on the light background.
+BLUE, GREEN, NOTICE, PURPLE, RED = "#2f7cca", "#2a8a55", "#a56c18", "#9a5fb5", "#cf4b45"
+ROLES = {"user": BLUE, "assistant": GREEN, "tool": NOTICE, "system": PURPLE}
 
 
 def make_visible(text: str) -> str:
@@ -58,6 +69,12 @@ def shorten_middle(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[:keep]}…{name[-(most - 1 - keep) :]}"
 
 
+def home_path(path: str) -> str:
+    """A path as people write it: `~` for their own folder."""
+    home = str(Path.home())
+    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
+
+
 def clip_text(text: str, most: int = MAX_CHARS) -> str:
     """As much of a text as is drawn at once, and how much that leaves out."""
     if len(text) <= most:
@@ -78,7 +95,14 @@ def text_cell(text: str, style: str = "") -> Text:
     """A text for a table or a tree; brackets in it are brackets."""
     from rich.text import Text
 
-    return Text(one_line(text), style, no_wrap=True, end="")
+    return Text(one_line(text), style, no_wrap=True, overflow="ellipsis", end="")
+
+
+def time_cell(times: LocalTimes, moment: datetime | None) -> Text:
+    """A time in a column."""
+    from rich.text import Text
+
+    return Text(times.short(moment), "dim", no_wrap=True, end="")
 
 
 def role_cell(name: str) -> Text:
@@ -98,16 +122,16 @@ def right_cell(value: int | str, width: int) -> Text:
     return Text((format_count(value) if isinstance(value, int) else value).rjust(width), end="")
 
 
-def share_bar(share: float, width: int, style: str = "cyan") -> Text:
+def share_bar(share: float, width: int, style: str = BLUE) -> Text:
     """A bar that is full at 1; what is there is never invisible.
 
     >>> share_bar(0.5, 4).plain, share_bar(0.001, 4).plain
-    ('██░░', '█░░░')
+    ('━━──', '━───')
     """
     from rich.text import Text
 
     full = min(width, max(1 if share > 0 else 0, round(width * share)))
-    return Text.assemble(("█" * full, style), ("░" * (width - full), "dim"), end="")
+    return Text.assemble(("━" * full, style), ("─" * (width - full), "dim"), end="")
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -130,15 +154,35 @@ def format_bytes(count: int | None) -> str:
 
 
 class LocalTimes:
-    """Times in a person's zone."""
+    """Times in a person's zone; a year is named where it is not the one that it is now."""
 
-    def __init__(self, zone: str | None) -> None:
-        self._zone = ZoneInfo(zone) if zone else None
+    def __init__(self, zone: str | None, clock: Callable[[], datetime]) -> None:
+        self._zone, self._clock = ZoneInfo(zone) if zone else None, clock
 
     def minute(self, moment: datetime | None) -> str:
-        """A time to the minute."""
+        """A time to the minute, with its year."""
         return "–" if moment is None else f"{moment.astimezone(self._zone):%Y-%m-%d %H:%M}"
 
     def short(self, moment: datetime | None) -> str:
-        """A time without its year."""
-        return "–" if moment is None else f"{moment.astimezone(self._zone):%m-%d %H:%M}"
+        """A time for a column: `16 Nov 08:12`, of another year ` 3 May  2024`."""
+        if moment is None:
+            return "–"
+        local = moment.astimezone(self._zone)
+        rest = f"{local:%H:%M}" if local.year == self._year else f" {local:%Y}"
+        return f"{local.day:>2} {_MONTHS[local.month - 1][:3]} {rest}"
+
+    def clock_time(self, moment: datetime | None) -> str:
+        """The time of day."""
+        return "" if moment is None else f"{moment.astimezone(self._zone):%H:%M}"
+
+    def day(self, moment: datetime | None) -> str:
+        """The day: `Monday 16 November`, of another year `Friday 3 May 2024`."""
+        if moment is None:
+            return ""
+        local = moment.astimezone(self._zone)
+        year = "" if local.year == self._year else f" {local.year}"
+        return f"{_WEEKDAYS[local.weekday()]} {local.day} {_MONTHS[local.month - 1]}{year}"
+
+    @property
+    def _year(self) -> int:
+        return self._clock().astimezone(self._zone).year

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import TranscriptWindowScreen
-from lossless.tui.text import NOTICE, format_count, plural, right_cell, role_cell, text_cell
+from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ def _archive_only(
         yield MessagePair("-", seqs=(rows[GAP].seq, last))
 
 
-_MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": "green", "-": "red"}
+_MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": GREEN, "-": RED}
 _WORDS = {
     "=": "Both have it.",
     "·": "It is never stored.",
@@ -210,7 +210,8 @@ _WORDS = {
 class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
     """Lines of a file beside the seqs of a conversation; Enter opens the conversation there."""
 
-    COLUMNS = ("", "line", "seq", "role", "said", "text")
+    COLUMNS = ("", "line", "seq", "role", "time", "text")
+    LIST_TITLE = "Transcript and archive"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_difference", "Next difference")]
 
     def __init__(self, path: Path, conversation_id: int) -> None:
@@ -232,13 +233,13 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
         if not keys:
-            self.pane.show(DetailView("Nothing was said in this file."))
+            self.pane.show(DetailView("This file has no messages."))
 
     def _cells(self, pair: MessagePair) -> tuple[Text, ...]:
         said, row, mark = pair.said, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} stand only in the archive", "red")
+            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} are only in the archive", RED)
             return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
         at = said.at if said is not None else row.created_at if row is not None else None
         who = said.role if said is not None else row.role if row is not None else ""
@@ -248,7 +249,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
             right_cell("" if said is None else str(said.line), 5),
             right_cell("" if row is None else str(row.seq), 5),
             role_cell(who),
-            text_cell(self.lcm.times.short(at), "dim"),
+            time_cell(self.lcm.times, at),
             text_cell(words, _MARKS[pair.mark]),
         )
 
@@ -286,7 +287,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
 
     def _go(self, found: TranscriptComparison | None) -> None:
         if found is None:
-            self.tell("There is no difference below.")
+            self.tell("There are no more differences below.")
         else:
             self._turn(found.first, "differing")
 

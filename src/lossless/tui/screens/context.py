@@ -16,7 +16,20 @@ from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, InputDialog, TextDialog, diff_text
 from lossless.tui.screens.page import TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import NOTICE, format_count, plural, right_cell, role_cell, share_bar, text_cell
+from lossless.tui.text import (
+    BLUE,
+    GREEN,
+    NOTICE,
+    PURPLE,
+    RED,
+    format_count,
+    plural,
+    right_cell,
+    role_cell,
+    share_bar,
+    text_cell,
+    time_cell,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,6 +69,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
     """The prompt as it would be sent now, and how its room is shared."""
 
     COLUMNS = ("what", "tokens", "", "from", "text")
+    LIST_TITLE = "Prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s,l", "summaries", "Summaries", key_display="s"),
         Binding("v", "last_change", "Last change"),
@@ -79,27 +93,27 @@ class ContextScreen(TableScreen, SurgeryScreen):
         rows = [(item.id, self._item_cells(item, most)) for item in found.items]
         if tokens:
             at = None if found.brief is None else found.brief.created_at
-            what = text_cell("beside", "magenta")
+            what = text_cell("extra", PURPLE)
             rows.insert(0, (PINS_AND_FOCUS, self._cells(what, tokens, most, at, self._beside)))
         self.rows.fill(rows)
 
     def _item_cells(self, item: PromptItem, most: int) -> tuple[Text, ...]:
         row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
         if isinstance(row, SummaryRow):
-            what = text_cell(f"depth {row.depth}", "blue")
-            return self._cells(what, item.tokens, most, row.earliest_at, f"{form}{row.content}", "blue")
+            what = text_cell(f"depth {row.depth}", BLUE)
+            return self._cells(what, item.tokens, most, row.earliest_at, f"{form}{row.content}", BLUE)
         said = "" if row is None else row.content or ", ".join(row.tools)
         at, role = (None, "") if row is None else (row.created_at, row.role)
         return self._cells(role_cell(role), item.tokens, most, at, f"{form}{said}")
 
     def _cells(
-        self, what: Text, tokens: int, most: int, at: datetime | None, text: str, colour: str = "cyan"
+        self, what: Text, tokens: int, most: int, at: datetime | None, text: str, colour: str = BLUE
     ) -> tuple[Text, ...]:
         return (
             what,
             right_cell(tokens, 6),
             share_bar(tokens / most, _ITEM_BAR, colour),
-            text_cell(self.lcm.times.short(at), "dim"),
+            time_cell(self.lcm.times, at),
             text_cell(text),
         )
 
@@ -136,7 +150,7 @@ class ContextScreen(TableScreen, SurgeryScreen):
         self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
 
     def _show_change(self, found: ContextDiff) -> None:
-        text = diff_text(found.text) if found.entries else Text("This context was never folded or operated on.")
+        text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
         self.app.push_screen(TextDialog("What the last change did", text))
 
 
@@ -147,11 +161,11 @@ def _figures(found: PromptReport) -> Text:
     over = "" if receipt.fits else ": too much"
     text = Text.assemble(
         "prompt   ",
-        share_bar(full, _BAR, "cyan" if receipt.fits else "red"),
+        share_bar(full, _BAR, BLUE if receipt.fits else RED),
         f" {full:6.1%}  {format_count(receipt.tokens)} of {format_count(receipt.capacity)} tokens{over}\n",
         "context  ",
-        share_bar(kept, _BAR, NOTICE if kept >= 1 else "cyan"),
-        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until a fold",
+        share_bar(kept, _BAR, NOTICE if kept >= 1 else BLUE),
+        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until compaction",
     )
     lanes = "   ".join(f"{name} {share:.0%}{_aim(name)}" for name, share in receipt.shares.items())
     text.append(f"\n{lanes}", "dim")
@@ -165,7 +179,7 @@ def _figures(found: PromptReport) -> Text:
 
 def _aim(lane: str) -> str:
     low, high = SHARE_TARGETS.get(lane, (0.0, 0.0))
-    return f" (aims at {low:.0%}–{high:.0%})" if high else ""
+    return f" (target {low:.0%}–{high:.0%})" if high else ""
 
 
 _MOST = 200
@@ -175,6 +189,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
     """What was written for which question, and whether it stands in prompts."""
 
     COLUMNS = ("state", "tokens", "written", "question")
+    LIST_TITLE = "Briefs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "focus_on", "New focus"),
         Binding("R", "refocus", "Refocus"),
@@ -201,9 +216,9 @@ class FocusScreen(TableScreen, SurgeryScreen):
                 (
                     brief.id,
                     (
-                        text_cell(brief.status, "green" if brief.status == "active" else "dim"),
+                        text_cell(brief.status, GREEN if brief.status == "active" else "dim"),
                         right_cell(brief.tokens, 6),
-                        text_cell(self.lcm.times.short(brief.created_at), "dim"),
+                        time_cell(self.lcm.times, brief.created_at),
                         text_cell(brief.prompt),
                     ),
                 )
@@ -212,7 +227,10 @@ class FocusScreen(TableScreen, SurgeryScreen):
         )
         if not briefs:
             self.pane.show(
-                DetailView("There are no briefs.", text="n writes one for a question; it stands for older summaries.")
+                DetailView(
+                    "There are no briefs.",
+                    text="Press n to write one; it replaces older summaries in prompts.",
+                )
             )
 
     def highlighted(self, key: str) -> None:

@@ -1,25 +1,39 @@
-"""The list of all conversations, one conversation a window of messages at a time, and the keys that open its
-transcript.
-"""
+"""The list of all conversations, and one conversation to read, a window of messages at a time."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.binding import Binding
+from textual.containers import Vertical
 
 from lossless.tui import reads, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import TableScreen
-from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell
+from lossless.tui.screens.dialogs import DetailDialog
+from lossless.tui.screens.page import SCROLL_LINES, TableScreen
+from lossless.tui.screens.reader import ReadingPane
+from lossless.tui.text import (
+    WIDE_COLUMNS,
+    format_count,
+    home_path,
+    one_line,
+    plural,
+    right_cell,
+    role_cell,
+    shorten_middle,
+    text_cell,
+    time_cell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rich.text import Text
+    from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.events import Resize
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
@@ -62,13 +76,21 @@ class TranscriptKeysScreen(TableScreen):
 
 
 BATCH = 50
-_NAME_CHARS = 30
+_NAME_CHARS = 44
+#: So many of the newest messages of a conversation can be read beside the list.
+_PREVIEW = 30
 
 
 class SessionsScreen(TranscriptKeysScreen):
-    """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end."""
+    """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end.
 
-    COLUMNS = ("id", "session", "messages", "sums", "context", "changed", "")
+    Where there is room, the newest messages of the chosen one stand beside the list.
+    """
+
+    COLUMNS = ("id", "title", "messages", "last said")
+    WIDE_COLUMN = "title"
+    LIST_TITLE = "Conversations"
+    PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s,l", "summaries", "Summaries", key_display="s"),
         Binding("c", "context", "Context"),
@@ -78,8 +100,18 @@ class SessionsScreen(TranscriptKeysScreen):
     def __init__(self) -> None:
         super().__init__()
         self._found: dict[str, ConversationRow] = {}
+        self._titles: dict[int, str] = {}
         self._next: PageStart | None = None
         self._is_anew = False
+
+    def beside(self) -> ComposeResult:
+        with Vertical(id="side"):
+            yield from super().beside()
+            yield ReadingPane()
+
+    @property
+    def reader(self) -> ReadingPane:
+        return self.query_one(ReadingPane)
 
     @property
     def about_id(self) -> int | None:
@@ -87,8 +119,20 @@ class SessionsScreen(TranscriptKeysScreen):
 
     def load(self) -> None:
         """The first batch: what changes comes to the top."""
+        self._read_page(None, self._show_first)
+
+    def _read_page(self, place: PageStart | None, then: Callable[[Page[ConversationRow]], None]) -> None:
         browse = self.access.browse
-        self.reading(lambda: browse.conversations(BATCH), self._show_first)
+
+        def read() -> tuple[Page[ConversationRow], dict[int, str]]:
+            page = browse.conversations(BATCH, place)
+            return page, reads.titles(browse, page.rows)
+
+        def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
+            self._titles |= found[1]
+            then(found[0])
+
+        self.reading(read, shown)
 
     def action_reload(self) -> None:
         self._is_anew = True
@@ -110,20 +154,19 @@ class SessionsScreen(TranscriptKeysScreen):
         self._found = found
         self.rows.fill([(key, self._cells(row)) for key, row in self._found.items()])
         more = " and more" if self._next else ""
-        self.where("lcm", self.access.path, plural(len(self._found), "conversation") + more)
+        self.where("lcm", home_path(self.access.path), plural(len(self._found), "conversation") + more)
         if not self._found:
-            self.pane.show(DetailView("The archive is empty.", text="a lists session files that can be stored."))
+            self.pane.show(DetailView("The archive is empty.", text="Press a to list session files to import."))
+        elif self._shown is not None and self._shown == self.rows.chosen:
+            self._preview(self._found[self._shown])
 
     def _cells(self, row: ConversationRow) -> tuple[Text, ...]:
-        name = row.session_key or row.session_id
+        title = self._titles.get(row.conversation_id) or "(no messages)"
         return (
             right_cell(str(row.conversation_id), 3),
-            text_cell(shorten_middle(name, _NAME_CHARS)),
+            text_cell(title, "" if row.active else "dim"),
             right_cell(row.message_count, 8),
-            right_cell(row.summary_count, 5),
-            right_cell(row.context_tokens, 8),
-            text_cell(self.lcm.times.short(row.updated_at)),
-            text_cell("" if row.active else "closed", "dim"),
+            time_cell(self.lcm.times, row.latest_message_at or row.updated_at),
         )
 
     def highlighted(self, key: str) -> None:
@@ -131,22 +174,54 @@ class SessionsScreen(TranscriptKeysScreen):
         tokens = format_count(row.summary_tokens)
         sums = f"{format_count(row.summary_count)}, {tokens} tokens, depth {row.max_summary_depth}"
         facts = (
-            ("session", row.session_key or ""),
+            ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
             ("run", row.session_id),
             ("messages", f"{format_count(row.message_count)}, {format_count(row.message_tokens)} tokens"),
-            ("said", f"{times.minute(row.earliest_message_at)} … {times.minute(row.latest_message_at)}"),
-            ("sums", sums if row.summary_count else ""),
+            ("from", f"{times.minute(row.earliest_message_at)} to {times.minute(row.latest_message_at)}"),
+            ("summaries", sums if row.summary_count else ""),
             ("context", f"{plural(row.context_items, 'item')}, {format_count(row.context_tokens)} tokens"),
             ("state", "active" if row.active else f"closed: {row.archive_cause or 'archived'}"),
         )
-        title = f"Conversation {row.conversation_id}  {row.title or ''}"
+        title = f"Conversation {row.conversation_id}"
+        if not self.reader.display:
+            title += f"  {self._titles.get(row.conversation_id, '')}"
         self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
+        self._preview(row)
         if self._next is not None and self.rows.is_at_end:
-            browse, place = self.access.browse, self._next
-            self.reading(lambda: browse.conversations(BATCH, place), self._show_more)
+            self._read_page(self._next, self._show_more)
+
+    # --- what can be read beside the list ---
+
+    def _preview(self, row: ConversationRow) -> None:
+        """Show the newest messages, if there is room for them."""
+        if self.reader.display:
+            browse, id_ = self.access.browse, row.conversation_id
+            self.fetch(
+                lambda: reads.newest_messages(browse, id_, _PREVIEW), partial(self._show_preview, id_), "preview"
+            )
+
+    def _show_preview(self, conversation_id: int, window: MessageWindow) -> None:
+        self.reader.border_title = Text(one_line(self._titles.get(conversation_id, "")))
+        self.reader.show(window.rows, None)
+
+    def on_resize(self, event: Resize) -> None:
+        is_wide = event.size.width >= WIDE_COLUMNS
+        if is_wide != self.reader.display:
+            self.reader.display = is_wide
+            if (row := self._found.get(self.rows.chosen or "")) is not None:
+                self._preview(row)
+
+    def action_scroll_detail(self, way: int) -> None:
+        if self.reader.display:
+            self.reader.scroll_lines(way * SCROLL_LINES)
+        else:
+            super().action_scroll_detail(way)
+
+    def action_copy(self) -> None:
+        if (row := self._found.get(self.rows.chosen or "")) is not None:
+            self.copy(row.session_key or row.session_id)
 
     def selected(self, key: str) -> None:
-
         self.app.push_screen(ConversationScreen(int(key)))
 
     def action_summaries(self) -> None:
@@ -168,16 +243,23 @@ class SessionsScreen(TranscriptKeysScreen):
 
 
 class ConversationScreen(TranscriptKeysScreen):
-    """The newest window first, which follows the conversation while it goes on."""
+    """A conversation to read; the newest window first, which follows the conversation while it goes on.
 
-    COLUMNS = ("seq", "role", "said", "tokens", "text")
+    Where there is room, a list of the messages stands beside what they say.
+    """
+
+    AUTO_FOCUS = ""
+    COLUMNS = ("time", "role", "text")
+    LIST_TITLE = "Messages"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "older", "Older", key_display="["),
-        Binding("right_square_bracket", "newer", "Newer", key_display="]"),
+        Binding("space", "fold(False)", "Unfold", key_display="Space"),
+        Binding("t", "fold(True)", "Unfold all", show=False),
+        Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
+        Binding("right_square_bracket", "newer", "Newer", key_display="]", show=False),
         Binding("l,s", "summaries", "Summaries", key_display="s"),
         Binding("c", "context", "Context"),
-        Binding("f", "files", "Files"),
-        Binding("o", "focus_briefs", "Focus"),
+        Binding("f", "files", "Files", show=False),
+        Binding("o", "focus_briefs", "Focus", show=False),
     ]
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
@@ -185,6 +267,30 @@ class ConversationScreen(TranscriptKeysScreen):
         self.conversation_id: int = conversation_id
         self._window = reads.MessageWindow((), has_older=False, has_newer=False)
         self._aim = message_id
+
+    def beside(self) -> ComposeResult:
+        yield ReadingPane()
+
+    @property
+    def reader(self) -> ReadingPane:
+        return self.query_one(ReadingPane)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        browse, id_ = self.access.browse, self.conversation_id
+        self.fetch(lambda: _title(browse, id_), self._show_title, "title")
+
+    def _show_title(self, title: str) -> None:
+        self.reader.border_title = Text(one_line(title))
+
+    def on_resize(self, event: Resize) -> None:
+        self.rows.display = event.size.width >= WIDE_COLUMNS
+        self.call_after_refresh(self._take_focus)
+
+    def _take_focus(self) -> None:
+        """Keys go to the list, and to the text where there is no list."""
+        if self.focused is None or not self.focused.display:
+            (self.rows if self.rows.display else self.reader).focus()
 
     @property
     def _window_size(self) -> int:
@@ -200,7 +306,7 @@ class ConversationScreen(TranscriptKeysScreen):
         elif not self._window.rows:
             self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
         elif not self._window.has_newer:
-            follows = self.rows.is_at_end
+            follows = self.rows.is_at_end and self.reader.is_following
             self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last" if follows else None)
         else:
             seq = self._window.rows[0].seq
@@ -217,6 +323,7 @@ class ConversationScreen(TranscriptKeysScreen):
             choose = _row_key(window, choose)
         if window.rows != was.rows or choose is not None:
             self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
+            self.reader.show(window.rows, self.rows.chosen)
         older = "[ older  " if window.has_older else ""
         newer = "  newer ]" if window.has_newer else ""
         span = (
@@ -229,18 +336,45 @@ class ConversationScreen(TranscriptKeysScreen):
     def _cells(self, row: MessageRow) -> tuple[Text, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
         return (
-            right_cell(str(row.seq), 5),
+            text_cell(self.lcm.times.clock_time(row.created_at), "dim"),
             role_cell(row.role),
-            text_cell(self.lcm.times.short(row.created_at), "dim"),
-            right_cell(row.token_count, 6),
-            text_cell(f"{tools}{row.content}"),
+            text_cell(tools + reads.without_marks(row.content)),
         )
 
+    # --- the chosen message, in the list and in the text ---
+
     def highlighted(self, key: str) -> None:
-        browse, times = self.access.browse, self.lcm.times
-        self.open_detail(lambda: reads.message_detail(browse, int(key), times))
+        self.reader.choose(key)
+
+    def on_reading_pane_moved(self, event: ReadingPane.Moved) -> None:
+        if event.key in self.rows.keys:
+            self.rows.choose(self.rows.keys.index(event.key))
+
+    def on_reading_pane_at_edge(self, event: ReadingPane.AtEdge) -> None:
+        self.action_newer() if event.way > 0 else self.action_older()
+
+    def _with_chosen(self, then: Callable[[DetailView], None]) -> None:
+        """Read the chosen message, whole."""
+        browse, times, key = self.access.browse, self.lcm.times, self.rows.chosen
+        if key is not None:
+            self.fetch(lambda: reads.message_detail(browse, int(key), times), then, "plan")
 
     # --- keys ---
+
+    def action_whole(self) -> None:
+        self._with_chosen(lambda detail: self._push(DetailDialog(detail)))
+
+    def _push(self, dialog: DetailDialog) -> None:
+        self.app.push_screen(dialog)
+
+    def action_copy(self) -> None:
+        self._with_chosen(lambda detail: self.copy(detail.text))
+
+    def action_fold(self, everything: bool) -> None:
+        self.reader.fold(everything=everything)
+
+    def action_scroll_detail(self, way: int) -> None:
+        self.reader.scroll_lines(way * SCROLL_LINES)
 
     def action_older(self) -> None:
         if self._window.has_older:
@@ -287,6 +421,11 @@ class ConversationScreen(TranscriptKeysScreen):
         from lossless.tui.screens.context import FocusScreen
 
         self.app.push_screen(FocusScreen(self.conversation_id))
+
+
+def _title(browse: Browse, conversation_id: int) -> str:
+    row = browse.conversation(conversation_id)
+    return "" if row is None else reads.titles(browse, [row])[conversation_id]
 
 
 def _row_key(window: MessageWindow, place: str) -> str:

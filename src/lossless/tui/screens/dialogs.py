@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from lossless.tui.screens.page import BackgroundFetch, RowTable, facts_text
-from lossless.tui.text import NOTICE, clip_text, one_line, split_text, text_cell
+from lossless.tui.text import BLUE, GREEN, NOTICE, RED, clip_text, one_line, split_text, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STYLES = {"+": "green", "-": "red", "!": NOTICE, "~": "cyan", "@": "cyan"}
+_STYLES = {"+": GREEN, "-": RED, "!": NOTICE, "~": BLUE, "@": BLUE}
 _MOST_CONVERSATIONS = 200
 _FRAME_LINES, _LEAST_LINES = 6, 3
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import TableScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell
+from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
@@ -24,6 +24,7 @@ class LargeFilesScreen(TableScreen):
     """Stored files, newest first; the pane has what is known of one, and how it begins."""
 
     COLUMNS = ("file", "kind", "size", "stored", "name")
+    LIST_TITLE = "Large files"
 
     def __init__(self, conversation_id: int) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class LargeFilesScreen(TableScreen):
                         text_cell(file.id),
                         text_cell(file.mime or "–"),
                         right_cell(format_bytes(file.byte_size), 9),
-                        text_cell(times.short(file.created_at), "dim"),
+                        time_cell(times, file.created_at),
                         text_cell(file.name or ""),
                     ),
                 )

@@ -6,20 +6,23 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
+from rich.console import Group
 from rich.text import Text
 from textual.binding import Binding
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Static
 from textual.worker import WorkerState
 
 from lossless.errors import LosslessError
-from lossless.tui.text import clip_text, make_visible, one_line
+from lossless.tui.reading import markdown, parts_view
+from lossless.tui.text import clip_text, format_count, make_visible, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rich.console import RenderableType
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.worker import Worker
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from lossless.tui.archive import ArchiveAccess
     from lossless.tui.reads import DetailView
 
-_NAME_WIDTH = 8
+_NAME_WIDTH = 9
+_LEAST_WIDTH = 12
+#: A pane shows so much of a text with its Markdown; `z` shows all of it.
+_PANE_CHARS = 8_000
 
 
 class RowTable(DataTable[Text]):
@@ -39,13 +45,36 @@ class RowTable(DataTable[Text]):
         Binding("k", "cursor_up", "Up", show=False),
     ]
 
-    def __init__(self, *columns: str, id: str | None = None) -> None:
-        super().__init__(id=id, classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
+    def __init__(self, *columns: str, wide: str = "") -> None:
+        super().__init__(classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
         self._names = columns
+        #: The column that takes the room that the others leave; the last one unless it is named.
+        self._wide = columns.index(wide) if wide else len(columns) - 1
         self._filled: tuple[tuple[str, tuple[Text, ...]], ...] = ()
 
     def on_mount(self) -> None:
         self.add_columns(*self._names)
+
+    def on_resize(self) -> None:
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Give the wide column what the others leave, so that long texts end with an ellipsis."""
+        columns = self.ordered_columns
+        if not columns or not self.size.width:
+            return
+        taken = 0
+        for place, column in enumerate(columns):
+            cells = [cells[place].cell_len for _, cells in self._filled]
+            if place != self._wide:
+                column.auto_width, column.width = False, max([len(self._names[place]), *cells])
+                taken += column.get_render_width(self)
+        wide = columns[self._wide]
+        left = self.scrollable_content_region.width - taken - 2 * self.cell_padding
+        wide.auto_width, wide.width = False, max(_LEAST_WIDTH, left)
+        self._require_update_dimensions = True
+        self._clear_caches()
+        self.refresh()
 
     @property
     def keys(self) -> list[str]:
@@ -68,6 +97,7 @@ class RowTable(DataTable[Text]):
         is_same_start = bool(self._filled) and bool(rows) and self._filled[0][0] == rows[0][0]
         self._filled = tuple(rows)
         self.clear()
+        self._share_width()
         for key, cells in rows:
             self.add_row(*cells, key=key)
         place = self.keys.index(wanted) if wanted in self.keys else 0
@@ -94,7 +124,8 @@ class DetailPane(VerticalScroll):
     def show(self, detail: DetailView | None) -> None:
         """Show a thing from its beginning, or nothing."""
         self.detail = detail
-        self.query_one("#detail", Static).update(Text() if detail is None else detail_text(detail))
+        view = Text() if detail is None else detail_view(detail, is_dark=self.app.current_theme.dark)
+        self.query_one("#detail", Static).update(view)
         self.scroll_home(animate=False)
 
     def move(self, lines: int) -> None:
@@ -102,19 +133,21 @@ class DetailPane(VerticalScroll):
         self.scroll_relative(y=lines, animate=False)
 
 
-def detail_text(detail: DetailView) -> Text:
-    """A thing as coloured text that cannot steer the terminal."""
-    text = Text(end="").append(one_line(detail.title), "bold").append_text(facts_text(detail))
-    if detail.text:
-        text.append("\n\n" + clip_text(detail.text))
-    return text
+def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
+    """A thing as it is read: what is known about it, then its text; nothing in it can steer the terminal."""
+    head = Text(one_line(detail.title), "bold").append_text(facts_text(detail))
+    if detail.parts:
+        return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, most=_PANE_CHARS))
+    if detail.is_markdown and detail.text:
+        return Group(head, Text(), markdown(detail.text, is_dark=is_dark, most=_PANE_CHARS))
+    return head.append("\n\n" + clip_text(detail.text), "not bold") if detail.text else head
 
 
 def facts_text(detail: DetailView) -> Text:
     """What is known of a thing, a line each."""
     text = Text(end="")
     for name, value in detail.facts:
-        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(one_line(value))
+        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim not bold").append(one_line(value), "not bold")
     return text
 
 
@@ -123,8 +156,23 @@ T = TypeVar("T")
 #: While others write, reading again takes about this share of the time, between these pauses.
 _SHARE = 0.2
 _LEAST_SECONDS, _MOST_SECONDS = 1.0, 5.0
-_SCROLL = 5
+SCROLL_LINES = 5
 _SECONDS_SHOWN = 5
+#: What takes longer than this is said to be loading.
+_MARK_SECONDS = 0.1
+
+
+class LoadingMark(Static):
+    """Says that something is being read, while anything is."""
+
+    def __init__(self) -> None:
+        super().__init__("Loading …", markup=False, id="loading")
+        self._waits = 0
+
+    def count(self, change: int) -> None:
+        """One more, or one less, is waited for."""
+        self._waits += change
+        self.set_class(self._waits > 0, "-on")
 
 
 class BackgroundFetch(Widget):
@@ -151,7 +199,7 @@ class BackgroundFetch(Widget):
 
         async def run() -> None:
             try:
-                found = await asyncio.to_thread(read)
+                found = await (asyncio.to_thread(read) if stays else self._with_mark(read))
             except (LosslessError, OSError) as error:
                 self.complain(str(error))
                 return
@@ -159,6 +207,24 @@ class BackgroundFetch(Widget):
 
         owner = self.app if stays else self
         owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
+
+    async def _with_mark(self, read: Callable[[], T]) -> T:
+        """Read in a thread; when that takes long, say so."""
+        marks = list(self.screen.query(LoadingMark))
+        shown: list[LoadingMark] = []
+
+        def show() -> None:
+            for mark in marks:
+                mark.count(1)
+                shown.append(mark)
+
+        timer = asyncio.get_running_loop().call_later(_MARK_SECONDS, show)
+        try:
+            return await asyncio.to_thread(read)
+        finally:
+            timer.cancel()
+            for mark in shown:
+                mark.count(-1)
 
     def complain(self, message: str) -> None:
         """Say what went wrong; not again while it still stands there."""
@@ -178,7 +244,7 @@ class BackgroundFetch(Widget):
 
 def unexpected_error(error: BaseException) -> str:
     """What is said of a mistake of ours."""
-    return f"Unexpected {type(error).__name__}; r or F5 tries again."
+    return f"Unexpected {type(error).__name__}. Press r or F5 to try again."
 
 
 class PaneScreen(BackgroundFetch, Screen[None]):
@@ -190,6 +256,8 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         Binding("r,f5", "reload", "Reload", show=False),
         Binding("question_mark", "help", "Keys", key_display="?"),
         Binding("slash", "search", "Search", key_display="/"),
+        Binding("e", "recall", "Recall"),
+        Binding("y", "copy", "Copy"),
         Binding("D", "doctor", "Doctor", show=False),
         Binding("J", "scroll_detail(1)", "Scroll the text down", show=False),
         Binding("K", "scroll_detail(-1)", "Scroll the text up", show=False),
@@ -198,6 +266,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         Binding("G,end", "bottom", "Last", show=False),
     ]
     COLUMNS: ClassVar[tuple[str, ...]] = ()
+    #: The column that takes the room that the others leave, unless it is the last; and what the panes are called.
+    WIDE_COLUMN: ClassVar[str] = ""
+    LIST_TITLE: ClassVar[str] = ""
+    PANE_TITLE: ClassVar[str] = "Text"
     #: Which conversation it is about, if any.
     conversation_id: int | None = None
 
@@ -210,16 +282,31 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     # --- what is on it ---
 
     def compose(self) -> ComposeResult:
-        yield Static(markup=False, id="where")
+        with Horizontal(id="head"):
+            yield Static(markup=False, id="where")
+            yield LoadingMark()
+        yield from self.above()
         yield Static(markup=False, id="about", classes="-empty")
         with Container(id="both"):
-            yield self.listing()
-            yield DetailPane()
+            listing = self.listing()
+            listing.border_title = Text(self.LIST_TITLE)
+            yield listing
+            yield from self.beside()
         yield Footer(compact=True, show_command_palette=False)
+
+    def above(self) -> ComposeResult:
+        """What stands above the list."""
+        return iter(())
 
     def listing(self) -> Widget:
         """The list."""
-        return RowTable(*self.COLUMNS)
+        return RowTable(*self.COLUMNS, wide=self.WIDE_COLUMN)
+
+    def beside(self) -> ComposeResult:
+        """What stands beside the list, or below it."""
+        pane = DetailPane()
+        pane.border_title = Text(self.PANE_TITLE)
+        yield pane
 
     @property
     def pane(self) -> DetailPane:
@@ -295,13 +382,27 @@ class PaneScreen(BackgroundFetch, Screen[None]):
 
         self.app.push_screen(SearchScreen(self.conversation_id))
 
+    def action_recall(self) -> None:
+        from lossless.tui.screens.search import SearchScreen
+
+        self.app.push_screen(SearchScreen(self.conversation_id, "question"))
+
+    def action_copy(self) -> None:
+        if self.pane.detail is not None:
+            self.copy(self.pane.detail.text or self.pane.detail.title)
+
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard, as it was written."""
+        self.app.copy_to_clipboard(text)
+        self.tell(f"Copied {format_count(len(text))} characters.")
+
     def action_doctor(self) -> None:
         from lossless.tui.screens.surgery import DoctorScreen
 
         self.app.push_screen(DoctorScreen())
 
     def action_scroll_detail(self, way: int) -> None:
-        self.pane.move(way * _SCROLL)
+        self.pane.move(way * SCROLL_LINES)
 
     def action_whole(self) -> None:
         from lossless.tui.screens.dialogs import DetailDialog

@@ -1,57 +1,61 @@
-"""Search: words or a regular expression, in one conversation or in all."""
+"""Search and recall: words, a regular expression, or a question in plain words, in one conversation or in all."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.containers import Container
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input
 
+from lossless.recall.results import SearchHit
 from lossless.tui import reads
-from lossless.tui.screens.page import DetailPane, RowTable, TableScreen
-from lossless.tui.text import LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
+from lossless.tui.screens.page import TableScreen
+from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from lossless.recall.results import SearchHit, SearchResult
     from lossless.recall.scope import GrepMode
     from lossless.tui.archive import ArchiveAccess
 
 _LIMIT = 100
 #: So many characters before a match are shown.
 _BEFORE = 12
+_QUESTION_TOKENS = 4_000
+
+SearchMode: TypeAlias = Literal["words", "regex", "question"]
+_MODES: tuple[SearchMode, ...] = ("words", "regex", "question")
+_HINTS = {
+    "words": "Words to search for",
+    "regex": "A regular expression to search for",
+    "question": "A question in plain words, such as: which port does the proxy use?",
+}
 
 
 class SearchScreen(TableScreen):
     """A line to write in, and what was found; Enter on a hit opens it where it stands."""
 
-    COLUMNS = ("conv", "what", "said", "text")
+    COLUMNS = ("conv", "what", "time", "text")
+    LIST_TITLE = "Results"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False),
         Binding("slash,i", "write", "Write", key_display="/"),
+        Binding("e", "recall", "Recall", show=False),
         Binding("down,tab", "to_hits", "To the hits", show=False),
-        Binding("ctrl+r", "toggle_regex", "Words or regex", key_display="^r", priority=True),
-        Binding("ctrl+a", "toggle_all", "This or all", key_display="^a", priority=True),
+        Binding("ctrl+r", "next_mode", "Words, regex or question", key_display="^r", priority=True),
+        Binding("ctrl+a", "toggle_all", "One or all", key_display="^a", priority=True),
     ]
 
-    def __init__(self, conversation_id: int | None) -> None:
+    def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:
         super().__init__()
         self.conversation_id = conversation_id
-        self._is_regex, self._is_all = False, conversation_id is None
+        self._mode, self._is_all = mode, conversation_id is None
         self._found: dict[str, SearchHit] = {}
 
-    def compose(self) -> ComposeResult:
-        yield Static(markup=False, id="where")
-        yield Input(placeholder="words, or a regular expression", id="search", select_on_focus=False)
-        yield Static(markup=False, id="about", classes="-empty")
-        with Container(id="both"):
-            yield RowTable(*self.COLUMNS)
-            yield DetailPane()
-        yield Footer(compact=True, show_command_palette=False)
+    def above(self) -> ComposeResult:
+        yield Input(id="search", select_on_focus=False)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -59,7 +63,8 @@ class SearchScreen(TableScreen):
 
     def _say(self, count: str = "") -> None:
         place = "all conversations" if self._is_all else f"conversation {self.conversation_id}"
-        self.where("Search", f"{'regex' if self._is_regex else 'words'} in {place}", count)
+        self.query_one(Input).placeholder = _HINTS[self._mode]
+        self.where("Recall" if self._mode == "question" else "Search", f"{self._mode} in {place}", count)
 
     def load(self) -> None:
         """What was found stays until something else is asked for."""
@@ -73,25 +78,26 @@ class SearchScreen(TableScreen):
         pattern = self.query_one(Input).value
         if not pattern.strip():
             return
-        room, id_, is_regex = self.access, None if self._is_all else self.conversation_id, self._is_regex
-        self.reading(lambda: _find(room, pattern, id_, is_regex=is_regex), self._show)
+        room, id_, mode = self.access, None if self._is_all else self.conversation_id, self._mode
+        self.reading(lambda: _find(room, pattern, id_, mode), self._show)
 
-    def _show(self, found: SearchResult) -> None:
+    def _show(self, found: tuple[tuple[SearchHit, ...], str, str]) -> None:
+        hits, count, hint = found
         self._shown = None
-        self._found = {hit.reference: hit for hit in found.hits}
-        self._say(plural(found.total, "hit") + (" and more" if found.truncated else ""))
+        self._found = {hit.reference: hit for hit in hits}
+        self._say(count)
         self.rows.fill([(key, self._cells(hit)) for key, hit in self._found.items()])
-        self.about(text_cell(found.hint, NOTICE) if found.hint else None)
+        self.about(text_cell(hint, NOTICE) if hint else None)
         self.pane.show(None)
         if self._found:
             self.rows.focus()
 
     def _cells(self, hit: SearchHit) -> tuple[Text, ...]:
-        what = text_cell(f"depth {hit.depth}", "blue") if hit.kind == "summary" else role_cell(hit.role or hit.kind)
+        what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
         return (
             text_cell(str(hit.conversation_id)),
             what,
-            text_cell(self.lcm.times.short(hit.created_at), "dim"),
+            time_cell(self.lcm.times, hit.created_at),
             highlight_matches(hit),
         )
 
@@ -123,8 +129,13 @@ class SearchScreen(TableScreen):
     def action_to_hits(self) -> None:
         self.rows.focus()
 
-    def action_toggle_regex(self) -> None:
-        self._is_regex = not self._is_regex
+    def action_recall(self) -> None:
+        self._mode = "question"
+        self._say()
+        self.action_write()
+
+    def action_next_mode(self) -> None:
+        self._mode = _MODES[(_MODES.index(self._mode) + 1) % len(_MODES)]
         self._say()
 
     def action_toggle_all(self) -> None:
@@ -135,7 +146,7 @@ class SearchScreen(TableScreen):
 def highlight_matches(hit: SearchHit) -> Text:
     """A hit on one line, from a little before the first match on; matches stand out."""
     first = max(0, hit.matches[0][0] - _BEFORE) if hit.matches else 0
-    text, at = Text("…" if first else "", no_wrap=True, end=""), first
+    text, at = Text("…" if first else "", no_wrap=True, overflow="ellipsis", end=""), first
     for start, end in hit.matches:
         text.append(_one_line(hit.snippet[at:start])).append(_one_line(hit.snippet[start:end]), "bold reverse")
         at = end
@@ -146,6 +157,24 @@ def _one_line(text: str) -> str:
     return make_visible(text).replace("\n", " ")
 
 
-def _find(room: ArchiveAccess, pattern: str, conversation_id: int | None, *, is_regex: bool) -> SearchResult:
-    mode: GrepMode = "regex" if is_regex else "full_text"
-    return room.engine.grep(pattern, mode=mode, conversation_id=conversation_id, limit=_LIMIT)
+def _find(
+    room: ArchiveAccess, pattern: str, conversation_id: int | None, mode: SearchMode
+) -> tuple[tuple[SearchHit, ...], str, str]:
+    """What was found, how much that is, and what one should know about it."""
+    if mode == "question":
+        answer = room.engine.recall(
+            pattern,
+            conversation_id=conversation_id,
+            all_conversations=conversation_id is None,
+            max_tokens=_QUESTION_TOKENS,
+        )
+        hits = tuple(
+            SearchHit(
+                item.id, "message", item.conversation_id, item.seq, item.score, item.text, item.created_at, item.role
+            )
+            for item in answer.evidence
+        )
+        return hits, plural(len(hits), "quotation"), answer.note
+    grep_mode: GrepMode = "regex" if mode == "regex" else "full_text"
+    found = room.engine.grep(pattern, mode=grep_mode, conversation_id=conversation_id, limit=_LIMIT)
+    return found.hits, plural(found.total, "hit") + (" and more" if found.truncated else ""), found.hint or ""

@@ -11,7 +11,7 @@ from lossless.tui import session_files
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.page import PaneScreen, TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell
+from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,8 @@ class AgentsScreen(TableScreen):
     """Folders with session files."""
 
     COLUMNS = ("agent", "files", "folder")
+    LIST_TITLE = "Folders"
+    PANE_TITLE = "About"
 
     def load(self) -> None:
         places = self.access.folders
@@ -47,7 +49,7 @@ class AgentsScreen(TableScreen):
             self.pane.show(DetailView("Session files", text=hint))
 
     def highlighted(self, key: str) -> None:
-        self.pane.show(DetailView(key, text="Enter lists its session files."))
+        self.pane.show(DetailView(key, text="Press Enter to list its session files."))
 
     def selected(self, key: str) -> None:
         self.app.push_screen(SessionFilesScreen(Path(key)))
@@ -57,6 +59,9 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     """The session files of one folder, the last changed first."""
 
     COLUMNS = ("session", "conv", "size", "changed")
+    WIDE_COLUMN = "session"
+    LIST_TITLE = "Session files"
+    PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "transcript", "Transcript"),
         Binding("v", "compare", "Compare"),
@@ -87,7 +92,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
                         text_cell(file.session_id),
                         text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
                         right_cell(format_bytes(file.size), 9),
-                        text_cell(self.lcm.times.short(file.changed_at)),
+                        time_cell(self.lcm.times, file.changed_at),
                     ),
                 )
                 for name, file in self._found.items()
@@ -100,9 +105,9 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     def highlighted(self, key: str) -> None:
         file = self._found[key]
         facts = (("size", format_bytes(file.size)), ("changed", self.lcm.times.minute(file.changed_at)))
-        text = f"It is conversation {file.conversation_id}; Enter opens it, x shows the file, v compares the two."
+        text = f"It is conversation {file.conversation_id}. Press Enter to open it, x for the file, v to compare them."
         if file.conversation_id is None:
-            text = "The archive does not have it. Enter shows what it says; i stores it."
+            text = "The archive does not have it. Press Enter to read it, i to import it."
         self.pane.show(DetailView(str(file.path), facts, text))
         if self.rows.is_at_end and len(self._found) < self._total:
             self._wanted += BATCH
@@ -127,7 +132,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     def _stored(self) -> int | None:
         file = self._chosen
         if file is not None and file.conversation_id is None:
-            self.tell("The archive does not have this session yet; i stores it.")
+            self.tell("The archive does not have this session yet. Press i to import it.")
         return None if file is None else file.conversation_id
 
     def _behind(self, then: Callable[[Path], None]) -> None:

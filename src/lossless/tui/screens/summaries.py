@@ -14,7 +14,7 @@ from textual.widgets import Tree
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import NOTICE, clip_text, format_count, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -64,8 +64,11 @@ class SummaryTree(Tree[SummaryNode]):
 class SummariesScreen(SurgeryScreen):
     """Summaries of a conversation, oldest first: ● stands in the context, ○ is folded into another or out of it."""
 
+    LIST_TITLE = "Summaries"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", show=False),
+        Binding("e", "recall", "Recall", show=False),
+        Binding("y", "copy", "Copy", show=False),
         Binding("enter,l,right,space", "expand", "Open", key_display="⏎"),
         Binding("h,left", "collapse", "Close", show=False),
         Binding("r,w", "rewrite(False)", "Rewrite", key_display="r"),
@@ -187,9 +190,9 @@ class SummariesScreen(SurgeryScreen):
         stands = row.summary_id in in_context
         style = "" if stands else "dim"
         return Text.assemble(
-            ("● " if stands else "○ ", "green" if stands else "dim"),
-            (f"d{row.depth} ", "blue"),
-            share_bar(row.token_count / _FULL_TOKENS, _BAR, "cyan" if stands else "dim"),
+            ("● " if stands else "○ ", GREEN if stands else "dim"),
+            (f"d{row.depth} ", BLUE),
+            share_bar(row.token_count / _FULL_TOKENS, _BAR, BLUE if stands else "dim"),
             (f" {format_count(row.token_count)} ", style),
             (f"{self.lcm.times.short(row.earliest_at)} ", "dim"),
             (one_line(_TIME.sub("", row.content), 120), style),
@@ -280,7 +283,7 @@ class SummariesScreen(SurgeryScreen):
             self.fetch(lambda: actions.previous_context(room, name), partial(self._show_previous, name), "plan")
 
     def _show_previous(self, name: str, text: str) -> None:
-        shown = clip_text(text) if text else "Its writer is told nothing about what came before."
+        shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
         self.app.push_screen(TextDialog(f"Previous context of {name}", Text(shown)))
 
     def action_context(self) -> None:
@@ -327,6 +330,9 @@ def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: in
 def _message_label(row: MessageRow, times: LocalTimes) -> Text:
     said = row.content or ", ".join(row.tools)
     return Text.assemble(
-        (f"msg#{row.message_id} ", "dim"), (f"{row.role} ", ""), (f"{times.short(row.created_at)} ", "dim"),
-        one_line(said, 120), end="",
-    )  # fmt: skip
+        (f"msg#{row.message_id} ", "dim"),
+        (f"{row.role} ", ROLES.get(row.role, "")),
+        (f"{times.short(row.created_at)} ", "dim"),
+        one_line(said, 120),
+        end="",
+    )

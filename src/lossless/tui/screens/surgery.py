@@ -14,7 +14,7 @@ from lossless.tui.actions import ActionResult
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
 from lossless.tui.screens.page import PaneScreen, TableScreen
-from lossless.tui.text import NOTICE, clip_text, format_count, make_visible, plural, text_cell
+from lossless.tui.text import NOTICE, RED, clip_text, format_count, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lossless.tui.actions import PlannedChange, PlannedRewrite
 
 _NOTHING = ActionResult("Nothing was changed.", is_changed=False)
-_STOPPING = ActionResult("Stopping after the text that is being written; what was accepted is kept.", is_changed=False)
+_STOPPING = ActionResult("Stopping after the current text; what was accepted is kept.", is_changed=False)
 
 
 class DraftReviewDialog(Dialog[ActionResult]):
@@ -216,7 +216,7 @@ class SurgeryScreen(PaneScreen):
             if found.plan.targets:
                 self.app.push_screen(DraftReviewDialog(found), self._reviewed)
             else:
-                self.tell("There is nothing to write anew.")
+                self.tell("There is nothing to rewrite.")
 
         self.fetch(plan, review, "plan")
 
@@ -227,13 +227,14 @@ class SurgeryScreen(PaneScreen):
                 self.changed()
 
 
-_MARKS = {"problem": ("✗", "red"), "warning": ("!", NOTICE), "note": ("·", "dim")}
+_MARKS = {"problem": ("✗", RED), "warning": ("!", NOTICE), "note": ("·", "dim")}
 
 
 class DoctorScreen(TableScreen, SurgeryScreen):
     """Findings with their remedies; broken summaries can be repaired from here."""
 
     COLUMNS = ("", "conv", "kind", "what")
+    LIST_TITLE = "Findings"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "repair", "Repair")]
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from lossless.model.messages import Incoming
 from lossless.tui.reads import DetailView, parts_text
 from lossless.tui.screens.page import TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell
+from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -270,7 +270,8 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
 class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], int | None]"], SurgeryScreen):
     """What a file says, stored or not; nothing of it is stored before that is confirmed."""
 
-    COLUMNS = ("line", "role", "said", "tokens", "text")
+    COLUMNS = ("line", "role", "time", "tokens", "text")
+    LIST_TITLE = "Transcript"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "import", "Import"),
         Binding("v", "compare", "Compare"),
@@ -300,7 +301,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
         if not said:
-            self.pane.show(DetailView("Nothing was said in this file."))
+            self.pane.show(DetailView("This file has no messages."))
 
     def _figures(self) -> Text | None:
         if (scroll := self._scroll) is None:
@@ -311,9 +312,9 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         pieces += [plural(len(scroll.lanes), "side line")] if scroll.lanes else []
         text = Text(" · ".join(pieces), "dim", end="\n")
         if self.conversation_id is not None:
-            return text.append(f"\nIt is conversation {self.conversation_id}; v compares the two.", "not dim")
+            return text.append(f"\nIt is conversation {self.conversation_id}. Press v to compare them.", "not dim")
         command = f"lcm import {scroll.transcript.kind} {shlex.quote(str(self.path))} --apply"
-        return text.append("\nThe archive does not have it; i stores it, as does ", "not dim").append_text(
+        return text.append("\nThe archive does not have it. Press i to import it, or run ", "not dim").append_text(
             text_cell(command)
         )
 
@@ -321,7 +322,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         return (
             right_cell(str(one.line), 5),
             role_cell(one.role),
-            text_cell(self.lcm.times.short(one.at), "dim"),
+            time_cell(self.lcm.times, one.at),
             right_cell(one.message.tokens if one.message else "–", 6),
             text_cell(one.text),
         )
@@ -341,6 +342,6 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         from lossless.tui.screens.compare import CompareScreen
 
         if self.conversation_id is None:
-            self.tell("The archive does not have this session yet; i stores it.")
+            self.tell("The archive does not have this session yet. Press i to import it.")
         else:
             self.app.push_screen(CompareScreen(self.path, self.conversation_id))
