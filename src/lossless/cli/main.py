@@ -94,6 +94,7 @@ cli = Root(
             ),
             "grep": CommandEntry("lossless.cli.recall:grep", "Find words, or any text, in messages and summaries."),
             "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
+            "recent": CommandEntry("lossless.cli.recall:recent", "Show what was said in a time, by day and topic."),
             "describe": CommandEntry(
                 "lossless.cli.recall:describe", "Open a summary, a message or a stored file by its id."
             ),

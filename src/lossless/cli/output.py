@@ -63,6 +63,7 @@ VIEWS = {
     "model.test": "lossless.cli.context:print_model_test",
     "grep": "lossless.cli.recall:print_hits",
     "recall": "lossless.cli.recall:print_evidence",
+    "recent": "lossless.cli.recall:print_recent",
     "dissolve": "lossless.cli.surgery:print_operation",
     "transplant": "lossless.cli.surgery:print_operation",
     "merge": "lossless.cli.surgery:print_operation",

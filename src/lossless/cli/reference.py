@@ -32,6 +32,7 @@ lcm summaries show "$(lcm summaries list --limit 1 | python3 -c "$newest")"
 """,
     "lcm grep": "lcm grep 'sandbox merchant'",
     "lcm recall": "lcm recall 'Why did the sandbox merchant fail?'",
+    "lcm recent": "lcm recent last week",
     "lcm describe": "lcm describe msg#12",
     "lcm expand": "lcm expand --query 'sandbox merchant' --messages --token-cap 1500",
     "lcm ask": "lcm ask 'Why did the sandbox merchant fail?' --session-key agent:demo:ferry",
