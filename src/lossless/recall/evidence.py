@@ -681,11 +681,8 @@ class _Topics:
     def _topic(self, part: Sequence[tuple[int, int, int, int]]) -> RecentTopic:
         known = [one for one in part if one[0] in self._texts]
         times = Counter(word for one in known for word in self._words[one[0]])
-        rare = {
-            word: math.log1p(count) * math.log((1 + len(self._words)) / self._having[word])
-            for word, count in times.items()
-        }
-        ranked = sorted(times, key=lambda word: (-rare[word], word))
+        rare = {word: math.log((1 + len(self._words)) / self._having[word]) for word in times}
+        ranked = sorted(times, key=lambda word: (times[word] == 1, -rare[word] * math.log1p(times[word]), word))
         shown = {word: form for one in reversed(known) for word, form in self._words[one[0]].items()}
         words = tuple(shown[word] for word in ranked[:_TOPIC_WORDS])
         ends = self._moment(part[0][3]), self._moment(part[-1][3])
