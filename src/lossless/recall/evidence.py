@@ -43,6 +43,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _MOST_DATES = 2
+_NEWEST = " newest word on it; the rest in order of time:"
 _OPENING = "Open one with lcm_describe (id: msg#… or sum_…); lcm_expand_query reads around it."
 
 
@@ -90,6 +91,8 @@ class RecallResult:
     note: str = ""
     #: How long the text may be.
     max_tokens: int = 2000
+    #: Whether the question is about a course of events, so that the evidence is in order of time, the newest first.
+    in_order: bool = False
 
     def __str__(self) -> str:
         return cut_to_tokens("\n".join(self.lines), self.max_tokens)
@@ -101,8 +104,9 @@ class RecallResult:
         for item in self.evidence:
             groups.setdefault(item.place, []).append(item)
         lines = opening_lines(self.question, self.note)
-        for place, items in groups.items():
-            lines.append(day_heading(place, self.scope))
+        for number, (place, items) in enumerate(groups.items()):
+            mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
+            lines.append(day_heading(place, self.scope) + mark)
             lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
         return [*lines, _OPENING] if self.evidence else lines
 
@@ -207,19 +211,41 @@ _MOST = 200
 _POOL = 300
 #: Less room than this is left empty.
 _LEAST_TOKENS = 24
+#: Words that ask for whatever was said or done.
+_WHATEVER_WORDS = """
+discuss discussed discussing done said say talked chat chatted worked did made happening since until going told
+geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hicimos dijimos
+"""
+_WHATEVER = frozenset(_WHATEVER_WORDS.split())
+#: Questions about how something went on: their answer is a row of events, and how it stands now.
+_ASKS_COURSE = re.compile(
+    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|over time|so far|Reihenfolge|im Laufe|dans quel ordre"
+    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|en qué orden"
+    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
+    re.IGNORECASE,
+)
 _NO_EVIDENCE = "Nothing in scope holds any of this."
 
 
 def recall(
-    archive: Archive, scope: Scope, question: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
+    archive: Archive,
+    scope: Scope,
+    question: str,
+    max_tokens: int,
+    now: datetime,
+    asking: frozenset[int] = frozenset(),
+    asks: tuple[str, ...] = (),
 ) -> RecallResult:
     """The evidence for a question within so many tokens: short quotations from many messages, best first.
 
     Times in the question are read against `now`, those in the evidence against the day they were said. The message
-    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the same.
+    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the question, or one
+    of the words in which it was asked (`asks`).
     """
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
-    ranking = _rank_messages(archive, scope, question, spoken, now, asking)
+    if spoken is not None and _asks_only_when(question, now):
+        return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
+    ranking = _rank_messages(archive, scope, question, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
     leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
     packed = _EvidencePacker(question, note, scope, max_tokens)
@@ -236,7 +262,15 @@ def recall(
                 break
         if packed.room < _LEAST_TOKENS:
             break
-    return RecallResult(question, scope, tuple(packed.items), note, max_tokens)
+    found = RecallResult(question, scope, tuple(packed.items), note, max_tokens)
+    return _newest_first(found) if spoken is None and _ASKS_COURSE.search(question) else found
+
+
+def _newest_first(found: RecallResult) -> RecallResult:
+    """Evidence in order of time, but what was said last before all else."""
+    rows = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
+    last = [item for item in rows if item.place == rows[-1].place]
+    return replace(found, evidence=(*last, *(item for item in rows if item not in last)), in_order=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +283,13 @@ class _Ranking:
 
 
 def _rank_messages(
-    archive: Archive, scope: Scope, question: str, spoken: MentionedTime | None, now: datetime, asking: frozenset[int]
+    archive: Archive,
+    scope: Scope,
+    question: str,
+    spoken: MentionedTime | None,
+    now: datetime,
+    asking: frozenset[int],
+    asks: tuple[str, ...],
 ) -> _Ranking:
     texts = archive.search.texts
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
@@ -261,9 +301,12 @@ def _rank_messages(
         echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
         scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = texts.messages(scores)
-    gone = asking | messages_that_ask(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
+    gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
+    weights = found.weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    return _Ranking(ranked, words.finder, found.weights or (1.0,) * len(words.query.terms))
+    if spoken is None:
+        ranked = rank.corrections_first(ranked, words.finder, weights)
+    return _Ranking(ranked, words.finder, weights)
 
 
 def _quotes(
@@ -300,6 +343,20 @@ class _EvidencePacker:
         self.items.append(item)
         self._places.add(item.place)
         return True
+
+
+def _asks_only_when(question: str, now: datetime) -> bool:
+    """Whether a question is about nothing but a time, as "what did we talk about yesterday?"."""
+    rest = question
+    for spoken in reversed(find_times(question, now)):
+        rest = rest[: spoken.start] + rest[spoken.end :]
+    return not {fold_text(word) for word in _topics(rest)} - _WHATEVER
+
+
+def _said_then(found: RecentResult, question: str, spoken: MentionedTime) -> RecallResult:
+    evidence = tuple(item for topic in found.topics for item in topic.quotes)
+    note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
+    return RecallResult(question, found.scope, evidence, note, found.max_tokens)
 
 
 def _note(question: str, spoken: MentionedTime | None) -> str:
@@ -631,7 +688,7 @@ class _Topics:
         texts = [text for text in archive.search.texts.read(ids) if text.content.strip() and text.id not in echoes]
         self._texts = {text.id: text for text in texts}
         self._leaves = archive.summaries.covering(list(self._texts))
-        self._sentences = {text.id: _sentences(text.content[:_READ_CHARS]) for text in texts}
+        self._sentences = {text.id: sentences(text.content[:_READ_CHARS]) for text in texts}
         self._words = {text.id: _telling_words(text.content[:_READ_CHARS]) for text in texts}
         self._having = Counter(word for words in self._words.values() for word in words)
 
@@ -718,7 +775,7 @@ class _Topics:
         )  # fmt: skip
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
     """The sentences of a text, each on one line and not too long; a short text is one, code is left out."""
     plain = _CODE_BLOCK.sub("\n", text)
     whole = " ".join(plain.split())
