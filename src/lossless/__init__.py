@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from lossless.model.summaries import Summary
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
-    from lossless.recall.evidence import RecallResult
+    from lossless.recall.evidence import RecallResult, RecentResult, RecentTopic
     from lossless.recall.expand import Expansion
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import GrepMode, SearchIn, SortOrder
@@ -187,7 +187,7 @@ _PUBLIC = {
     "lossless.model.summaries": "Summary",
     "lossless.recall.calls": "ToolCallResult",
     "lossless.recall.describe": "Description",
-    "lossless.recall.evidence": "RecallResult",
+    "lossless.recall.evidence": "RecallResult RecentResult RecentTopic",
     "lossless.recall.expand": "Expansion",
     "lossless.recall.results": "SearchResult",
     "lossless.recall.scope": "GrepMode SearchIn SortOrder",
@@ -311,6 +311,8 @@ __all__ = [
     "RebuildPlan",
     "RecallResult",
     "Receipt",
+    "RecentResult",
+    "RecentTopic",
     "ReclaimableTables",
     "ReindexReport",
     "RemnicReport",

@@ -51,11 +51,10 @@ if TYPE_CHECKING:
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.delegate import ReaderModel
     from lossless.recall.describe import Description
-    from lossless.recall.evidence import RecallResult
+    from lossless.recall.evidence import RecallResult, RecentResult
     from lossless.recall.expand import Expansion
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import GrepMode, Scope, SearchIn, SortOrder
-    from lossless.recall.search import SearchLimits
     from lossless.recall.tools import Toolbox
     from lossless.transfer.group import Transfer
 
@@ -412,12 +411,13 @@ class Engine:
         Any text will do; only a regular expression can be wrong (`BadPattern`). `since` is inside, `before` is not.
         """
         from lossless.recall.scope import GrepRequest
-        from lossless.recall.search import grep, parse_moment
+        from lossless.recall.search import SearchLimits, grep, parse_moment
 
         times = parse_moment("since", since), parse_moment("before", before)
         request = GrepRequest(pattern, mode, scope, tuple(file_ids), *times, limit, sort)
         where = self._scope(session, conversation_id, everything=all_conversations)
-        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=self._search_limits())
+        means = SearchLimits.of(self.settings, self.vault)
+        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=means)
 
     def recall(
         self,
@@ -434,6 +434,25 @@ class Engine:
         most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
         where = self._scope(session, conversation_id, everything=all_conversations)
         return recall(self.archive, where, question, most, self._parts.here())
+
+    def recent(
+        self,
+        when: str = "since yesterday",
+        *,
+        session: SessionRef | None = None,
+        conversation_id: int | None = None,
+        all_conversations: bool = False,
+        max_tokens: int | None = None,
+    ) -> RecentResult:
+        """What was said in the time that `when` names ("last week", "3 March"), by day and topic, without a model.
+
+        Days are those of the setting `timezone`. `BadInput` when no time is named.
+        """
+        from lossless.recall.evidence import recent
+
+        most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
+        where = self._scope(session, conversation_id, everything=all_conversations)
+        return recent(self.archive, where, when, most, self._parts.here())
 
     def sql(
         self,
@@ -541,12 +560,6 @@ class Engine:
             )
         except BadInput as error:
             return Scope("family", (), str(error))
-
-    def _search_limits(self) -> SearchLimits:
-        from lossless.recall.search import SearchLimits
-
-        settings = self.settings
-        return SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
 
     @property
     def tools(self) -> Toolbox:

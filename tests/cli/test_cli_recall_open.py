@@ -101,7 +101,8 @@ def test_a_rule_for_main_agents_does_not_bind_the_owner(
 def test_without_a_model_the_answer_is_the_evidence(archive: Path, lcm: Lcm) -> None:
     before = bytes_of(archive)
     data = lcm("ask", "What happened to the ferries?", "--session-key", FERRY.key).data
-    assert data["answer"].startswith("No model is configured")
+    assert data["answer"].splitlines()[2] == "No model is configured; this is the evidence itself."
+    assert "about ferries (msg#" in data["answer"].splitlines()[0]
     assert data["models"] == []
     assert data["citedIds"]
     assert data["sourceConversationIds"] == [1]

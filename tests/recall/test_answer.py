@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import ModelAuth, ModelError, ModelRateLimit
+from lossless.model.tokens import estimate_tokens
 from lossless.recall.answer import NO_CANDIDATES, AnswerCandidate, group_candidates, split_tokens
 from lossless.recall.scope import Caller
 from lossless.store.archive import Archive
@@ -150,8 +151,12 @@ def test_the_strategy_can_be_set(own: Folded) -> None:
 def test_without_a_model_the_evidence_is_the_answer() -> None:
     kept = folded()
     details = ask(box_with(kept.archive), maxTokens=600)
-    assert details["answer"].startswith("No model is configured, so this is the evidence itself")
-    assert "make the hold 11 minutes" in details["answer"]
+    first, rest = details["answer"].split("\n\n", 1)
+    assert "11 minutes" in first
+    assert first.endswith(")")
+    assert rest.startswith("No model is configured; this is the evidence itself.")
+    assert "make the hold 11 minutes" in rest
+    assert estimate_tokens(details["answer"]) <= 600
     assert "msg#12" in details["citedIds"]
     assert details["totalSourceTokens"] <= 600
     assert details["strategy"] == "evidence"
@@ -263,9 +268,13 @@ def test_one_conversation_of_a_family_is_read_and_the_others_are_named(engine: l
     for text in ("The harbour fee is 5 crowns.", "The harbour fee is 6 crowns now."):
         engine.append(session, [{"role": "user", "content": text}])
         engine.reset(session)
-    details = ask(box_with(engine.archive), Caller(session), query="harbour fee")
+    model = Scripted(final("6 crowns", ()), name="m")
+    details = ask(box_with(engine.archive, model), Caller(session), query="harbour fee")
     assert len(details["sourceConversationIds"]) == 1
     assert len(details["otherConversationIds"]) == 1
+    without = ask(box_with(engine.archive), Caller(session), prompt="What is the harbour fee now?", query="harbour fee")
+    assert without["answer"].startswith("The harbour fee is 6 crowns now. (msg#2, user, ")
+    assert without["sourceConversationIds"] == [1, 2]
 
 
 def test_nothing_found_has_a_fixed_answer() -> None:

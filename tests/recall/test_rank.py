@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.recall.query import parse_query
+from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.rank import (
     PIECE_WEIGHT,
     Hit,
@@ -16,10 +16,12 @@ from lossless.recall.rank import (
     RankTimeSpan,
     TermCounts,
     WeighedPassages,
+    corrections_first,
     missing_places,
     rank,
     weigh,
 )
+from lossless.store.search import MessageText
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -203,3 +205,34 @@ def test_texts_with_all_words_always_come_first(asked: list[str], said: list[lis
     full = [has_all(hit) for hit in rank(weighed(" ".join(asked), [" ".join(words) for words in said]))]
     if any(full):
         assert full == sorted(full, reverse=True)
+
+
+def test_the_message_after_a_question_is_what_answers_it() -> None:
+    texts = ["Which name did the puppy get?", "We call it Biscuit.", NOTHING, "A brown bag."]
+    hits = rank(weighed("What name did the new brown puppy get?", texts), [Neighbour(1, 1, 1, 60.0, 5)])
+    assert hits[0].id == 1
+    told = ["The puppy got a name.", "We call it Biscuit."]
+    hits = rank(weighed("What name did the new brown puppy get?", told), [Neighbour(1, 1, 1, 60.0, 5)])
+    assert hits[0].id == 0
+
+
+def test_words_for_kinds_of_things_weigh_less() -> None:
+    texts = ["which kinds of screws", "the pottery class", "which kinds of nails", "a pottery wheel"]
+    assert order("what kinds of pottery", texts)[0] in (1, 3)
+    assert order("kinds zebra", ["kinds", "a zebra"])[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("later", "is_first"),
+    [("Actually the port is 9090 instead.", True), ("The port is open.", False), ("Actually the crane is red.", False)],
+)
+def test_a_later_correction_comes_before_what_it_corrects(later: str, is_first: bool) -> None:
+    query = parse_query("Which port is it?")
+    finder = TermFinder(query.terms)
+    ranked = [
+        (MessageText(id_, 1, id_, "user", 1000 * id_, 5, text, (), None), score)
+        for id_, text, score in ((1, "The port is 8080.", 2.0), (2, later, 1.0))
+    ]
+    found = corrections_first(ranked, finder, (1.0,) * len(query.terms))
+    assert [text.id for text, _ in found] == ([2, 1] if is_first else [1, 2])
+    assert corrections_first(ranked[::-1], finder, (1.0,) * len(query.terms)) == ranked[::-1]

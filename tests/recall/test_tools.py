@@ -34,7 +34,7 @@ from lossless.testing.strategies import hostile_text, json_values
 from .archives import MAIN, NOW, OTHER, folded, toolbox
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall"]
+NAMES = ["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_recent"]
 
 
 def call(name: str, caller: Caller | None = None, **args: Any) -> dict[str, Any]:

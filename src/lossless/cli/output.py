@@ -69,6 +69,7 @@ VIEWS = {
     "search": "lossless.cli.recall:print_hits",
     "grep": "lossless.cli.recall:print_hits",
     "recall": "lossless.cli.recall:print_evidence",
+    "recent": "lossless.cli.recall:print_recent",
     "dissolve": "lossless.cli.surgery:print_operation",
     "transplant": "lossless.cli.surgery:print_operation",
     "merge": "lossless.cli.surgery:print_operation",

@@ -1,4 +1,4 @@
-"""`lcm grep`, `recall`, `describe`, `expand` and `ask`: find what was said and open it.
+"""`lcm grep`, `recall`, `recent`, `describe`, `expand` and `ask`: find what was said and open it.
 
 The commands run the same tools that agents use.
 """
@@ -272,6 +272,32 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     invocation.emit("recall", {"question": question, "note": found.note, "evidence": evidence, "text": str(found)})
 
 
+@click.command("recent", cls=Command)
+@click.argument("when", nargs=-1, type=text_type)
+@target_options(required=False, by_run=False)
+@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long it may be.")
+@click.pass_obj
+def recent(
+    invocation: Invocation, when: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
+) -> None:
+    """Show what was said in the time that WHEN names, by day and topic: yesterday, last week, since Monday, 3 March.
+
+    Without WHEN, since yesterday. Days are those of the setting timezone. No model is asked.
+    """
+    words = " ".join(when).strip() or "since yesterday"
+    with invocation.reader() as engine:
+        try:
+            found = engine.recent(words, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+        except BadInput as error:
+            raise bad_option("WHEN", str(error)) from None
+    topics = [
+        to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
+        for topic in found.topics
+    ]
+    span = {"since": found.since, "before": found.before}
+    invocation.emit("recent", {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)})
+
+
 LINE_NUMBER = click.IntRange(1, 1_000_000_000)
 TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 
@@ -469,6 +495,25 @@ def _speaker_text(item: Data) -> Text:
     if item["type"] == "summary":
         return styled(f"depth {item['depth']}", "blue")
     return styled(f"{item['fileName'] or 'file'} line {item['line']}", "blue")
+
+
+def print_recent(screen: Screen, data: Data) -> None:
+    """What was said, under its day and its topic."""
+    screen.line(styled(data["note"], "dim"))
+    shown = None
+    for topic in data["topics"]:
+        day = screen.date(topic["since"]), topic["conversationId"]
+        if day != shown:
+            screen.gap()
+            screen.title(day[0], f"conversation {day[1]}")
+            shown = day
+        about = ", ".join(topic["words"])
+        count = f"  {topic['messageCount']:,} message{'s' if topic['messageCount'] != 1 else ''}"
+        screen.line(styled(about, "bold"), styled(count, "dim"))
+        for item in topic["quotes"]:
+            when = styled(f"  {screen.time(item['createdAt'])}", "dim")
+            screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), when)
+            screen.prose(item["text"])
 
 
 def print_evidence(screen: Screen, data: Data) -> None:

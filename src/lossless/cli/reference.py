@@ -37,6 +37,7 @@ lcm search sandbox merchant
 lcm search -s @last sandbox merchant --json
 """,
     "lcm recall": "lcm recall 'Why did the sandbox merchant fail?'",
+    "lcm recent": "lcm recent last week",
     "lcm summary expand": "lcm summary expand --query 'sandbox merchant' --messages --token-cap 1500",
     "lcm ask": "lcm ask 'Why did the sandbox merchant fail?' -s agent:demo:ferry",
     "lcm import openclaw": """\

@@ -4,7 +4,10 @@ answers.
 
 from __future__ import annotations
 
+import math
+import re
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -15,9 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
 from lossless.errors import ModelError
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import delegate
 from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateFailure, DelegateReply, DelegateTask, ask_delegate, phase_failure
+from lossless.recall.evidence import quotation_place, recall, sentences
+from lossless.recall.query import TermFinder, parse_query
+from lossless.recall.rank import ELLIPSIS
 from lossless.recall.results import Reference, find_references, parse_reference
 from lossless.recall.scope import GrepRequest, Scope, not_in_scope
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.recall.delegate import Delegate, ReaderModel, UseTool
+    from lossless.recall.evidence import Evidence
     from lossless.recall.scope import Caller, Grep, SearchIn
     from lossless.store.archive import Archive
 
@@ -322,6 +330,7 @@ def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]
 Strategy: TypeAlias = Literal["auto", "loop", "pack"]
 
 NO_CANDIDATES = "No matching summaries found for this scope."
+NO_MODEL = "No model is configured; this is the evidence itself."
 #: What of the whole time is kept for cleaning up, at most.
 _RESERVE_SECONDS = 30.0
 _RESERVE_SHARE = 4
@@ -390,6 +399,8 @@ def _answer_in_scope(means: AnswerSetup, question: Question, scope: Scope, calle
             return no_answer("No matching summaries found in any conversation.", None)
         return Answer(NO_CANDIDATES)
     ranked = group_candidates(found)
+    if not (means.models or means.delegate or question.summary_ids):
+        return _answer_from_recall(means, question, scope, ranked)
     if scope.kind == "all":
         chosen, skipped = ranked[:MAX_CONVERSATIONS], ranked[MAX_CONVERSATIONS:]
         others: list[ConversationCandidates] = []
@@ -404,6 +415,77 @@ def _answer_in_scope(means: AnswerSetup, question: Question, scope: Scope, calle
     ]
     parts = [*_run_all(work), *(AnswerPart(bucket.conversation_id, "skipped", bucket.ids) for bucket in skipped)]
     return merge_parts(parts, others=tuple(bucket.conversation_id for bucket in others), several=scope.kind == "all")
+
+
+#: About what a screen holds.
+SCREEN_TOKENS = 700
+#: Of so many of the best quotations one holds the answer: a question, a few words or code hardly.
+_ANSWERING, _ASKS_SHARE, _KIND_SHARE, _CODE_SHARE = 8, 0.3, 2.0, 0.2
+_LEAST_SENTENCE = 8
+_CODE_SIGNS = re.compile(r"[{}()=;<>|]|::|->|_\w")
+#: What a question begins with, and what its answer then holds.
+_KINDS_OF_ANSWER = {
+    r"(?:when|what (?:day|date|time|year|month)|since when|wann|quand|cuándo)\b": (
+        r"\d|(?i:yesterday|today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|week|month|year|ago)"
+    ),
+    r"(?:how (?:many|much|long|old|far|often)|wie (?:viele?|lange|oft)|combien|cuánt\w+)\b": (
+        r"\d|\b(?i:two|three|four|five|six|seven|eight|nine|ten|once|twice|dozen|half)\b"
+    ),
+    r"(?:who|whom|whose|wer|wem|qui|quién)\b": r"(?<=\w )[A-Z]\w+",
+    r"(?:where|wo|où|dónde)\b": r"\b(?:in|at|on|to|from|near|into) (?:the )?[A-Z/~]|/\w",
+    r"(?:why|warum|pourquoi)\b": r"\b(?i:because|since|so that|due to|weil|car)\b|'cause",
+}
+
+
+def _answer_from_recall(
+    means: AnswerSetup, question: Question, scope: Scope, ranked: Sequence[ConversationCandidates]
+) -> Answer:
+    """Without a model: the sentence that answers best, then the evidence for it, about a screen of both."""
+    asks = tuple(dict.fromkeys(filter(None, (question.prompt, question.query))))
+    cap = min(question.token_cap, question.max_tokens, SCREEN_TOKENS)
+    found = recall(means.archive, scope, " ".join(asks), cap, means.clock(), means.asking, asks)
+    if not found.evidence:
+        return Answer(NO_CANDIDATES)
+    first = answering_sentence(" ".join(asks), found.evidence)
+    lines = [*([first, ""] if first else []), NO_MODEL, *found.lines[1:-1]]
+    text = cut_to_tokens("\n".join(lines), min(question.token_cap, question.max_tokens))
+    seeds = {bucket.conversation_id: bucket.ids for bucket in ranked}
+    parts = []
+    for id_ in sorted({item.conversation_id for item in found.evidence}):
+        cited = tuple(item.reference for item in found.evidence if item.conversation_id == id_)
+        weight = sum(estimate_tokens(item.text) for item in found.evidence if item.conversation_id == id_)
+        reply = DelegateReply(text, cited, 0, weight)
+        parts.append(AnswerPart(id_, "success", seeds.get(id_, ()), reply, strategy="evidence"))
+    return replace(merge_parts(parts, several=scope.kind == "all"), text=text)
+
+
+def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
+    """The sentence among the best quotations that most likely answers, with where it is from; "" when none does.
+
+    It has rare words of the question, or stands in a message beside them, and holds what the question asks for: a
+    time, a number, a name, a place, a reason.
+    """
+    query = parse_query(question)
+    finder, best = TermFinder(query.terms), evidence[:_ANSWERING]
+    having = Counter(term for item in best for term in {hit.term for hit in finder.find(item.text, 1)})
+    kinds = _KINDS_OF_ANSWER.items()
+    kind = next((answer for asked, answer in kinds if re.search(rf"\b{asked}", question, re.I)), None)
+    top, said, source = 0.0, "", best[0]
+    for item in best:
+        for sentence in sentences(item.text.strip(ELLIPSIS)):
+            covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
+            value = (
+                item.score
+                * (0.5 + covered)
+                / math.sqrt(80 + len(sentence))
+                * (_ASKS_SHARE if sentence.endswith("?") else 1.0)
+            )
+            value *= _KIND_SHARE if kind and re.search(kind, sentence) else 1.0
+            value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
+            value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
+            if value > top:
+                top, said, source = value, sentence, item
+    return f"{said} ({quotation_place(source)})" if said else ""
 
 
 def _work_seconds(question: Question) -> float:

@@ -13,7 +13,7 @@ from lossless.recall import answer
 from lossless.recall import answer as answering
 from lossless.recall.delegate import ToolUse
 from lossless.recall.describe import DescribeRequest, describe
-from lossless.recall.evidence import question_messages, recall
+from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lossless.model.records import ConversationRow, IngestHealth
     from lossless.recall.answer import Answer
     from lossless.recall.delegate import DelegateTask, UseTool
+    from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.tools import Arguments, Toolbox
     from lossless.store.views import ArchiveTotals
@@ -267,12 +268,37 @@ def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     scope = _scope(box, args, caller)
     most = args["maxTokens"] or box.settings.recall_max_tokens
     found = recall(box.archive, scope, args["question"], most, box.clock(), _question_ids(box, caller))
-    evidence = [
-        {"id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
-         "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id}
-        for item in found.evidence
-    ]  # fmt: skip
-    return _with_scope_warning(scope, str(found), {"evidence": evidence})
+    return _with_scope_warning(scope, str(found), {"evidence": [_evidence_details(item) for item in found.evidence]})
+
+
+def _evidence_details(item: Evidence) -> dict[str, Any]:
+    return {
+        "id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
+        "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id,
+    }  # fmt: skip
+
+
+# --- lcm_recent -----------------------------------------------------------------------------------
+
+
+def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    """What was said in a time. `BadInput` when the words name none."""
+    scope = _scope(box, args, caller)
+    most = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recent(box.archive, scope, args["when"], most, box.clock(), _question_ids(box, caller))
+    topics = [
+        {
+            "conversationId": topic.conversation_id,
+            "since": state_time(topic.since),
+            "until": state_time(topic.until),
+            "words": list(topic.words),
+            "messages": topic.message_count,
+            "quotes": [_evidence_details(item) for item in topic.quotes],
+        }
+        for topic in found.topics
+    ]
+    details = {"since": state_time(found.since), "before": state_time(found.before), "note": found.note}
+    return _with_scope_warning(scope, str(found), details | {"topics": topics})
 
 
 #: A title or a session key is shown up to so many characters.

@@ -1,20 +1,25 @@
-"""`recall`: quotations that answer a question in plain words, best first, within a token budget. No model is asked."""
+"""`recall`: quotations that answer a question in plain words, best first, within a token budget; `recent`: what was
+said in a stretch of time, by day and topic. No model is asked.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lossless.errors import BadInput
 from lossless.model.budget import budget_tokens
 from lossless.model.context import QuoteSpan
 from lossless.model.messages import sender_name
-from lossless.model.search_text import WORD, fold_text, stop_words
+from lossless.model.search_text import WORD, fold_text, stem, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
-from lossless.recall.query import find_times, narrowest_time, parse_query
-from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, RankTimeSpan, best_window
+from lossless.recall.query import find_times, narrowest_time, parse_query, time_range
+from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, RankTimeSpan, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import SearchScope
@@ -38,6 +43,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _MOST_DATES = 2
+_NEWEST = " newest word on it; the rest in order of time:"
 _OPENING = "Open one with lcm_describe (id: msg#… or sum_…); lcm_expand_query reads around it."
 
 
@@ -85,6 +91,8 @@ class RecallResult:
     note: str = ""
     #: How long the text may be.
     max_tokens: int = 2000
+    #: Whether the question is about a course of events, so that the evidence is in order of time, the newest first.
+    in_order: bool = False
 
     def __str__(self) -> str:
         return cut_to_tokens("\n".join(self.lines), self.max_tokens)
@@ -96,8 +104,9 @@ class RecallResult:
         for item in self.evidence:
             groups.setdefault(item.place, []).append(item)
         lines = opening_lines(self.question, self.note)
-        for place, items in groups.items():
-            lines.append(day_heading(place, self.scope))
+        for number, (place, items) in enumerate(groups.items()):
+            mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
+            lines.append(day_heading(place, self.scope) + mark)
             lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
         return [*lines, _OPENING] if self.evidence else lines
 
@@ -202,19 +211,41 @@ _MOST = 200
 _POOL = 300
 #: Less room than this is left empty.
 _LEAST_TOKENS = 24
+#: Words that ask for whatever was said or done.
+_WHATEVER_WORDS = """
+discuss discussed discussing done said say talked chat chatted worked did made happening since until going told
+geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hicimos dijimos
+"""
+_WHATEVER = frozenset(_WHATEVER_WORDS.split())
+#: Questions about how something went on: their answer is a row of events, and how it stands now.
+_ASKS_COURSE = re.compile(
+    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|over time|so far|Reihenfolge|im Laufe|dans quel ordre"
+    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|en qué orden"
+    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
+    re.IGNORECASE,
+)
 _NO_EVIDENCE = "Nothing in scope holds any of this."
 
 
 def recall(
-    archive: Archive, scope: Scope, question: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
+    archive: Archive,
+    scope: Scope,
+    question: str,
+    max_tokens: int,
+    now: datetime,
+    asking: frozenset[int] = frozenset(),
+    asks: tuple[str, ...] = (),
 ) -> RecallResult:
     """The evidence for a question within so many tokens: short quotations from many messages, best first.
 
     Times in the question are read against `now`, those in the evidence against the day they were said. The message
-    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the same.
+    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the question, or one
+    of the words in which it was asked (`asks`).
     """
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
-    ranking = _rank_messages(archive, scope, question, spoken, now, asking)
+    if spoken is not None and _asks_only_when(question, now):
+        return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
+    ranking = _rank_messages(archive, scope, question, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
     leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
     packed = _EvidencePacker(question, note, scope, max_tokens)
@@ -231,7 +262,15 @@ def recall(
                 break
         if packed.room < _LEAST_TOKENS:
             break
-    return RecallResult(question, scope, tuple(packed.items), note, max_tokens)
+    found = RecallResult(question, scope, tuple(packed.items), note, max_tokens)
+    return _newest_first(found) if spoken is None and _ASKS_COURSE.search(question) else found
+
+
+def _newest_first(found: RecallResult) -> RecallResult:
+    """Evidence in order of time, but what was said last before all else."""
+    rows = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
+    last = [item for item in rows if item.place == rows[-1].place]
+    return replace(found, evidence=(*last, *(item for item in rows if item not in last)), in_order=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +283,13 @@ class _Ranking:
 
 
 def _rank_messages(
-    archive: Archive, scope: Scope, question: str, spoken: MentionedTime | None, now: datetime, asking: frozenset[int]
+    archive: Archive,
+    scope: Scope,
+    question: str,
+    spoken: MentionedTime | None,
+    now: datetime,
+    asking: frozenset[int],
+    asks: tuple[str, ...],
 ) -> _Ranking:
     texts = archive.search.texts
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
@@ -256,9 +301,12 @@ def _rank_messages(
         echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
         scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = texts.messages(scores)
-    gone = asking | messages_that_ask(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
+    gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
+    weights = found.weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    return _Ranking(ranked, words.finder, found.weights or (1.0,) * len(words.query.terms))
+    if spoken is None:
+        ranked = rank.corrections_first(ranked, words.finder, weights)
+    return _Ranking(ranked, words.finder, weights)
 
 
 def _quotes(
@@ -295,6 +343,20 @@ class _EvidencePacker:
         self.items.append(item)
         self._places.add(item.place)
         return True
+
+
+def _asks_only_when(question: str, now: datetime) -> bool:
+    """Whether a question is about nothing but a time, as "what did we talk about yesterday?"."""
+    rest = question
+    for spoken in reversed(find_times(question, now)):
+        rest = rest[: spoken.start] + rest[spoken.end :]
+    return not {fold_text(word) for word in _topics(rest)} - _WHATEVER
+
+
+def _said_then(found: RecentResult, question: str, spoken: MentionedTime) -> RecallResult:
+    evidence = tuple(item for topic in found.topics for item in topic.quotes)
+    note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
+    return RecallResult(question, found.scope, evidence, note, found.max_tokens)
 
 
 def _note(question: str, spoken: MentionedTime | None) -> str:
@@ -488,3 +550,250 @@ class _Quoting:
 def _line_tokens(item: Evidence) -> int:
     line = f"- [{quotation_place(item)}] {item.text}\n"
     return max(estimate_tokens(line), budget_tokens(line))
+
+
+# --- what was said in a stretch of time -------------------------------------------------------------
+
+#: Of more messages the newest are looked at; of those so many are read, spread evenly, and so much of each.
+_MOST_SAID, _MOST_READ, _READ_CHARS = 20_000, 1_500, 4_000
+#: How long one quotation is, how many a topic has at most, and how many words name it.
+_SENTENCE_CHARS, _MOST_QUOTES, _TOPIC_WORDS = 280, 8, 4
+#: A topic within a sitting has so many messages; where one ends is found by comparing so many on either side.
+_LEAST_TOPIC, _COMPARED = 8, 4
+#: What a user's sentence counts beside a model's, and a question beside a statement.
+_USER_SHARE, _ASKING_SHARE = 1.2, 0.5
+_NO_TIME = "no time is named; write one such as yesterday, last week, since Monday, 3 March or 2026-03-03"
+_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\s*\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentTopic:
+    """What was said about one thing in one sitting: when, in how many messages, and the words that tell it apart."""
+
+    conversation_id: int
+    since: datetime
+    until: datetime
+    words: tuple[str, ...]
+    message_count: int
+    quotes: tuple[Evidence, ...]
+
+    @property
+    def heading(self) -> str:
+        """One line: when, about what, how much."""
+        until = f"–{self.until:%H:%M}" if f"{self.until:%H:%M}" != f"{self.since:%H:%M}" else ""
+        about = ", ".join(self.words)
+        count = f"{self.message_count:,} message{'s' if self.message_count != 1 else ''}"
+        leaves = dict.fromkeys(item.summary_id for item in self.quotes if item.summary_id)
+        return " · ".join([f"{self.since:%H:%M}{until}", *([about] if about else []), count, *list(leaves)[:2]])
+
+
+@dataclass(frozen=True, slots=True)
+class RecentResult:
+    """What was said in a stretch of time, in order; `str()` of it is the text that an agent reads."""
+
+    when: str
+    since: datetime
+    before: datetime
+    scope: Scope
+    topics: tuple[RecentTopic, ...] = ()
+    note: str = ""
+    max_tokens: int = 2000
+
+    def __str__(self) -> str:
+        return cut_to_tokens("\n".join(self.lines), self.max_tokens)
+
+    @property
+    def lines(self) -> list[str]:
+        """The quotations under their day and their topic."""
+        lines, day = [self.note], ""
+        for topic in self.topics:
+            if (heading := _day_line(topic, self.scope)) != day:
+                lines.append(heading)
+                day = heading
+            lines += [topic.heading, *(_said_line(item) for item in topic.quotes)]
+        return [*lines, _OPENING] if self.topics else lines
+
+
+def _day_line(topic: RecentTopic, scope: Scope) -> str:
+    where = "" if scope.is_single else f", conversation {topic.conversation_id}"
+    return f"[{topic.since:%A %Y-%m-%d}{where}]"
+
+
+def _said_line(item: Evidence) -> str:
+    return f"- {item.created_at:%H:%M} {evidence_line(item)}"
+
+
+def recent(
+    archive: Archive, scope: Scope, when: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
+) -> RecentResult:
+    """What was said in the time that `when` names, by day and topic, in its own words, within so many tokens.
+
+    Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
+    """
+    span = time_range(when[:MAX_PATTERN_CHARS], now)
+    if span is None:
+        raise BadInput(_NO_TIME)
+    since, before = span
+    where = SearchScope(scope.conversation_ids, *(round(end.timestamp() * 1000) for end in span))
+    said = [one for one in archive.search.said_between(where, _MOST_SAID) if one[0] not in asking]
+    topics = _Topics(archive, said, now).made()
+    note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {_count(len(said))}."
+    found = RecentResult(when, since, before, scope, (), note, max_tokens)
+    kept = _fitting(found, topics)
+    if len(kept) < len(topics):
+        note = f"{note} {len(kept)} of {len(topics)} topics fit; name a shorter time, or allow more tokens."
+    return replace(found, topics=tuple(kept), note=note)
+
+
+def _count(messages: int) -> str:
+    if messages == _MOST_SAID:
+        return f"the newest {messages:,} messages"
+    return f"{messages:,} message{'s' if messages != 1 else ''}" if messages else "nothing was said"
+
+
+def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentTopic]:
+    """As many quotations as there is room for: of each topic the best one, the newest first, then the next ones."""
+    room = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
+    kept: dict[int, list[Evidence]] = {}
+    days: set[str] = set()
+    for turn in range(_MOST_QUOTES):
+        for place in range(len(topics) - 1, -1, -1):
+            topic = topics[place]
+            if turn >= len(topic.quotes) or (turn and place not in kept):
+                continue
+            day = _day_line(topic, found.scope)
+            lines = [_said_line(topic.quotes[turn])]
+            lines += [topic.heading] if place not in kept else []
+            lines += [day] if day not in days else []
+            cost = sum(estimate_tokens(f"{line}\n") for line in lines)
+            if cost <= room:
+                room -= cost
+                days.add(day)
+                kept.setdefault(place, []).append(topic.quotes[turn])
+    return [
+        replace(topics[place], quotes=tuple(sorted(kept[place], key=lambda item: (item.created_at, item.id))))
+        for place in sorted(kept)
+    ]
+
+
+class _Topics:
+    """Parts messages into sittings and topics, and quotes what tells each of them apart."""
+
+    def __init__(self, archive: Archive, said: Sequence[tuple[int, int, int, int]], now: datetime) -> None:
+        self._zone, self._said = now.tzinfo, said
+        step = max(1.0, len(said) / _MOST_READ)
+        ids = [said[int(number * step)][0] for number in range(min(len(said), _MOST_READ))]
+        echoes = archive.search.echoes(ids)
+        texts = [text for text in archive.search.texts.read(ids) if text.content.strip() and text.id not in echoes]
+        self._texts = {text.id: text for text in texts}
+        self._leaves = archive.summaries.covering(list(self._texts))
+        self._sentences = {text.id: sentences(text.content[:_READ_CHARS]) for text in texts}
+        self._words = {text.id: _telling_words(text.content[:_READ_CHARS]) for text in texts}
+        self._having = Counter(word for words in self._words.values() for word in words)
+
+    def made(self) -> list[RecentTopic]:
+        """All topics in order of time."""
+        sittings: dict[tuple[int, object], list[list[tuple[int, int, int, int]]]] = {}
+        for one in self._said:
+            runs = sittings.setdefault((one[1], self._moment(one[3]).date()), [[]])
+            if runs[-1] and one[3] - runs[-1][-1][3] > 1000 * SESSION_GAP_SECONDS:
+                runs.append([])
+            runs[-1].append(one)
+        parts = (part for runs in sittings.values() for run in runs for part in self._parted(run))
+        topics = (self._topic(part) for part in parts)
+        return sorted((topic for topic in topics if topic.quotes), key=lambda topic: (topic.since, topic.until))
+
+    def _moment(self, at: int) -> datetime:
+        return from_epoch(at / 1000).astimezone(self._zone)
+
+    def _parted(self, run: list[tuple[int, int, int, int]]) -> list[list[tuple[int, int, int, int]]]:
+        """A sitting cut where the words before and after have the least in common, if that is far below the usual."""
+        if len(run) < 2 * _LEAST_TOPIC:
+            return [run]
+        likeness = [
+            (self._likeness(run, place), place)
+            for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1)
+            if self._role(run[place][0]) == "user"
+        ]
+        least, place = min(likeness, default=(1.0, 0))
+        usual = sum(value for value, _ in likeness) / max(1, len(likeness))
+        if not place or least > usual / 2:
+            return [run]
+        return [*self._parted(run[:place]), *self._parted(run[place:])]
+
+    def _role(self, id_: int) -> str:
+        return self._texts[id_].role if id_ in self._texts else ""
+
+    def _likeness(self, run: Sequence[tuple[int, int, int, int]], place: int) -> float:
+        """How much what was said before a place has in common with what was said after, by the weight of words."""
+        sides = (run[max(0, place - _COMPARED) : place], run[place : place + _COMPARED])
+        one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
+        whole = sum(map(self._weight, one | two))
+        return sum(map(self._weight, one & two)) / whole if whole else 0.0
+
+    def _weight(self, word: str) -> float:
+        return math.log1p(len(self._words) / max(1, self._having[word]))
+
+    def _topic(self, part: Sequence[tuple[int, int, int, int]]) -> RecentTopic:
+        known = [one for one in part if one[0] in self._texts]
+        times = Counter(word for one in known for word in self._words[one[0]])
+        rare = {word: math.log((1 + len(self._words)) / self._having[word]) for word in times}
+        ranked = sorted(times, key=lambda word: (times[word] == 1, -rare[word] * math.log1p(times[word]), word))
+        shown = {word: form for one in reversed(known) for word, form in self._words[one[0]].items()}
+        words = tuple(shown[word] for word in ranked[:_TOPIC_WORDS])
+        ends = self._moment(part[0][3]), self._moment(part[-1][3])
+        return RecentTopic(part[0][1], *ends, words, len(part), tuple(self._quotes(known, times)))
+
+    def _quotes(self, known: Sequence[tuple[int, int, int, int]], times: Counter[str]) -> Iterator[Evidence]:
+        """The sentences that say most of what was not said yet, each from another message, best first."""
+        worth = {word: self._weight(word) * math.log1p(count) for word, count in times.items()}
+        left = [(one[0], sentence, _telling_words(sentence)) for one in known for sentence in self._sentences[one[0]]]
+        for _ in range(_MOST_QUOTES):
+            values = [
+                (self._share(id_, sentence) * sum(worth.get(word, 0.0) for word in words), -place)
+                for place, (id_, sentence, words) in enumerate(left)
+            ]
+            value, place = max(values, default=(0.0, 0))
+            if value <= 0:
+                return
+            id_, sentence, words = left[-place]
+            yield self._quotation(id_, sentence, value)
+            worth |= dict.fromkeys(words, 0.0)
+            left = [one for one in left if one[0] != id_]
+
+    def _share(self, id_: int, sentence: str) -> float:
+        share = _USER_SHARE if self._role(id_) == "user" else 1.0
+        return share * (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
+
+    def _quotation(self, id_: int, sentence: str, score: float) -> Evidence:
+        text = self._texts[id_]
+        said_at = self._moment(text.at)
+        return Evidence(
+            id_, text.conversation_id, text.seq, score, text.role, said_at, sentence, self._leaves.get(id_),
+            sender_name(text.sender), mentioned_days(sentence, said_at),
+        )  # fmt: skip
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line and not too long; a short text is one, code is left out."""
+    plain = _CODE_BLOCK.sub("\n", text)
+    whole = " ".join(plain.split())
+    if len(whole) <= _SENTENCE_CHARS // 2:
+        return [whole] if whole else []
+    pieces = (" ".join(piece.split()) for piece in _SENTENCE_END.split(plain))
+    return [
+        piece if len(piece) <= _SENTENCE_CHARS else f"{piece[:_SENTENCE_CHARS]}{ELLIPSIS}" for piece in pieces if piece
+    ]
+
+
+def _telling_words(text: str) -> dict[str, str]:
+    """The words of a text that may say what it is about, by their stem."""
+    raw = WORD.findall(text)
+    folded = [fold_text(word) for word in raw]
+    stop = stop_words(folded) | _SMALL_TALK
+    return {
+        stem(word): form
+        for word, form in zip(folded, raw, strict=True)
+        if len(word) > 2 and not word.isdigit() and word not in stop
+    }

@@ -454,6 +454,25 @@ def narrowest_time(question: str, now: datetime) -> MentionedTime | None:
     return min(find_times(question, now), key=lambda spoken: spoken.before - spoken.since, default=None)
 
 
+def time_range(words: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The stretch of time that words mean, None when they speak of none: what several times have in common, as in
+    "from Monday until yesterday", else all from the first to the last, as in "between 3 March and 5 March".
+
+    >>> friday = datetime(2026, 1, 9, 12, tzinfo=UTC)
+    >>> [str(end.date()) for end in time_range("from Monday until yesterday", friday) or ()]
+    ['2026-01-05', '2026-01-08']
+    >>> [str(end.date()) for end in time_range("between 2 January and 2026-01-04", friday) or ()]
+    ['2026-01-02', '2026-01-05']
+    """
+    found = find_times(words, now)
+    if not found:
+        return None
+    since, before = max(one.since for one in found), min(one.before for one in found)
+    if since < before:
+        return since, before
+    return min(one.since for one in found), max(one.before for one in found)
+
+
 def find_times(text: str, now: datetime) -> list[MentionedTime]:
     """All times that `text` speaks of, in order and without overlaps. Any text will do.
 
@@ -629,7 +648,9 @@ def _ago(match: re.Match[str], now: datetime) -> _Span:
 
 def _last_few(match: re.Match[str], now: datetime) -> _Span:
     count, unit = _number(match.group(1)), _UNITS[match.group(2)]
-    back = {1: 1, 2: 7, 3: 30, 4: 365, 5: 1}[unit] * count
+    if unit == 5:
+        return now - timedelta(hours=count), now
+    back = {1: 1, 2: 7, 3: 30, 4: 365}[unit] * count
     return _midnight(now) - back * _DAY, _midnight(now) + _DAY
 
 

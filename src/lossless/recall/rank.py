@@ -5,6 +5,7 @@ order, and a snippet shows why a text was found.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -15,10 +16,10 @@ from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, 
 from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lossless.model.records import SearchPlace, TextKind
-    from lossless.recall.query import Query
+    from lossless.recall.query import Query, Term
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
@@ -28,12 +29,16 @@ RankOrder = Literal["relevance", "recency", "hybrid"]
 SeqPlace: TypeAlias = tuple[int, int]
 #: What a term counts that stands one, two, three messages (or passages) away.
 NEIGHBOUR_SHARES = (0.5, 0.3, 0.1)
+#: What it counts in a question, and for the message right after that question, which answers it.
+ASKED_SHARE, ANSWER_SHARE = 0.5, 1.1
 #: Texts of more tokens than this borrow less, in proportion.
 SHORT_TOKENS = 80
 #: The part of its best score that a session adds to all of its messages.
 SESSION_PRIOR = 0.3
 #: How much more a message is worth inside the time that the question speaks of.
-DATE_PRIOR = 0.5
+DATE_PRIOR = 2.0
+#: What a text counts in which nobody speaks of himself: mostly praise, thanks and wishes.
+IMPERSONAL_WEIGHT = 0.9
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -92,9 +97,10 @@ class _RankedMessage:
     at: float
     tokens: int
     texts: list[WeighedPassage]
-    #: The best value of each term over its passages, and what it may borrow from around it.
+    #: The best value of each term over its passages, what it may borrow from around it, and what its questions lend.
     own: dict[int, float]
     borrowed: dict[int, float]
+    asked: dict[int, float]
     session: int = 0
     score: float = 0.0
     passage: int | None = None
@@ -139,14 +145,16 @@ def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) 
         row = text.candidate
         spot = spots.get(row.id)
         if spot is None:
-            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {})
+            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {}, {})
             spots[row.id] = spot
         spot.texts.append(text)
-        for term, value in text.values.items():
-            spot.own[term] = max(spot.own.get(term, 0.0), value)
+        _lend(text.values, spot.own, 1.0)
+        _lend(text.asked, spot.asked, 1.0)
     for near in neighbours:
         if near.id not in spots:
-            spots[near.id] = _RankedMessage(near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {})
+            spots[near.id] = _RankedMessage(
+                near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {}, {}
+            )
     return list(spots.values())
 
 
@@ -174,6 +182,9 @@ def _borrow(by_place: dict[SeqPlace, _RankedMessage]) -> None:
                 other = by_place.get(place)
                 if other is not None and other.session == spot.session:
                     _lend(spot.own, other.borrowed, share * min(1.0, SHORT_TOKENS / max(1, other.tokens)))
+        after = by_place.get((conversation, seq + 1))
+        if spot.asked and after is not None and after.session == spot.session:
+            _lend(spot.asked, after.borrowed, ANSWER_SHARE * min(1.0, SHORT_TOKENS / max(1, after.tokens)))
 
 
 def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) -> None:
@@ -194,7 +205,7 @@ def _score(spot: _RankedMessage, weighed: WeighedPassages) -> None:
             if 0 < apart <= len(NEIGHBOUR_SHARES):
                 _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
         _lend(text.values, values, 1.0)
-        score = weighed.worth(values) + text.closeness
+        score = (weighed.worth(values) + text.closeness) * (1.0 if text.is_personal else IMPERSONAL_WEIGHT)
         if spot.passage is None or score > spot.score:
             spot.score, spot.passage = score, text.candidate.passage
 
@@ -239,12 +250,25 @@ def _sorted(hits: list[Hit], sort: RankOrder, now: float) -> list[Hit]:
 BM25_K1, BM25_B = 0.9, 0.4
 #: What a piece of an identifier counts when the whole is there to be found.
 PIECE_WEIGHT = 0.4
+#: What a word counts that only says which kind of thing is asked for.
+KIND_WEIGHT = 0.5
 #: The part of a score that is given in proportion to how much of the question a text covers.
 COVERAGE = 0.3
 #: What two terms side by side add, in parts of the lesser one; it shrinks with the words between them.
 CLOSENESS = 0.5
 CLOSE_CHARS = 24
 _WORD_CHARS = 6
+_KIND_NAMES = """
+activity activities area areas both common different event events example examples item items kind kinds long many
+mention mentioned much name names often people person place places recently sort sorts specific thing things time
+times type types way ways
+"""
+_KIND_WORDS = frozenset(_KIND_NAMES.split())
+_SENTENCE_END = re.compile(r"[.!?。！？\n]")
+_PERSONAL = re.compile(
+    r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
+    re.IGNORECASE,
+)
 #: More occurrences of a term in one passage than this make no difference.
 _MOST = 12
 
@@ -279,6 +303,9 @@ class WeighedPassage:
     values: dict[int, float]
     #: What its terms' being close together adds.
     closeness: float
+    #: The worth of the terms in its questions, for the message that answers.
+    asked: dict[int, float]
+    is_personal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +334,30 @@ def weigh(query: Query, candidates: Iterable[Passage], counts: TermCounts) -> We
     average = max(1.0, sum(tokens) / len(tokens)) if tokens else 1.0
     weights = _weights(query, counts, [hits for _, hits in found])
     texts = tuple(
-        WeighedPassage(candidate, length, _values(hits, length / average), _closeness(hits, weights))
+        _weigh_passage(candidate, hits, length, length / average, weights)
         for (candidate, hits), length in zip(found, tokens, strict=True)
         if hits
     )
     return WeighedPassages(query, weights, texts)
+
+
+def _weigh_passage(
+    candidate: Passage, hits: list[TermMatch], tokens: int, length: float, weights: Sequence[float]
+) -> WeighedPassage:
+    text = candidate.text
+    asked: dict[int, float] = {}
+    if "?" in text or "？" in text:
+        ends = [_SENTENCE_END.search(text, hit.end) for hit in hits]
+        asks = [end is not None and end.group() in "?？" for end in ends]
+        if any(asks):
+            values = _values(hits, length)
+            asked = {hit.term: values[hit.term] for hit, is_asked in zip(hits, asks, strict=True) if is_asked}
+            hits = [
+                hit._replace(strength=ASKED_SHARE * hit.strength) if is_asked else hit
+                for hit, is_asked in zip(hits, asks, strict=True)
+            ]
+    is_personal = _PERSONAL.search(text) is not None
+    return WeighedPassage(candidate, tokens, _values(hits, length), _closeness(hits, weights), asked, is_personal)
 
 
 def _weights(query: Query, counts: TermCounts, found: Sequence[list[TermMatch]]) -> tuple[float, ...]:
@@ -324,11 +370,13 @@ def _weights(query: Query, counts: TermCounts, found: Sequence[list[TermMatch]])
     having = [max(pair) for pair in zip(counts.terms, seen, strict=True)]
     whole = {term.match for term, count in zip(query.terms, having, strict=True) if count}
     return tuple(
-        math.log1p((rows - count + 0.5) / (count + 0.5)) * (PIECE_WEIGHT if term.piece_of in whole else 1.0)
-        if count
-        else 0.0
+        math.log1p((rows - count + 0.5) / (count + 0.5)) * _share(term, whole) if count else 0.0
         for term, count in zip(query.terms, having, strict=True)
     )
+
+
+def _share(term: Term, whole: Collection[str]) -> float:
+    return PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
 
 
 def _values(hits: list[TermMatch], length: float) -> dict[int, float]:
@@ -490,6 +538,39 @@ def texts_in_scope(texts: Iterable[AnyText], where: SearchScope) -> list[AnyText
         and (where.since is None or text.at >= where.since)
         and (where.before is None or text.at < where.before)
     ]
+
+
+# --- what was corrected later -----------------------------------------------------------------------
+
+#: Among so many of the best messages; a correction has at least this part of what made the other one be found.
+_CORRECTED, _CORRECTED_SHARE = 12, 0.75
+_CORRECTS = re.compile(
+    r"\b(?:actually|instead|no longer|any ?more|correction|i was wrong|changed (?:my|our) mind|scratch that|forget what"
+    r"|(?:moved|switched|changed|renamed|postponed|rescheduled) (?:it |them )?(?:to|from)|rather than|not .{1,30} but"
+    r"|(?:is|are) now|now(?= *[.!,;])"
+    r"|stattdessen|nicht mehr|doch nicht|doch lieber|finalement|en fait|ne .{1,20} plus|en realidad|en vez de|ya no)\b",
+    re.IGNORECASE,
+)
+
+
+def corrections_first(
+    ranked: Sequence[tuple[MessageText, float]], finder: TermFinder, weights: Sequence[float]
+) -> list[tuple[MessageText, float]]:
+    """Messages, best first, but a later one that corrects an earlier one about the same stands right before it."""
+    order = list(ranked)
+    for at in range(1, min(_CORRECTED, len(order))):
+        later, _ = order[at]
+        if not _CORRECTS.search(later.content):
+            continue
+        has = {hit.term for hit in finder.find(later.content, 1)}
+        for before in range(at):
+            earlier, score = order[before]
+            terms = {hit.term for hit in finder.find(earlier.content, 1)}
+            whole, shared = (sum(weights[term] for term in some) for some in (terms, terms & has))
+            if (earlier.at, earlier.id) < (later.at, later.id) and whole and shared >= _CORRECTED_SHARE * whole:
+                order.insert(before, (order.pop(at)[0], score))
+                break
+    return order
 
 
 # --- newest first -----------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lossless.recall.rank import WordSearch
     from lossless.recall.scan import Regex, ScanMatch, ScanPattern, ScanResult
     from lossless.recall.scope import GrepRequest, Scope
+    from lossless.settings import Settings
     from lossless.store.archive import Archive
     from lossless.store.search import FullTextSearch
     from lossless.store.versions import Version
@@ -337,6 +338,11 @@ class SearchLimits:
     share: float = scan.TEXT_TIME_SHARE
     #: Whether words are looked for that stand only in versions of messages, behind all others.
     versions: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings, vault: Vault | None) -> SearchLimits:
+        """What the settings allow."""
+        return cls(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,6 +384,28 @@ TOOLS: tuple[Tool, ...] = (
         ),
         calls.call_recall,
     ),
+    Tool(
+        "lcm_recent",
+        "What was said in a time, by day and topic: quotes with ids. One fast call, no model and no sub-agent.",
+        (
+            Parameter(
+                "when",
+                "string",
+                'The time in words or as a date: "yesterday", "last week", "since Monday", "3 March", "2026-03-03".',
+                default="since yesterday",
+            ),
+            Parameter(
+                "maxTokens",
+                "integer",
+                "The most tokens of quotes; the setting recallMaxTokens else.",
+                minimum=1,
+                maximum=100_000,
+                clamps=True,
+            ),
+            *_WHERE,
+        ),
+        calls.call_recent,
+    ),
 )
 #: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
 STATUS_TOOL = Tool(
@@ -431,11 +453,7 @@ class Toolbox:
     @property
     def grep(self) -> Grep:
         """The search that the tools use, within the time that the settings give it."""
-        settings = self.settings
-        means = SearchLimits(
-            settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault
-        )
-        search = partial(grep, means=means)
+        search = partial(grep, means=SearchLimits.of(self.settings, self.vault))
         return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
 
     @property
@@ -464,12 +482,12 @@ _INTRO = """\
 This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.tools
 docs/reference/tools.md` writes it anew. [Recall](../recall.md) says how the tools work together.
 
-An agent gets the first five in every host, and over [MCP](../hosts/mcp.md) all six. Whatever it sends,
+An agent gets the first six in every host, and over [MCP](../hosts/mcp.md) all seven. Whatever it sends,
 the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
 `{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers as text and a single text instead
 of a list are understood.
 
-Each of the five looks at the conversation of the calling session and its earlier ones. `conversationId` names
+Each of the six looks at the conversation of the calling session and its earlier ones. `conversationId` names
 another one, `allConversations` means all. A sub-agent sees what its grant names and nothing else.
 """
 _ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "

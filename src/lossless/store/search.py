@@ -455,6 +455,14 @@ class FullTextSearch:
             return []
         return self._db.rows(_SEARCH_QUERIES["neighbours"], where.values | {"places": json.dumps(places)})
 
+    def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
+        """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.
+
+        Of more than `limit` messages the newest.
+        """
+        rows = self._db.rows(_SEARCH_QUERIES["said_between"], where.values | {"limit": limit})
+        return sorted(((row[0], row[1], row[2], row[3]) for row in rows), key=lambda row: (row[3], row[0]))
+
     def having(self, match: str) -> list[int]:
         """All messages that match, in no order."""
         return self._db.column(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})

@@ -154,14 +154,15 @@ def extract_brief(
     timezone: str,
 ) -> str:
     """A brief made of the history's own words, of at most so many tokens; `aside` are summaries without evidence."""
-    narrative = condense([source_summary(summary) for summary in summaries], max(64, tokens // 2), timezone=timezone)
     cited = dict.fromkeys(item.summary_id for item in found if item.summary_id)
+    about = [summary for summary in summaries if summary.id not in aside] or summaries
+    narrative = condense([source_summary(summary) for summary in about], max(64, tokens // 3), timezone=timezone)
     quotes = [f"{item.reference}{_evidence_source(item)}: {item.text}" for item in found]
     bodies = {
-        "Narrative": narrative or summaries_text(summaries, tokens // 2),
+        "Narrative": narrative or summaries_text(about, tokens // 3),
         "Recent context": recent_text(messages, max(32, tokens // 8)) or "none",
         "Working state": one_line(messages[-1].message.content) if messages else "unknown",
-        "Evidence map": _within(quotes, max(32, tokens // 4)) or "no quotation was found",
+        "Evidence map": _within(quotes, max(32, 5 * tokens // 12)) or "no quotation was found",
         "Expansion guide": _within([f"open {id_}" for id_ in cited], max(16, tokens // 16))
         or "open what is named above",
         "Risks and gaps": "extracted without a model: words are quoted, not weighed",

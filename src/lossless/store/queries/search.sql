@@ -199,6 +199,19 @@ SELECT summary_id FROM (
    AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND summary_id < :from_id))
  ORDER BY at DESC, summary_id DESC;
 
+-- name: said_between
+-- What people and models said in a stretch of time and did not take back, the newest first. Days as text cut down what
+-- is looked at more closely; rows are written in several forms, all of which begin with the day.
+SELECT message_id, conversation_id, seq, at FROM (
+    SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER) AS at
+      FROM messages m
+     WHERE m.role IN ('user', 'assistant') AND m.created_at >= date(:since / 1000 - 86400, 'unixepoch')
+       AND m.created_at < date(:before / 1000 + 172800, 'unixepoch')
+       AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+       AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id))
+ WHERE at >= :since AND at < :before
+ ORDER BY at DESC, message_id DESC LIMIT :limit;
+
 -- name: texts
 SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0),
        CAST(m.token_count AS INTEGER), CAST(m.content AS BLOB), CAST(x.digest AS BLOB), m.openclaw_sender_metadata
