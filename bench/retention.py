@@ -12,12 +12,15 @@ import argparse
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import lossless
 from bench import locomo
 from bench.measure import table, write
+from lossless.model.context import MessageItem, prompt_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.scope import Scope
@@ -39,6 +42,10 @@ _FRAME_TOKENS = 100
 _AROUND = 16
 _SHORTEST = 3
 ROUNDS = (10, 30, 50, 100)
+BUDGETS = (128_000, 32_000)
+SPARE_MESSAGES = 4_000
+#: Shares of the history budget at which a sweep stops; 0 folds all it can.
+FRACTIONS = (0.0, 0.25, 0.4, 0.5, 0.6)
 #: Seed figures for conversations of so many rounds: compression and "retention"; no method is given for them.
 SEED = {10: (27, 98), 30: (65, 96), 50: (78, 94), 100: (88, 92)}
 
@@ -231,6 +238,42 @@ def rounds() -> list[dict[str, object]]:
     return rows
 
 
+def spare_room() -> list[dict[str, object]]:
+    """What `sweepTargetFraction` costs and gains while a conversation grows, turn by turn."""
+    messages: list[Any] = list(openai_chat(sample_conversation(SPARE_MESSAGES)))
+    return [_with_target(fraction, budget, messages) for budget in BUDGETS for fraction in FRACTIONS]
+
+
+def _with_target(fraction: float, budget: int, messages: Sequence[Any]) -> dict[str, object]:
+    """Each user message begins a turn, before which the context is looked at as the model would get it."""
+    settings = lossless.Settings(sweep_target_fraction=fraction, proactive_threshold_compaction_mode="inline")
+    starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    sweeps, ids, sizes, verbatim = 0, [], [], []
+    with lossless.open(":memory:", settings, background=False) as engine:
+        for start, stop in pairwise([*starts, len(messages)]):
+            done = engine.after_turn("spare", new_messages=messages[start:stop], budget=budget).compaction
+            if done is not None and done.compacted:
+                sweeps += 1
+                ids += done.summary_ids
+            items = engine.archive.context.items(1)
+            sizes.append(prompt_tokens(items))
+            verbatim.append(prompt_tokens([item for item in items if isinstance(item, MessageItem)]))
+        made = [engine.archive.summaries.get(id_) for id_ in ids]
+    later = slice(len(starts) // 2, None)
+    return {
+        "budget": budget,
+        "sweepTargetFraction": fraction,
+        "turns": len(starts),
+        "sweeps": sweeps,
+        "calls": len(made),
+        "of them condensed": sum(summary.depth > 0 for summary in made),
+        "context, mean": round(fmean(sizes[later])),
+        "verbatim, mean": round(fmean(verbatim[later])),
+        "verbatim, least": min(verbatim[later]),
+        "verbatim %": round(100 * fmean(verbatim[later]) / fmean(sizes[later]), 1),
+    }
+
+
 def _rounds(messages: Sequence[Any], count: int) -> list[Any]:
     """The beginning of a conversation up to the end of its `count`-th round."""
     starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
@@ -249,6 +292,7 @@ def main() -> None:
     path: Path = parser.parse_args().file
     runs: list[tuple[str, str, Callable[[], list[dict[str, object]]]]] = [
         ("retention-rounds", "sample conversation", rounds),
+        ("retention-spare-room", "sample conversation", spare_room),
         ("retention", path.name, partial(long_dialogues, path)),
     ]
     for name, source, run in runs:
