@@ -252,7 +252,8 @@ class Settings:
         0.0,
         Number(0, 1),
         "The share of the history budget at which a sweep at the threshold stops, so that the newest history stays "
-        "verbatim; 0 folds all that can be folded.",
+        "verbatim.",
+        derived="all that can be folded is folded",
         ours=True,
     )
     sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, WholeNumber(1), "The longest one sweep may take.")
