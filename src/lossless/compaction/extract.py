@@ -7,13 +7,15 @@ from __future__ import annotations
 import heapq
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from itertools import chain, groupby, islice, zip_longest
+from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction import source_text
+from lossless.compaction.said_dates import date_words, speaks_of_days
 from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     DIRECTIVE_OMITTED,
@@ -97,6 +99,13 @@ class CoveragePicker:
                 return index
         return None
 
+    def again(self, indexes: Iterable[int]) -> None:
+        """Units that were handed out and not taken may come again."""
+        for index in indexes:
+            now = -sum(map(self.worth.__getitem__, self._terms[index])) * self._factors[index] / self._divisors[index]
+            if now < 0:
+                heapq.heappush(self._queue, (now, index))
+
     def waiting(self) -> list[int]:
         """The units that may still come, in no order that means anything."""
         return [index for _, index in self._queue]
@@ -118,6 +127,13 @@ _TOOL_ERROR_FACTOR = 4.0
 _TOOL_SHARE = 0.3
 _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
+#: Sentences with fewer words that carry meaning say little alone.
+LEAST_TERMS = 5
+#: So long may sentences be that are joined, and a row to which more of the same voice is added.
+_JOINED_CHARS = 180
+_ROW_CHARS = 320
+#: How often what was passed over is looked at again, because there is room after all.
+_LOOKS = 3
 _LEAST_ROOM = 12
 #: After so many units that did not fit, see whether any other still can.
 _LOOK_AHEAD = 32
@@ -134,6 +150,10 @@ class ExtractRow(NamedTuple):
     heading: str
     #: Of what a tool printed, little is worth keeping; what a user wishes is.
     role: Role = "assistant"
+    #: Whether somebody says it, in sentences: what the same voice goes on to say may stand on the same row.
+    is_speech: bool = False
+    #: Whether the label is the name of one of several people who talk to each other.
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +213,8 @@ class _SummaryDraft:
         self.voices: set[int] = set()
         self.blocks = _blocks(entries)
         self.headed: set[int] = set()
+        self.used = 0
+        self.has_tools = not all(entry.is_speech for entry in entries)
         self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
         self.topic_room = max(0, int(_TOPIC_SHARE * budget))
         self.tool_room = int(_TOOL_SHARE * budget)
@@ -201,6 +223,9 @@ class _SummaryDraft:
         """How much each unit counts; one that speaks of a failure or a decision counts more."""
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
+            size = len(terms) - ("" in terms)
+            if size < LEAST_TERMS and self.entries[self.units.entries[index]].is_speech:
+                factors[index] *= size / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
                 if not ERROR_TERMS.isdisjoint(terms):
                     factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
@@ -209,7 +234,40 @@ class _SummaryDraft:
         return factors
 
     def fill(self) -> None:
-        """Take units until the room is used or nothing new is left to say."""
+        """Take units until the room is used or nothing new is left to say.
+
+        Rows that came out shorter than they might have leave room for a second look.
+        """
+        for _ in range(_LOOKS):
+            before = len(self.taken)
+            self._fill()
+            dropped = self._drop_small_rows()
+            if len(self.taken) == before and not dropped:
+                break
+            size = sum(quarter_tokens(row) + 1 for row in self.rows())
+            self.left += self.used - size
+            self.used = size
+            self.picker.again(self.passed_over)
+            self.passed_over = []
+
+    def _drop_small_rows(self) -> bool:
+        """Take back rows that say little, unless they are all there is; whether there were some."""
+        small = [row for row in self._rows() if self._is_small(row)]
+        units = {index for row in small for index in row}
+        if len(units) == len(self.taken):
+            return False
+        self.taken -= units
+        self.voices = {self.units.entries[index] for index in self.taken}
+        self.headed = {self.blocks[place] for place in self.voices}
+        return bool(units)
+
+    def _is_small(self, row: Sequence[int]) -> bool:
+        entry = self.entries[self.units.entries[row[0]]]
+        if not entry.is_speech or (entry.role == "user" and self.has_tools):
+            return False
+        return len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
+
+    def _fill(self) -> None:
         room = self.left - min(self.topic_room, self.left // 4)
         while room > 0 and (index := self.picker.next()) is not None:
             cost = self._cost(index)
@@ -223,6 +281,7 @@ class _SummaryDraft:
                 continue
             room -= cost
             self.left -= cost
+            self.used += cost
             self.tool_room -= cost if is_output else 0
             self._take(index)
 
@@ -275,22 +334,60 @@ class _SummaryDraft:
 
     def rows(self) -> Iterator[str]:
         """The taken units in order: a heading where the time changes, a row for each voice."""
-        heading, row, previous = "", "", -1
-        for index in sorted(self.taken):
-            place = self.units.entries[index]
-            entry = self.entries[place]
-            if row and self.units.entries[previous] == place:
-                row += (" " if previous == index - 1 else _GAP) + self._shown(index)
+        heading = ""
+        for row in self._rows():
+            entry = self.entries[self.units.entries[row[0]]]
+            if entry.heading != heading and entry.heading:
+                yield f"[{entry.heading}]"
+            heading = entry.heading
+            yield self._text(row)
+
+    def _text(self, row: Sequence[int]) -> str:
+        """A row with its label; an ellipsis where something was left out."""
+        entries = self.units.entries
+        label = self.entries[entries[row[0]]].label
+        text = f"{label}: {self._shown(row[0])}" if label else self._shown(row[0])
+        for previous, index in pairwise(row):
+            is_next = previous == index - 1 and entries[previous] == entries[index]
+            text += (" " if is_next else _GAP) + self._shown(index)
+        return text
+
+    def _rows(self) -> list[list[int]]:
+        """The taken units by rows."""
+        rows: list[list[int]] = []
+        length = 0
+        for index in self._in_order():
+            if rows and self._goes_on(rows[-1][-1], index, length):
+                rows[-1].append(index)
             else:
-                if row:
-                    yield row
-                if entry.heading != heading and entry.heading:
-                    yield f"[{entry.heading}]"
-                heading = entry.heading
-                row = f"{entry.label}: {self._shown(index)}" if entry.label else self._shown(index)
-            previous = index
-        if row:
-            yield row
+                rows.append([index])
+                length = 0
+            length += self.costs[index] + len(_GAP)
+        return rows
+
+    def _in_order(self) -> list[int]:
+        """The taken units as they are shown: as they were said, but for people among themselves by speaker."""
+        ranks: dict[tuple[int, str], int] = {}
+        mixed: set[int] = set()
+        for block, entry in zip(self.blocks, self.entries, strict=True):
+            ranks.setdefault((block, entry.label), len(ranks))
+            if not entry.is_named:
+                mixed.add(block)
+
+        def key(index: int) -> tuple[int, int, int]:
+            place = self.units.entries[index]
+            block = self.blocks[place]
+            return block, 0 if block in mixed else ranks[block, self.entries[place].label], index
+
+        return sorted(self.taken, key=key)
+
+    def _goes_on(self, previous: int, index: int, length: int) -> bool:
+        """Whether a unit stands on the row of the one before it: the same voice at the same moment."""
+        one, other = self.units.entries[previous], self.units.entries[index]
+        if one == other:
+            return True
+        is_short = self.entries[one] == self.entries[other] and length + len(self.units.texts[index]) <= _ROW_CHARS
+        return is_short and self.entries[one].is_speech
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
@@ -326,6 +423,11 @@ def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
     return (phrase for pair in zip_longest(first, second) for phrase in pair if phrase)
 
 
+#: The name of somebody whose words follow.
+_SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
+_LEAST_TURNS = 3
+_SPOKEN_SHARE = 0.6
+_NO_NAMES = frozenset("user assistant system tool human ai model developer error warning note todo files".split())
 #: A pause this long, or a new day, gets a new time heading.
 _PAUSE = timedelta(hours=1)
 _MOST_USER_FACTOR = 6.0
@@ -341,6 +443,8 @@ _EDGE_ROWS = 60
 _FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
 _INPUT_CHARS = 200
 _ARGUMENT_CHARS = 80
+#: However long it may be, a leaf is no longer than this share of its source, or than so many tokens.
+_MOST_SHARE, _ALWAYS_TOKENS = 0.14, 600
 _FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
 
 
@@ -353,28 +457,32 @@ def extract(
     not the size of their text. The same lines give the same summary, anywhere.
     """
     weight = sum(line.tokens for line in lines) if source_tokens is None else source_tokens
-    limit = min(target_tokens, weight) - 1
+    limit = min(target_tokens, weight, max(_ALWAYS_TOKENS, int(_MOST_SHARE * weight))) - 1
     if limit <= 0:
         return None
     user_factor = _user_factor(lines)
+    speakers = find_speakers(line.text for line in lines if line.role == "user")
     entries: list[ExtractRow] = []
     found = TextUnits()
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, texts, factors in _voices(line, heading, user_factor):
+        for entry, texts, factors in _voices(line, heading, user_factor, speakers):
             found.add(len(entries), texts, factors)
             entries.append(entry)
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
 def _voices(
-    line: SourceMessage, heading: str, user_factor: float
+    line: SourceMessage, heading: str, user_factor: float, speakers: frozenset[str]
 ) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
     """Who speaks in a line, each with the units of what it says and their weights."""
     if line.role == "tool":
         yield ExtractRow("tool output", heading, "tool"), *_printed(line.text)
     elif line.text:
-        label = f"{line.role} ({name})" if (name := _speaker(line.sender)) else line.role
-        yield ExtractRow(label, heading, line.role), *_speech_units(line, user_factor)
+        name, said = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
+        is_named = bool(name)
+        if not name:
+            name = f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role
+        yield ExtractRow(name, heading, line.role, is_speech=True, is_named=is_named), *_speech_units(said, line.role, user_factor, line.created_at)
     for call in line.inputs:
         yield ExtractRow(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
     for output in line.outputs:
@@ -382,15 +490,40 @@ def _voices(
         yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
 
 
-def _speech_units(line: SourceMessage, user_factor: float) -> tuple[list[str], list[float]]:
+def find_speakers(texts: Iterable[str]) -> frozenset[str]:
+    """The names before the messages of several people that came in through one: `Ann: …`, `Bo: …`.
+
+    Only where most messages begin so, and each name begins several; a word that stands for a role is no name.
+    """
+    texts = list(texts)
+    begun = (_SPOKEN.match(text) for text in texts)
+    names = Counter(match[1] for match in begun if match)
+    names = Counter({name: count for name, count in names.items() if count >= _LEAST_TURNS and _is_name(name)})
+    return frozenset(names) if names.total() >= _SPOKEN_SHARE * len(texts) else frozenset()
+
+
+def _is_name(name: str) -> bool:
+    return name.lower() not in _NO_NAMES and not is_directive(name)
+
+
+def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:
+    """The speaker before a text and the rest of it; '' and all of it when there is none."""
+    if not speakers or (begun := _SPOKEN.match(text)) is None or begun[1] not in speakers:
+        return "", text
+    return begun[1], text[begun.end() :]
+
+
+def _speech_units(said: str, role: Role, user_factor: float, moment: datetime) -> tuple[list[str], list[float]]:
     """What a person or a model said; code in it counts less, and so do a model's questions."""
-    is_user = line.role == "user"
-    factor = user_factor if is_user else _FACTORS[line.role]
+    is_user = role == "user"
+    factor = user_factor if is_user else _FACTORS[role]
     texts: list[str] = []
     factors: list[float] = []
-    for place, passage in enumerate(line.text.split("```")):
+    for place, passage in enumerate(said.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
         found = split_units(passage)
+        if not place % 2 and speaks_of_days(passage):
+            found = [date_words(unit, moment.date()) for unit in found]
         texts += map(remove_interjection, found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
@@ -470,7 +603,8 @@ _USER_FACTOR = 2.0
 _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
-# characters for each token of the limit: 15 %
+#: How the rows begin that nobody says.
+_FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
 
 
 def condense(
@@ -489,9 +623,11 @@ def condense(
     found = TextUnits()
     touched: dict[str, str] = {}
     topics: dict[str, None] = {}
-    for section in sections:
+    kept = [list(_rows(section.text)) for section in sections]
+    speakers = find_speakers(row for rows in kept for row in rows if not row.startswith(_FRAMES))
+    for section, rows in zip(sections, kept, strict=True):
         heading = format_source_span(section, timezone)
-        for row in _rows(section.text):
+        for row in rows:
             if row.startswith(EXPAND.strip()):
                 topics.update(dict.fromkeys(_listed(row)))
             elif row.startswith(source_text.FILES_PREFIX.strip()):
@@ -500,7 +636,7 @@ def condense(
             elif time := _HEADING.fullmatch(row):
                 heading = time[1]
             else:
-                entry, said, factor = _voice(row, heading)
+                entry, said, factor = _voice(row, heading, speakers)
                 texts = [unit for piece in _CONDENSED_GAP.split(said) for unit in split_units(piece)]
                 found.add(len(entries), texts, [factor] * len(texts))
                 entries.append(entry)
@@ -518,14 +654,17 @@ def _rows(text: str) -> Iterator[str]:
             yield bare.strip()
 
 
-def _voice(row: str, heading: str) -> tuple[ExtractRow, str, float]:
+def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow, str, float]:
     """Who says a row, where it names a speaker, and how much it counts. A model's own words report wishes."""
+    name, said = split_speaker(row, speakers)
+    if name:
+        return ExtractRow(name, heading, "user", is_speech=True, is_named=True), said, _USER_FACTOR
     label = _LABEL.match(row)
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     said = row[label.end() :]
     if label[1].startswith("user"):
-        return ExtractRow(label[1], heading, "user"), said, _USER_FACTOR
+        return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
     if label[1].endswith(" output"):
         return ExtractRow(label[1], heading, "tool"), said, _OUTPUT_FACTOR
     return ExtractRow(label[1], heading), said, _FAILURE_FACTOR if label[1].endswith(" failed") else 1.0

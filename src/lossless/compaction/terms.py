@@ -49,6 +49,7 @@ _STOP_WORDS = """
     always something anything everything someone everyone feel feels feeling felt see seen look looks looking great
     good nice cool awesome amazing happy glad love loved thanks thank hope sounds sound congrats take taking time keep
     sorry definitely totally absolutely pretty super new day today come coming say said tell please haha guess maybe
+    yay bye aww aw ah woah whoa yep yup nope nah phew oops gosh woohoo hmm huh lol omg btw
     through around because while before after until since though although both only first last next another
     don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn ain ll ve re
     der die das und oder aber ein eine einen einem einer ist sind war waren ich du er sie es wir ihr nicht mit von zu
