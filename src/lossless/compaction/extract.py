@@ -133,7 +133,7 @@ LEAST_TERMS = 5
 _JOINED_CHARS = 180
 _ROW_CHARS = 320
 #: How often what was passed over is looked at again, because there is room after all.
-_LOOKS = 3
+_LOOKS = 2
 _LEAST_ROOM = 12
 #: After so many units that did not fit, see whether any other still can.
 _LOOK_AHEAD = 32
@@ -214,6 +214,12 @@ class _SummaryDraft:
         self.blocks = _blocks(entries)
         self.headed: set[int] = set()
         self.used = 0
+        #: Blocks that have more than people's own words, and for the others when each speaker first speaks.
+        self.mixed = {block for block, entry in zip(self.blocks, entries, strict=True) if not entry.is_named}
+        self.ranks: dict[tuple[int, str], int] = {}
+        for block, entry in zip(self.blocks, entries, strict=True):
+            if block not in self.mixed:
+                self.ranks.setdefault((block, entry.label), len(self.ranks))
         self.has_tools = not all(entry.is_speech for entry in entries)
         self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
         self.topic_room = max(0, int(_TOPIC_SHARE * budget))
@@ -238,28 +244,26 @@ class _SummaryDraft:
 
         Rows that came out shorter than they might have leave room for a second look.
         """
-        for _ in range(_LOOKS):
+        for look in range(_LOOKS):
             before = len(self.taken)
-            self._fill()
-            dropped = self._drop_small_rows()
-            if len(self.taken) == before and not dropped:
+            self._fill(most_passed=_LOOK_AHEAD if look else None)
+            if len(self.taken) == before:
                 break
-            size = sum(quarter_tokens(row) + 1 for row in self.rows())
-            self.left += self.used - size
-            self.used = size
+            self.left += self.used
+            self.used = sum(quarter_tokens(row) + 1 for row in self._lay_out(self._without_small(self._rows())))
+            self.left -= self.used
             self.picker.again(self.passed_over)
             self.passed_over = []
 
-    def _drop_small_rows(self) -> bool:
-        """Take back rows that say little, unless they are all there is; whether there were some."""
-        small = [row for row in self._rows() if self._is_small(row)]
-        units = {index for row in small for index in row}
-        if len(units) == len(self.taken):
-            return False
-        self.taken -= units
+    def _without_small(self, rows: list[list[int]]) -> list[list[int]]:
+        """The rows without those that say little, which are taken back, unless they are all there is."""
+        kept = [row for row in rows if not self._is_small(row)]
+        if not kept or len(kept) == len(rows):
+            return rows
+        self.taken = set(chain.from_iterable(kept))
         self.voices = {self.units.entries[index] for index in self.taken}
         self.headed = {self.blocks[place] for place in self.voices}
-        return bool(units)
+        return kept
 
     def _is_small(self, row: Sequence[int]) -> bool:
         entry = self.entries[self.units.entries[row[0]]]
@@ -267,13 +271,15 @@ class _SummaryDraft:
             return False
         return len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
 
-    def _fill(self) -> None:
+    def _fill(self, most_passed: int | None) -> None:
         room = self.left - min(self.topic_room, self.left // 4)
         while room > 0 and (index := self.picker.next()) is not None:
             cost = self._cost(index)
             is_output = self.is_output[index]
             if cost > room or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
+                if len(self.passed_over) == most_passed:
+                    break
                 if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
                     break
                 continue
@@ -334,8 +340,11 @@ class _SummaryDraft:
 
     def rows(self) -> Iterator[str]:
         """The taken units in order: a heading where the time changes, a row for each voice."""
+        return self._lay_out(self._rows())
+
+    def _lay_out(self, rows: Iterable[Sequence[int]]) -> Iterator[str]:
         heading = ""
-        for row in self._rows():
+        for row in rows:
             entry = self.entries[self.units.entries[row[0]]]
             if entry.heading != heading and entry.heading:
                 yield f"[{entry.heading}]"
@@ -367,19 +376,13 @@ class _SummaryDraft:
 
     def _in_order(self) -> list[int]:
         """The taken units as they are shown: as they were said, but for people among themselves by speaker."""
-        ranks: dict[tuple[int, str], int] = {}
-        mixed: set[int] = set()
-        for block, entry in zip(self.blocks, self.entries, strict=True):
-            ranks.setdefault((block, entry.label), len(ranks))
-            if not entry.is_named:
-                mixed.add(block)
 
         def key(index: int) -> tuple[int, int, int]:
             place = self.units.entries[index]
             block = self.blocks[place]
-            return block, 0 if block in mixed else ranks[block, self.entries[place].label], index
+            return block, 0 if block in self.mixed else self.ranks[block, self.entries[place].label], index
 
-        return sorted(self.taken, key=key)
+        return sorted(self.taken, key=key) if self.ranks else sorted(self.taken)
 
     def _goes_on(self, previous: int, index: int, length: int) -> bool:
         """Whether a unit stands on the row of the one before it: the same voice at the same moment."""
