@@ -203,6 +203,7 @@ class _SummaryDraft:
 
     def __init__(self, entries: Sequence[ExtractRow], units: TextUnits, files: str, budget: int) -> None:
         self.entries, self.units = entries, units
+        self.has_tools = not all(entry.is_speech for entry in entries)
         self.vocabulary, self.terms, weights, self.suspects = chunk_terms(units.texts)
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
@@ -220,9 +221,8 @@ class _SummaryDraft:
         for block, entry in zip(self.blocks, entries, strict=True):
             if block not in self.mixed:
                 self.ranks.setdefault((block, entry.label), len(self.ranks))
-        self.has_tools = not all(entry.is_speech for entry in entries)
         self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
-        self.topic_room = max(0, int(_TOPIC_SHARE * budget))
+        self.topic_room = max(0, min(int(_TOPIC_SHARE * budget), self.left // 4))
         self.tool_room = int(_TOOL_SHARE * budget)
 
     def _factors(self) -> list[float]:
@@ -230,7 +230,7 @@ class _SummaryDraft:
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
             size = len(terms) - ("" in terms)
-            if size < LEAST_TERMS and self.entries[self.units.entries[index]].is_speech:
+            if size < LEAST_TERMS and self._is_talk(self.entries[self.units.entries[index]]):
                 factors[index] *= size / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
                 if not ERROR_TERMS.isdisjoint(terms):
@@ -265,14 +265,16 @@ class _SummaryDraft:
         self.headed = {self.blocks[place] for place in self.voices}
         return kept
 
+    def _is_talk(self, entry: ExtractRow) -> bool:
+        """Whether small talk is to be expected: not of a user who says in a word what a model shall do with its tools."""
+        return entry.is_speech and not (self.has_tools and entry.role == "user")
+
     def _is_small(self, row: Sequence[int]) -> bool:
         entry = self.entries[self.units.entries[row[0]]]
-        if not entry.is_speech or (entry.role == "user" and self.has_tools):
-            return False
-        return len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
+        return self._is_talk(entry) and len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
 
     def _fill(self, most_passed: int | None) -> None:
-        room = self.left - min(self.topic_room, self.left // 4)
+        room = self.left - self.topic_room
         while room > 0 and (index := self.picker.next()) is not None:
             cost = self._cost(index)
             is_output = self.is_output[index]
@@ -390,7 +392,7 @@ class _SummaryDraft:
         if one == other:
             return True
         is_short = self.entries[one] == self.entries[other] and length + len(self.units.texts[index]) <= _ROW_CHARS
-        return is_short and self.entries[one].is_speech
+        return is_short and self.entries[one].is_speech and not self.has_tools
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
