@@ -5,7 +5,6 @@ budget.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,8 +19,7 @@ from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     DIRECTIVE_OMITTED,
     FALLBACK_MARKER,
-    PATH_KEYS,
-    call_arguments,
+    file_operation,
     files_line,
     format_local_time,
     format_source_span,
@@ -40,14 +38,15 @@ from lossless.compaction.terms import (
     key_phrase,
     pieces_of,
 )
+from lossless.compaction.tool_work import attempt, is_code, is_look, open_ends, outputs_by_call, printed_units, shorten
 from lossless.model.messages import sender_name
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall
+    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall, SourceToolOutput
     from lossless.model.messages import Role
 
 __all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
@@ -120,11 +119,12 @@ EXPAND = "Expand for details about: "
 #: What the last line names when the summary left no term of its source out.
 NOTHING_ELSE = "exact wording"
 _GAP = " … "
+_RAN = "ran "
 _ERROR_FACTOR = 2.0
 _DECISION_FACTOR = 1.3
-_TOOL_ERROR_FACTOR = 4.0
+_TOOL_ERROR_FACTOR = 2.0
 #: At most these shares of a summary go to what tools printed, and to the last line.
-_TOOL_SHARE = 0.3
+_TOOL_SHARE = 0.2
 _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
 #: Sentences with fewer words that carry meaning say little alone.
@@ -266,12 +266,14 @@ class _SummaryDraft:
         return kept
 
     def _is_talk(self, entry: ExtractRow) -> bool:
-        """Whether small talk is to be expected: not of a user who says in a word what a model shall do with its tools."""
+        """Whether small talk is to be expected: not from a user who has a model work with tools."""
         return entry.is_speech and not (self.has_tools and entry.role == "user")
 
     def _is_small(self, row: Sequence[int]) -> bool:
         entry = self.entries[self.units.entries[row[0]]]
-        return self._is_talk(entry) and len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
+        return (
+            self._is_talk(entry) and len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
+        )
 
     def _fill(self, most_passed: int | None) -> None:
         room = self.left - self.topic_room
@@ -413,7 +415,8 @@ class _SummaryDraft:
 
     def _phrases(self, worth: dict[str, int]) -> Iterator[str]:
         for index in chain(self.passed_over, iter(self.picker.next, None)):
-            if not self.is_output[index] and not self._is_order(index):
+            is_named = not self.is_output[index] and not self.entries[self.units.entries[index]].label.startswith(_RAN)
+            if is_named and not self._is_order(index):
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
@@ -432,22 +435,21 @@ def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
 _SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
 _LEAST_TURNS = 3
 _SPOKEN_SHARE = 0.6
-_NO_NAMES = frozenset("user assistant system tool human ai model developer error warning note todo files".split())
+_NO_NAMES = frozenset(
+    ("user", "assistant", "system", "tool", "human", "ai", "model", "developer", "error", "warning", "note", "todo")
+) | {"files", "goal", "open", "was open"}
 #: A pause this long, or a new day, gets a new time heading.
 _PAUSE = timedelta(hours=1)
 _MOST_USER_FACTOR = 6.0
-_FACTORS = {"assistant": 1.0, "system": 0.5, "tool": 0.25}
+#: The rows that frame work with tools, and how much more they count.
+_GOAL, _OPEN, _FRAME_FACTOR = "Goal", "Open", 8.0
+_WAS_OPEN = "Was open"
+#: What only announces the next step, and what reads like code.
+_ANNOUNCED_FACTOR = 0.4
+_FACTORS = {"assistant": 1.0, "system": 0.5}
 _QUESTION_FACTOR = 0.6
+_LOOK_FACTOR = 0.4
 _CODE_FACTOR = 0.4
-_INPUT_FACTOR = 0.8
-_EDGE_FACTOR = 2.0
-#: So many units at either end of an output are its edges.
-_FIRST, _LAST = 2, 3
-#: Of a long output this many rows at either end are looked at.
-_EDGE_ROWS = 60
-_FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
-_INPUT_CHARS = 200
-_ARGUMENT_CHARS = 80
 #: However long it may be, a leaf is no longer than this share of its source, or than so many tokens.
 _MOST_SHARE, _ALWAYS_TOKENS = 0.14, 600
 _FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
@@ -469,30 +471,80 @@ def extract(
     speakers = find_speakers(line.text for line in lines if line.role == "user")
     entries: list[ExtractRow] = []
     found = TextUnits()
+    calls = {call.call_id: call for line in lines for call in line.inputs if call.call_id}
+    voices = _Voices(user_factor, speakers, calls, outputs_by_call(lines) if calls else {})
+    heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, texts, factors in _voices(line, heading, user_factor, speakers):
+        for entry, texts, factors in voices.of(line, heading):
             found.add(len(entries), texts, factors)
             entries.append(entry)
+    if calls:
+        _frame_work(lines, entries, found, heading)
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-def _voices(
-    line: SourceMessage, heading: str, user_factor: float, speakers: frozenset[str]
-) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
-    """Who speaks in a line, each with the units of what it says and their weights."""
-    if line.role == "tool":
-        yield ExtractRow("tool output", heading, "tool"), *_printed(line.text)
-    elif line.text:
-        name, said = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
-        is_named = bool(name)
-        if not name:
-            name = f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role
-        yield ExtractRow(name, heading, line.role, is_speech=True, is_named=is_named), *_speech_units(said, line.role, user_factor, line.created_at)
-    for call in line.inputs:
-        yield ExtractRow(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
-    for output in line.outputs:
-        label = f"{_one_line(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-        yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
+@dataclass(frozen=True, slots=True)
+class _Voices:
+    """Who speaks in the messages of a chunk."""
+
+    user_factor: float
+    speakers: frozenset[str]
+    #: By the id of the call.
+    calls: Mapping[str, SourceToolCall]
+    outputs: Mapping[str, SourceToolOutput]
+
+    def of(self, line: SourceMessage, heading: str) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
+        """Who speaks in a line, each with the units of what it says and their weights."""
+        if line.role == "tool":
+            yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
+        elif line.text:
+            name, said = split_speaker(line.text, self.speakers) if line.role == "user" else ("", line.text)
+            label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
+            entry = ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name))
+            texts, factors = _speech_units(said, line.role, self.user_factor, line.created_at)
+            if self.calls:
+                factors = list(map(_work_factor, texts, factors))
+            yield entry, texts, factors
+        for call in line.inputs:
+            row, factor = attempt(call, self.outputs.get(call.call_id or ""))
+            yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
+        for output in line.outputs:
+            asked = self.calls.get(output.call_id or "")
+            if asked is not None and (file_operation(asked) or output.is_error):
+                continue  # the row of the call says how it ended, and the line of files the rest
+            label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+            texts, factors = printed_units(output.text)
+            if asked is not None and is_look(asked):
+                factors = [_LOOK_FACTOR * factor for factor in factors]
+            yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
+
+
+def _work_factor(text: str, factor: float) -> float:
+    """How much a sentence counts among work with tools: less, when it announces a step or reads like code."""
+    return factor * _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else factor
+
+
+def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found: TextUnits, heading: str) -> None:
+    """Name what work with tools is for, and what of it is open at the end."""
+    wishes = [
+        index
+        for index, place in enumerate(found.entries)
+        if entries[place].label == "user" and (not index or found.entries[index - 1] != place)
+    ]
+    first = next((index for index in wishes if len(found.texts[index].split()) >= LEAST_TERMS), None)
+    if first is not None:
+        _rename(first, _GOAL, entries, found)
+    if wishes and wishes[-1] != first and (lines[-1].role == "tool" or lines[-1].inputs or lines[-1].role == "user"):
+        _rename(wishes[-1], _OPEN, entries, found)
+    rest = open_ends(lines)
+    found.add(len(entries), rest, [_FRAME_FACTOR] * len(rest))
+    entries.append(ExtractRow(_OPEN, heading))
+
+
+def _rename(index: int, label: str, entries: list[ExtractRow], found: TextUnits) -> None:
+    place = found.entries[index]
+    entries[place] = entries[place]._replace(label=label)
+    found.factors[index] *= _FRAME_FACTOR
 
 
 def find_speakers(texts: Iterable[str]) -> frozenset[str]:
@@ -535,40 +587,11 @@ def _speech_units(said: str, role: Role, user_factor: float, moment: datetime) -
     return texts, factors
 
 
-def _printed(text: str) -> tuple[list[str], list[float]]:
-    """What a tool printed: its first and last rows, and those between that may speak of a failure."""
-    rows = text.splitlines()
-    if len(rows) > 2 * _EDGE_ROWS:
-        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
-        text = "\n".join(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = split_units(text)
-    edge, inner = _FACTORS["tool"] * _EDGE_FACTOR, _FACTORS["tool"]
-    if len(pieces) <= _FIRST + _LAST:
-        return pieces, [edge] * len(pieces)
-    return pieces, [edge] * _FIRST + [inner] * (len(pieces) - _FIRST - _LAST) + [edge] * _LAST
-
-
 @lru_cache(maxsize=256)
 def _speaker(sender: str | None) -> str:
     """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
     name = sender_name(sender)
     return "" if is_directive(name) else name
-
-
-def _asked(call: SourceToolCall) -> str:
-    """A tool call in one short row: its command alone, or its arguments by name."""
-    given = call_arguments(call)
-    if not given:
-        return _one_line(call.text, _INPUT_CHARS)
-    shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
-    if "command" in shown:
-        return _one_line(shown["command"], _INPUT_CHARS)
-    short = [
-        value if key in PATH_KEYS else f"{key}={value}"
-        for key, value in shown.items()
-        if len(value) <= _ARGUMENT_CHARS and "\n" not in value
-    ]
-    return _one_line(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
 
 
 def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
@@ -593,14 +616,11 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-def _one_line(text: str, most: int) -> str:
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
 _CONDENSED_GAP = re.compile(r" … ")
 _HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
-_LABEL = re.compile(r"((?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): ")
+_LABEL = re.compile(
+    r"(Goal|Open|Was open|(?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): "
+)
 _NOTE = re.compile(r"\[(?:Truncated from|Capped)[^\]\n]*\]")
 _MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
 _USER_FACTOR = 2.0
@@ -668,6 +688,8 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     said = row[label.end() :]
+    if label[1] in (_GOAL, _OPEN):
+        return ExtractRow(label[1], heading, "user"), said, _FRAME_FACTOR
     if label[1].startswith("user"):
         return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
     if label[1].endswith(" output"):

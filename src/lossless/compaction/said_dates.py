@@ -21,7 +21,7 @@ _WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)(?:s|rs|urs|nes|ur)?(?:day)?"
 _SAID = re.compile(
     r"\b(?<!like )(?<!like just )(?<!like only )(?:(?P<day>yesterday|tomorrow|last night)"
     rf"|(?P<way>last|next) (?P<what>week(?:end)?|month|year|{_WEEKDAY})"
-    rf"|(?P<count>an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{{1,2}}) (?P<unit>day|week|month|year)s? ago)\b"
+    r"|(?P<count>an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}) (?P<unit>day|week|month|year)s? ago)\b"
     r"(?! (?:of|in) )",
     re.IGNORECASE,
 )
