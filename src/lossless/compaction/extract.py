@@ -129,6 +129,7 @@ _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
 #: Sentences with fewer words that carry meaning say little alone.
 LEAST_TERMS = 5
+_LEAST_AT_WORK = 2
 #: So long may sentences be that are joined, and a row to which more of the same voice is added.
 _JOINED_CHARS = 180
 _ROW_CHARS = 320
@@ -204,7 +205,9 @@ class _SummaryDraft:
     def __init__(self, entries: Sequence[ExtractRow], units: TextUnits, files: str, budget: int) -> None:
         self.entries, self.units = entries, units
         self.has_tools = not all(entry.is_speech for entry in entries)
-        self.vocabulary, self.terms, weights, self.suspects = chunk_terms(units.texts)
+        self.vocabulary, self.terms, weights, self.suspects, self.marked = chunk_terms(units.texts)
+        for name in {entry.label for entry in entries if entry.is_named}:
+            weights.update(dict.fromkeys(self.vocabulary.terms(pieces_of(name)), 0))  # the rows say who it is
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
@@ -230,8 +233,8 @@ class _SummaryDraft:
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
             size = len(terms) - ("" in terms)
-            if size < LEAST_TERMS and self._is_talk(self.entries[self.units.entries[index]]):
-                factors[index] *= size / LEAST_TERMS
+            if size < LEAST_TERMS and size < self._least_terms(self.entries[self.units.entries[index]], terms):
+                factors[index] *= (size - self.marked.isdisjoint(terms)) / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
                 if not ERROR_TERMS.isdisjoint(terms):
                     factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
@@ -265,15 +268,22 @@ class _SummaryDraft:
         self.headed = {self.blocks[place] for place in self.voices}
         return kept
 
-    def _is_talk(self, entry: ExtractRow) -> bool:
-        """Whether small talk is to be expected: not from a user who has a model work with tools."""
-        return entry.is_speech and not (self.has_tools and entry.role == "user")
+    def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
+        """With fewer words that carry meaning, what somebody says is small talk.
+
+        To a model people say little but what they mean, least of all when it works with tools; and a name or a number
+        is said for a reason.
+        """
+        if not entry.is_speech or (self.has_tools and entry.role == "user"):
+            return 0
+        if self.has_tools:
+            return _LEAST_AT_WORK
+        return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
 
     def _is_small(self, row: Sequence[int]) -> bool:
+        terms = frozenset(chain.from_iterable(self.terms[index] for index in row))
         entry = self.entries[self.units.entries[row[0]]]
-        return (
-            self._is_talk(entry) and len(frozenset().union(*(self.terms[index] for index in row)) - {""}) < LEAST_TERMS
-        )
+        return len(terms) - ("" in terms) < self._least_terms(entry, terms)
 
     def _fill(self, most_passed: int | None) -> None:
         room = self.left - self.topic_room
@@ -510,10 +520,11 @@ class _Voices:
             yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
         for output in line.outputs:
             asked = self.calls.get(output.call_id or "")
-            if asked is not None and (file_operation(asked) or output.is_error):
-                continue  # the row of the call says how it ended, and the line of files the rest
+            operation = "" if asked is None else file_operation(asked)
+            if asked is not None and (operation == "read" or output.is_error):
+                continue  # the row of the call says how it ended; a file can be read again
             label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-            texts, factors = printed_units(output.text)
+            texts, factors = printed_units(output.text, only_failures=bool(operation))
             if asked is not None and is_look(asked):
                 factors = [_LOOK_FACTOR * factor for factor in factors]
             yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
@@ -536,9 +547,9 @@ def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found
         _rename(first, _GOAL, entries, found)
     if wishes and wishes[-1] != first and (lines[-1].role == "tool" or lines[-1].inputs or lines[-1].role == "user"):
         _rename(wishes[-1], _OPEN, entries, found)
-    rest = open_ends(lines)
-    found.add(len(entries), rest, [_FRAME_FACTOR] * len(rest))
-    entries.append(ExtractRow(_OPEN, heading))
+    for row in open_ends(lines):
+        found.add(len(entries), [row], [_FRAME_FACTOR])
+        entries.append(ExtractRow(_OPEN, heading))
 
 
 def _rename(index: int, label: str, entries: list[ExtractRow], found: TextUnits) -> None:

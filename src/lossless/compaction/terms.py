@@ -106,6 +106,8 @@ class ChunkTerms(NamedTuple):
     weights: dict[str, int]
     #: The units with a word that directives have.
     suspects: set[int]
+    #: Terms that look like names, numbers or identifiers.
+    marked: frozenset[str]
 
 
 def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
@@ -118,7 +120,8 @@ def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     terms = [frozenset(map(term_of, unit)) for unit in pieces]
     marks = {piece for piece, word in words.items() if word.is_suspect}
     suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
-    return ChunkTerms(vocabulary, terms, _weights(words, inner, terms), suspects)
+    salience = _term_salience(words, inner)
+    return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience))
 
 
 def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
@@ -145,11 +148,8 @@ def pieces_of(unit: str) -> list[str]:
     return pieces
 
 
-def _weights(words: dict[str, Word], inner: Iterable[str], terms: Sequence[frozenset[str]]) -> dict[str, int]:
-    """The weight of each term of a chunk; a word that is only written large, and not just at a beginning, is a name.
-
-    Whole numbers, so that sums do not depend on the order of a set.
-    """
+def _term_salience(words: dict[str, Word], inner: Iterable[str]) -> dict[str, float]:
+    """How much more than others some terms say; a word only written large, and not just at a beginning, is a name."""
     known = {word[0] for word in words.values()}
     within = {words[piece][0] for piece in inner}
     salience: dict[str, float] = {}
@@ -158,6 +158,11 @@ def _weights(words: dict[str, Word], inner: Iterable[str], terms: Sequence[froze
             found = NAME_WEIGHT
         if found > salience.get(term, 1.0):
             salience[term] = found
+    return salience
+
+
+def _weights(salience: Mapping[str, float], terms: Sequence[frozenset[str]]) -> dict[str, int]:
+    """The weight of each term of a chunk. Whole numbers, so that sums do not depend on the order of a set."""
     frequency = Counter(chain.from_iterable(terms))
     rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
     weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}

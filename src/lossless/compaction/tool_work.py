@@ -31,7 +31,7 @@ _OPEN_CHARS = 240
 _MOST_OPEN = 3
 #: Commands with the same so many first words are of a kind, wherever they run.
 _KIND_WORDS = 3
-_ENTERED = re.compile(r"^(?:cd [^&;|]{1,160}(?:&&|;)\s*)+")
+_STEP = re.compile(r"\s*(?:&&|[;|\n]|2>&1)\s*(?:(?:tail|head|grep) [^&;|]*)?")
 
 _EXIT = re.compile(r"\b[Ee]xit(?:ed)?(?: with)?(?: code| status)?[ :=]+(-?\d{1,4})\b")
 #: Rows that only say that something failed, and what a runner prints around it.
@@ -100,9 +100,11 @@ def outcome(output: SourceToolOutput) -> str:
     return f"{how}: {shorten(reason, _OUTCOME_CHARS)}" if reason else how
 
 
-def printed_units(text: str) -> tuple[list[str], list[float]]:
+def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str], list[float]]:
     """What a tool printed but for code: first and last rows and what may speak of a failure, with their weights."""
     rows = text.splitlines()
+    if only_failures:
+        rows = [row for row in rows if _FAILURE.search(row)]
     if len(rows) > 2 * _EDGE_ROWS:
         middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
         rows = list(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
@@ -130,10 +132,12 @@ def open_ends(lines: Sequence[SourceMessage]) -> list[str]:
         if output is None or is_look(call) or file_operation(call):
             continue
         asked = _asked(call)
-        kind = " ".join(_ENTERED.sub("", asked).split()[:_KIND_WORDS])
-        failed.pop(kind, None)
+        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _STEP.split(asked)]
+        kinds = [step for step in steps if step and not step.startswith("cd ")] or [asked]
+        for kind in kinds:
+            failed.pop(kind, None)
         if has_failed(output):
-            failed[kind] = shorten(f"{asked} → {outcome(output)}", _OPEN_CHARS)
+            failed[kinds[-1]] = shorten(f"{asked} → {outcome(output)}", _OPEN_CHARS)
     return list(failed.values())[-_MOST_OPEN:]
 
 
