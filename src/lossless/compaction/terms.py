@@ -121,7 +121,7 @@ def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     marks = {piece for piece, word in words.items() if word.is_suspect}
     suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
     salience = _term_salience(words, inner)
-    return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience))
+    return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience) - {""})
 
 
 def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
