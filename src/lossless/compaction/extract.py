@@ -591,7 +591,7 @@ def _speech_units(said: str, role: Role, user_factor: float, moment: datetime) -
         share = factor * _CODE_FACTOR if place % 2 else factor
         found = split_units(passage)
         if not place % 2 and speaks_of_days(passage):
-            found = [date_words(unit, moment.date()) for unit in found]
+            found = [date_words(unit, moment.date()) if speaks_of_days(unit) else unit for unit in found]
         texts += map(remove_interjection, found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
@@ -673,6 +673,8 @@ def condense(
                 heading = time[1]
             else:
                 entry, said, factor = _voice(row, heading, speakers)
+                if entry.label == _OPEN and section is not sections[-1]:
+                    entry, factor = entry._replace(label=_WAS_OPEN), 1.0
                 texts = [unit for piece in _CONDENSED_GAP.split(said) for unit in split_units(piece)]
                 found.add(len(entries), texts, [factor] * len(texts))
                 entries.append(entry)
@@ -699,8 +701,8 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     said = row[label.end() :]
-    if label[1] in (_GOAL, _OPEN):
-        return ExtractRow(label[1], heading, "user"), said, _FRAME_FACTOR
+    if label[1] in (_GOAL, _OPEN, _WAS_OPEN):
+        return ExtractRow(label[1], heading), said, 1.0 if label[1] == _WAS_OPEN else _FRAME_FACTOR
     if label[1].startswith("user"):
         return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
     if label[1].endswith(" output"):
