@@ -342,6 +342,9 @@ def print_status(screen: Screen, data: Data) -> None:
         since = screen.time(blocked["since"])
         screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
         screen.prose(blocked["reason"])
+    if data["withoutModel"]:
+        screen.gap()
+        screen.prose(data["withoutModel"]["text"])
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))

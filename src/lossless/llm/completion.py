@@ -189,6 +189,18 @@ def read_prices(setting: Iterable[ModelPrice]) -> dict[str, TokenPrice]:
     }
 
 
+def list_prices() -> tuple[dict[str, dict[str, float]], str]:
+    """The list prices that come with this package, by `provider/model`, and the day on which they were read.
+
+    They are for estimates; what a call cost is reckoned with the user's own prices alone.
+    """
+    import json
+    from importlib.resources import files
+
+    table = json.loads((files("lossless.llm") / "prices.json").read_text("utf-8"))
+    return table["prices"], table["asOf"]
+
+
 def _exact(number: float) -> Decimal:
     """The number as it was written: 0.1 is a tenth."""
     return Decimal(str(number))
