@@ -4,6 +4,10 @@ Each dialogue is compacted to a share of its tokens. Then facts are asked for: a
 messages. A fact counts (i) when it is in the assembled context, (ii) or in the text of ONE recall, (iii) or in one
 expansion of at most 4,000 tokens around the best evidence. Strict: only where the words come from a message that
 holds the answer to this question.
+
+The summaries themselves: the share of questions (all but the adversarial ones) whose answer is whole in them, that is
+each word of it that carries meaning, and whole in one row; and the share of rows, and of sentences, that say little.
+Beside them sentences drawn at random, as many tokens of them.
 """
 
 from __future__ import annotations
@@ -12,14 +16,19 @@ import argparse
 import re
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
+from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import lossless
 from bench import locomo
 from bench.measure import table, write
+from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
+from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, split_units
+from lossless.compaction.summarise import leaf_target
+from lossless.compaction.terms import chunk_terms
 from lossless.model.context import MessageItem, prompt_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.expand import ExpandRequest, expand
@@ -30,7 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
+#: A dialogue and its messages as a summariser reads them.
+_Sourced: TypeAlias = tuple[locomo.Dialogue, list[SourceMessage]]
+
 SHARE = 0.12
+SHARE_LIMIT = 0.14
+LEAF_SHARES = (0.12, SHARE_LIMIT)
 RECALL_TOKENS = 2_000
 EXPAND_TOKENS = 4_000
 #: An answer that stands in more messages than this is no fact of one of them.
@@ -207,6 +221,99 @@ def long_dialogues(path: Path, budget: int | None = None) -> list[dict[str, obje
     return rows
 
 
+def summaries(path: Path) -> list[dict[str, object]]:
+    """What the summaries of dialogues hold: leaves as they are by default, and at shares of the source; condensed."""
+    dialogues = [(dialogue, _source(dialogue)) for dialogue in locomo.load(path)]
+    rows = [_summary_row("leaves, default settings", dialogues, _leaves(dialogues, None))]
+    rows += [_summary_row(f"leaves, {share:.0%}", dialogues, _leaves(dialogues, share)) for share in LEAF_SHARES]
+    rows.append(_summary_row("condensed, half of small leaves", dialogues, _condensed(dialogues)))
+    return [*rows, _summary_row("sentences at random", dialogues, _at_random(dialogues, SHARE_LIMIT))]
+
+
+def _source(dialogue: locomo.Dialogue) -> list[SourceMessage]:
+    with lossless.open(":memory:", background=False) as engine:
+        engine.append(dialogue.session, [turn.incoming for turn in dialogue.turns])
+        return [source_message(stored) for stored in engine.archive.messages.in_order(1, limit=100_000)]
+
+
+def _chunks(lines: Sequence[SourceMessage], limit: int) -> list[list[SourceMessage]]:
+    """The messages of each leaf, as a sweep cuts them."""
+    chunks: list[list[SourceMessage]] = [[]]
+    for line in lines:
+        if chunks[-1] and sum(known.tokens for known in chunks[-1]) + line.tokens > limit:
+            chunks.append([])
+        chunks[-1].append(line)
+    return chunks
+
+
+def _leaf(lines: Sequence[SourceMessage], share: float | None) -> str:
+    size = sum(line.tokens for line in lines)
+    settings = lossless.Settings()
+    target = leaf_target(size, settings.leaf_target_tokens) if share is None else int(share * size)
+    return extract(lines, target, source_tokens=size) or ""
+
+
+def _leaves(dialogues: Sequence[_Sourced], share: float | None) -> list[str]:
+    limit = lossless.Settings().leaf_chunk_tokens
+    return ["\n".join(_leaf(chunk, share) for chunk in _chunks(lines, limit)) for _, lines in dialogues]
+
+
+def _condensed(dialogues: Sequence[_Sourced]) -> list[str]:
+    """One level up: leaves of a quarter of the usual size, condensed to half of their size."""
+    texts = []
+    for _, lines in dialogues:
+        chunks = _chunks(lines, lossless.Settings().leaf_chunk_tokens // 4)
+        sections = [
+            SourceSummary(chunk[0].created_at, chunk[-1].created_at, _leaf(chunk, SHARE_LIMIT)) for chunk in chunks
+        ]
+        texts.append(condense(sections, sum(section.tokens for section in sections) // 2) or "")
+    return texts
+
+
+def _at_random(dialogues: Sequence[_Sourced], share: float) -> list[str]:
+    texts = []
+    for _, lines in dialogues:
+        units = [unit for line in lines for unit in split_units(line.text)]
+        Random(0).shuffle(units)
+        room = share * sum(line.tokens for line in lines)
+        sizes = accumulate(estimate_tokens(unit) for unit in units)
+        texts.append("\n".join(unit for unit, size in zip(units, sizes, strict=True) if size <= room))
+    return texts
+
+
+def _summary_row(what: str, dialogues: Sequence[_Sourced], texts: Sequence[str]) -> dict[str, object]:
+    whole, in_row = [], []
+    for (dialogue, _), text in zip(dialogues, texts, strict=True):
+        rows = [_terms(row) for row in text.splitlines()]
+        known = frozenset[str]().union(*rows)
+        for answer in (_terms(asked.answer) for asked in dialogue.questions if asked.category != 5):
+            whole.append(bool(answer) and answer <= known)
+            in_row.append(bool(answer) and any(answer <= row for row in rows))
+    said = [
+        re.sub(r"^(?:user: )?[A-Z]\w+: ", "", row)
+        for text in texts
+        for row in text.splitlines()
+        if not row.startswith(("[", "Files:", EXPAND))
+    ]
+    spans = [span for row in said for span in row.split(" … ")]
+    source = sum(line.tokens for _, lines in dialogues for line in lines)
+    return {
+        "what": what,
+        "of source %": round(100 * sum(map(estimate_tokens, texts)) / source, 1),
+        "answers": len(whole),
+        "whole %": _percent(whole),
+        "whole in a row %": _percent(in_row),
+        "rows": len(said),
+        "rows that say little %": _percent(len(_terms(row)) < LEAST_TERMS for row in said),
+        "sentences that say little %": _percent(len(_terms(span)) < LEAST_TERMS for span in spans),
+    }
+
+
+def _terms(text: str) -> frozenset[str]:
+    """The words of a text that carry meaning."""
+    return chunk_terms([" ".join(text.split())]).terms[0] - {""}
+
+
 def rounds() -> list[dict[str, object]]:
     """Compression and retention by the number of rounds, beside the seed's figures."""
     rows: list[dict[str, object]] = []
@@ -293,6 +400,7 @@ def main() -> None:
     runs: list[tuple[str, str, Callable[[], list[dict[str, object]]]]] = [
         ("retention-rounds", "sample conversation", rounds),
         ("retention-spare-room", "sample conversation", spare_room),
+        ("retention-summaries", path.name, partial(summaries, path)),
         ("retention", path.name, partial(long_dialogues, path)),
     ]
     for name, source, run in runs:
