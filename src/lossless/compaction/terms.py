@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\d")
 _ENDINGS = ("ing", "ed", "es", "s")
 _CONTRACTED = frozenset(("s", "t", "m", "re", "ve", "ll", "d", ""))
 
-NAME_WEIGHT = 4.0
+NAME_WEIGHT = 5.0
 _IDENTIFIER_WEIGHT = 2.0
 _NUMBER_WEIGHT = 2.0
 
