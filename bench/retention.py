@@ -4,6 +4,10 @@ Each dialogue is compacted to a share of its tokens. Then facts are asked for: a
 messages. A fact counts (i) when it is in the assembled context, (ii) or in the text of ONE recall, (iii) or in one
 expansion of at most 4,000 tokens around the best evidence. Strict: only where the words come from a message that
 holds the answer to this question.
+
+The summaries themselves: the share of questions (all but the adversarial ones) whose answer is whole in them, that is
+each word of it that carries meaning, and whole in one row; and the share of rows, and of sentences, that say little.
+Beside them sentences drawn at random, as many tokens of them.
 """
 
 from __future__ import annotations
@@ -12,12 +16,20 @@ import argparse
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import lossless
 from bench import locomo
 from bench.measure import table, write
+from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
+from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, split_units
+from lossless.compaction.summarise import leaf_target
+from lossless.compaction.terms import chunk_terms
+from lossless.model.context import MessageItem, prompt_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.scope import Scope
@@ -27,7 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
+#: A dialogue and its messages as a summariser reads them.
+_Sourced: TypeAlias = tuple[locomo.Dialogue, list[SourceMessage]]
+
 SHARE = 0.12
+SHARE_LIMIT = 0.14
+LEAF_SHARES = (0.12, SHARE_LIMIT)
 RECALL_TOKENS = 2_000
 EXPAND_TOKENS = 4_000
 #: An answer that stands in more messages than this is no fact of one of them.
@@ -39,6 +56,10 @@ _FRAME_TOKENS = 100
 _AROUND = 16
 _SHORTEST = 3
 ROUNDS = (10, 30, 50, 100)
+BUDGETS = (128_000, 32_000)
+SPARE_MESSAGES = 4_000
+#: Shares of the history budget at which a sweep stops; 0 folds all it can.
+FRACTIONS = (0.0, 0.25, 0.4, 0.5, 0.6)
 #: Seed figures for conversations of so many rounds: compression and "retention"; no method is given for them.
 SEED = {10: (27, 98), 30: (65, 96), 50: (78, 94), 100: (88, 92)}
 
@@ -200,6 +221,99 @@ def long_dialogues(path: Path, budget: int | None = None) -> list[dict[str, obje
     return rows
 
 
+def summaries(path: Path) -> list[dict[str, object]]:
+    """What the summaries of dialogues hold: leaves as they are by default, and at shares of the source; condensed."""
+    dialogues = [(dialogue, _source(dialogue)) for dialogue in locomo.load(path)]
+    rows = [_summary_row("leaves, default settings", dialogues, _leaves(dialogues, None))]
+    rows += [_summary_row(f"leaves, {share:.0%}", dialogues, _leaves(dialogues, share)) for share in LEAF_SHARES]
+    rows.append(_summary_row("condensed, half of small leaves", dialogues, _condensed(dialogues)))
+    return [*rows, _summary_row("sentences at random", dialogues, _at_random(dialogues, SHARE_LIMIT))]
+
+
+def _source(dialogue: locomo.Dialogue) -> list[SourceMessage]:
+    with lossless.open(":memory:", background=False) as engine:
+        engine.append(dialogue.session, [turn.incoming for turn in dialogue.turns])
+        return [source_message(stored) for stored in engine.archive.messages.in_order(1, limit=100_000)]
+
+
+def _chunks(lines: Sequence[SourceMessage], limit: int) -> list[list[SourceMessage]]:
+    """The messages of each leaf, as a sweep cuts them."""
+    chunks: list[list[SourceMessage]] = [[]]
+    for line in lines:
+        if chunks[-1] and sum(known.tokens for known in chunks[-1]) + line.tokens > limit:
+            chunks.append([])
+        chunks[-1].append(line)
+    return chunks
+
+
+def _leaf(lines: Sequence[SourceMessage], share: float | None) -> str:
+    size = sum(line.tokens for line in lines)
+    settings = lossless.Settings()
+    target = leaf_target(size, settings.leaf_target_tokens) if share is None else int(share * size)
+    return extract(lines, target, source_tokens=size) or ""
+
+
+def _leaves(dialogues: Sequence[_Sourced], share: float | None) -> list[str]:
+    limit = lossless.Settings().leaf_chunk_tokens
+    return ["\n".join(_leaf(chunk, share) for chunk in _chunks(lines, limit)) for _, lines in dialogues]
+
+
+def _condensed(dialogues: Sequence[_Sourced]) -> list[str]:
+    """One level up: leaves of a quarter of the usual size, condensed to half of their size."""
+    texts = []
+    for _, lines in dialogues:
+        chunks = _chunks(lines, lossless.Settings().leaf_chunk_tokens // 4)
+        sections = [
+            SourceSummary(chunk[0].created_at, chunk[-1].created_at, _leaf(chunk, SHARE_LIMIT)) for chunk in chunks
+        ]
+        texts.append(condense(sections, sum(section.tokens for section in sections) // 2) or "")
+    return texts
+
+
+def _at_random(dialogues: Sequence[_Sourced], share: float) -> list[str]:
+    texts = []
+    for _, lines in dialogues:
+        units = [unit for line in lines for unit in split_units(line.text)]
+        Random(0).shuffle(units)
+        room = share * sum(line.tokens for line in lines)
+        sizes = accumulate(estimate_tokens(unit) for unit in units)
+        texts.append("\n".join(unit for unit, size in zip(units, sizes, strict=True) if size <= room))
+    return texts
+
+
+def _summary_row(what: str, dialogues: Sequence[_Sourced], texts: Sequence[str]) -> dict[str, object]:
+    whole, in_row = [], []
+    for (dialogue, _), text in zip(dialogues, texts, strict=True):
+        rows = [_terms(row) for row in text.splitlines()]
+        known = frozenset[str]().union(*rows)
+        for answer in (_terms(asked.answer) for asked in dialogue.questions if asked.category != 5):
+            whole.append(bool(answer) and answer <= known)
+            in_row.append(bool(answer) and any(answer <= row for row in rows))
+    said = [
+        re.sub(r"^(?:user: )?[A-Z]\w+: ", "", row)
+        for text in texts
+        for row in text.splitlines()
+        if not row.startswith(("[", "Files:", EXPAND))
+    ]
+    spans = [span for row in said for span in row.split(" … ")]
+    source = sum(line.tokens for _, lines in dialogues for line in lines)
+    return {
+        "what": what,
+        "of source %": round(100 * sum(map(estimate_tokens, texts)) / source, 1),
+        "answers": len(whole),
+        "whole %": _percent(whole),
+        "whole in a row %": _percent(in_row),
+        "rows": len(said),
+        "rows that say little %": _percent(len(_terms(row)) < LEAST_TERMS for row in said),
+        "sentences that say little %": _percent(len(_terms(span)) < LEAST_TERMS for span in spans),
+    }
+
+
+def _terms(text: str) -> frozenset[str]:
+    """The words of a text that carry meaning."""
+    return chunk_terms([" ".join(text.split())]).terms[0] - {""}
+
+
 def rounds() -> list[dict[str, object]]:
     """Compression and retention by the number of rounds, beside the seed's figures."""
     rows: list[dict[str, object]] = []
@@ -231,6 +345,42 @@ def rounds() -> list[dict[str, object]]:
     return rows
 
 
+def spare_room() -> list[dict[str, object]]:
+    """What `sweepTargetFraction` costs and gains while a conversation grows, turn by turn."""
+    messages: list[Any] = list(openai_chat(sample_conversation(SPARE_MESSAGES)))
+    return [_with_target(fraction, budget, messages) for budget in BUDGETS for fraction in FRACTIONS]
+
+
+def _with_target(fraction: float, budget: int, messages: Sequence[Any]) -> dict[str, object]:
+    """Each user message begins a turn, before which the context is looked at as the model would get it."""
+    settings = lossless.Settings(sweep_target_fraction=fraction, proactive_threshold_compaction_mode="inline")
+    starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    sweeps, ids, sizes, verbatim = 0, [], [], []
+    with lossless.open(":memory:", settings, background=False) as engine:
+        for start, stop in pairwise([*starts, len(messages)]):
+            done = engine.after_turn("spare", new_messages=messages[start:stop], budget=budget).compaction
+            if done is not None and done.compacted:
+                sweeps += 1
+                ids += done.summary_ids
+            items = engine.archive.context.items(1)
+            sizes.append(prompt_tokens(items))
+            verbatim.append(prompt_tokens([item for item in items if isinstance(item, MessageItem)]))
+        made = [engine.archive.summaries.get(id_) for id_ in ids]
+    later = slice(len(starts) // 2, None)
+    return {
+        "budget": budget,
+        "sweepTargetFraction": fraction,
+        "turns": len(starts),
+        "sweeps": sweeps,
+        "calls": len(made),
+        "of them condensed": sum(summary.depth > 0 for summary in made),
+        "context, mean": round(fmean(sizes[later])),
+        "verbatim, mean": round(fmean(verbatim[later])),
+        "verbatim, least": min(verbatim[later]),
+        "verbatim %": round(100 * fmean(verbatim[later]) / fmean(sizes[later]), 1),
+    }
+
+
 def _rounds(messages: Sequence[Any], count: int) -> list[Any]:
     """The beginning of a conversation up to the end of its `count`-th round."""
     starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
@@ -249,6 +399,8 @@ def main() -> None:
     path: Path = parser.parse_args().file
     runs: list[tuple[str, str, Callable[[], list[dict[str, object]]]]] = [
         ("retention-rounds", "sample conversation", rounds),
+        ("retention-spare-room", "sample conversation", spare_room),
+        ("retention-summaries", path.name, partial(summaries, path)),
         ("retention", path.name, partial(long_dialogues, path)),
     ]
     for name, source, run in runs:

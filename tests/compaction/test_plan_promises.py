@@ -91,6 +91,7 @@ class World:
             policy,
             measured(self.context, budget, policy),
             remembered=self.remembered,
+            leaves_until=policy.sweep_target(budget),
         )
         tried = 0
         while work := next_pass(self.context, policy, state, call_ids=self.call_ids):
@@ -115,6 +116,8 @@ class World:
 
     def check(self, work: Pass, policy: CompactionPolicy, state: SweepState) -> None:
         """The promises about one pass."""
+        if work.depth == 0 and state.leaves_until is not None:
+            assert state.tokens > state.leaves_until, "no message is folded once the context is small enough"
         start = self.context.index(work.items[0])
         assert self.context[start : start + len(work.items)] == work.items, "contiguous"
         depths = {item.depth if isinstance(item, SummaryItem) else -1 for item in work.items}
@@ -146,6 +149,7 @@ policies = st.builds(
     sweep_max_depth=st.integers(-1, 2),
     condensed_target_tokens=st.integers(1, 20),
     max_sweep_iterations=st.integers(1, 30),
+    sweep_target_fraction=st.sampled_from((0.0, 0.0, 0.2, 0.6, 1.0)),
     turn_verbatim_count=st.integers(1, 4),
 )
 appends = st.tuples(st.sampled_from("umccc"), st.integers(0, 30), st.integers(0, 3))
@@ -227,3 +231,23 @@ def test_leaves_planned_at_once_are_those_planned_one_by_one(
             break
         context = context_after_fold(context, work, f"leaf-{number}", expected_tokens(work))
         state = after_pass(state, work, f"leaf-{number}", expected_tokens(work))
+
+
+@settings(max_examples=60, deadline=None)
+@given(policies, st.lists(appends, min_size=20, max_size=60), st.floats(0.05, 1))
+def test_a_target_leaves_the_newest_history_verbatim_and_the_context_under_its_threshold(
+    policy: CompactionPolicy, said: list[tuple[str, int, int]], fraction: float
+) -> None:
+    budget, left = 400, {}
+    for share in (0.0, fraction):
+        world = World()
+        for letter, tokens, reuse in said:
+            world.append(letter, tokens + 2, reuse)
+        held = replace(policy, max_sweep_iterations=400, sweep_target_fraction=share)
+        state = world.sweep(held, budget, [10])
+        left[share] = [item.message_id for item in world.context if isinstance(item, MessageItem)]
+    assert left[fraction][len(left[fraction]) - len(left[0.0]) :] == left[0.0], "never less than without a target"
+    target = held.sweep_target(budget)
+    assert target is not None
+    assert target <= held.threshold_tokens(budget)
+    assert state.tokens <= target or left[fraction] == left[0.0], "it stops early only when it is there"

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.compaction import extract as compaction_extract
-from lossless.compaction import source_text
-from lossless.compaction.extract import EXPAND, condense, extract
+from lossless.compaction import said_dates, source_text, tool_work
+from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
+from lossless.compaction.said_dates import date_words
 from lossless.compaction.source_text import (
     MAX_UNIT_CHARS,
     SourceMessage,
@@ -29,6 +30,7 @@ from lossless.compaction.source_text import (
     split_units,
     touched_files,
 )
+from lossless.compaction.terms import chunk_terms
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -77,7 +79,10 @@ def written(text: str | None) -> str:
 roles = st.sampled_from(["user", "assistant", "system", "tool"])
 words = st.text(st.characters(codec="utf-8"), max_size=300)
 prose = st.lists(
-    st.sampled_from([*FACTS, FILLER, "明天回滚配置。好的！", "Ошибка 42 на сервере.", "🚀🚀"]), max_size=12
+    st.sampled_from(
+        [*FACTS, FILLER, "Ann: Bo came yesterday.", "明天回滚配置。好的！", "Ошибка 42 на сервере.", "🚀🚀"]
+    ),
+    max_size=12,
 )
 texts = st.one_of(words, prose.map(" ".join))
 outputs = st.lists(
@@ -98,7 +103,7 @@ lines_of_any_kind = st.lists(
 )
 
 
-@pytest.mark.parametrize("module", [source_text, compaction_extract])
+@pytest.mark.parametrize("module", [source_text, compaction_extract, said_dates, tool_work])
 def test_examples_in_docstrings(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
@@ -156,15 +161,15 @@ def test_what_is_said_once_survives_strong_compression() -> None:
 def test_speakers_times_and_order_are_kept() -> None:
     lines = [
         line("I moved from Sweden four years ago.", sender='{"name": "Ann"}'),
-        line("Galway has wonderful oysters.", "assistant", 5),
+        line("In Galway the oysters are wonderful.", "assistant", 5),
         line("Book the Lisbon flight for Tuesday.", "user", 400),
         *(line(FILLER, "assistant", 401) for _ in range(9)),
     ]
     rows = written(extract(lines, 90, timezone="Europe/Berlin")).splitlines()
     assert rows[:5] == [
         "[2026-01-05 10:00 CET]",
-        "user (Ann): I moved from Sweden four years ago.",
-        "assistant: Galway has wonderful oysters.",
+        "user (Ann): I moved from Sweden four years ago (2022).",
+        "assistant: In Galway the oysters are wonderful.",
         "[2026-01-05 16:40 CET]",
         "user: Book the Lisbon flight for Tuesday.",
     ]
@@ -205,13 +210,97 @@ def test_commands_failures_and_files_are_kept() -> None:
         ),
     ]
     summary = written(extract(lines, 250))
-    assert "ran bash: pytest -k rows --maxfail=1" in summary
-    assert "bash failed:" in summary
-    assert "KeyError: 'seq'" in summary
+    rows = summary.splitlines()
+    assert rows[1] == "Goal: Please make the tests pass."
+    assert "ran edit: src/rows.py → failed: no match" in rows
+    assert "Open: pytest -k rows --maxfail=1 → failed: E KeyError: 'seq'" in rows
     assert "FAILED on shard 7" in summary
     assert summary.splitlines()[-2] == (
         "Files: src/rows.py (modified failed), src/new.py (created), old/gone.py (deleted), docs/b.txt (renamed)"
     )
+
+
+TALK = ["Yay!", "Bye!", "Thanks, Bo!", "That's awesome!", "Aww, so cute!", "The colors really blend nicely."]
+TOLD = [
+    "Last Friday I adopted a grey cat called Oscar from the shelter in Leeds.",
+    "My sister Vera and I painted the kitchen yellow over two days.",
+    "It is Oscar.",
+    "I quit the bakery two weeks ago and start at the museum next month.",
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["Ann", "Bo"]), st.lists(st.sampled_from(TALK + TOLD), max_size=5)), min_size=6)
+)
+def test_people_among_themselves_are_named_and_their_small_talk_is_left_out(turns: list[tuple[str, list[str]]]) -> None:
+    lines = [line(f"{name}: {' '.join(['Hi!', *said])}", "user", n) for n, (name, said) in enumerate(turns)]
+    summary = extract(lines, 400, source_tokens=4000)
+    if summary is None or not any(text in TOLD for _, said in turns for text in said):
+        return
+    rows = [row for row in summary.splitlines()[1:] if not row.startswith(("Files:", EXPAND))]
+    count = {name: sum(name == other for other, _ in turns) for name in ("Ann", "Bo")}
+    if min(count.values()) >= 3:
+        assert all(row.startswith(("Ann: ", "Bo: ")) for row in rows)
+        told = [row for row in rows if len(chunk_terms([row.partition(": ")[2]]).terms[0] - {""}) >= LEAST_TERMS]
+        assert told == rows or not told
+
+
+def test_a_row_says_who_did_what_and_when() -> None:
+    said = [("Ann", f"Hey Bo! {TOLD[0]} Yay!"), ("Bo", "Aww, so cute!"), ("Ann", TOLD[2]), ("Bo", f"Cool! {TOLD[3]}")]
+    lines = [line(f"{name}: {text}", "user", n) for n, (name, text) in enumerate([*said, *said])]
+    assert written(extract(lines, 120, source_tokens=2000)).splitlines()[1:3] == [
+        "Ann: Last Friday (2 January 2026) I adopted a grey cat called Oscar from the shelter in Leeds.",
+        "Bo: I quit the bakery two weeks ago (week of 22 December 2025) and start at the museum next month (February 2026).",
+    ]
+    leaf = SourceSummary(START, START, "\n".join(f"{name}: {text}" for name, text in [*said, *said]))
+    assert "Ann: Last Friday I adopted a grey cat" in written(condense([leaf], 80))
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("yesterday and tomorrow", "yesterday (8 January 2026) and tomorrow (10 January 2026)"),
+        ("last Friday, next Fri", "last Friday (2 January 2026), next Fri (16 January 2026)"),
+        ("Last weekend", "Last weekend (weekend of 3 January 2026)"),
+        ("a week ago, 2 years ago", "a week ago (week of 29 December 2025), 2 years ago (2024)"),
+        ("last month or next year", "last month (December 2025) or next year (2027)"),
+        ("99 years ago", "99 years ago (1927)"),
+        ("feels like yesterday, the last week of June, at last", None),
+    ],
+)
+def test_words_for_days_are_followed_by_the_date(said: str, meant: str | None) -> None:
+    assert date_words(said, date(2026, 1, 9)) == (meant or said)
+
+
+def test_dates_beyond_the_calendar_are_left_out() -> None:
+    assert date_words("yesterday, last year, 3 months ago", date(1, 1, 1)) == "yesterday, last year, 3 months ago"
+    assert date_words("tomorrow, next week", date(9999, 12, 31)) == "tomorrow, next week"
+
+
+def test_what_failed_is_open_until_something_like_it_succeeds() -> None:
+    def ran(command: str, printed: str, number: int) -> list[SourceMessage]:
+        call, output = SourceToolCall("bash", {"command": command}, f"c{number}"), ("bash", printed, f"c{number}")
+        return [
+            SourceMessage("assistant", START, "", inputs=(call,)),
+            SourceMessage("tool", START, "", outputs=(SourceToolOutput(*output),)),
+        ]
+
+    lines = [
+        line("/clear"),
+        line("Release version 0.8 to the registry, please, and tell me when it is done."),
+        *ran("cat src/app.ts", "import { a } from './b';\nexport const x = a;\n" * 40, 0),
+        *ran("cd app && npm test 2>&1 | tail -5", "1 failed\nexit code 1", 1),
+        *ran("npm test", "12 passed", 2),
+        *ran("cd app && npm run publish", "npm error code 1\nerror TS2305: no exported member\nexit code 1", 3),
+    ]
+    rows = written(extract(lines, 200, source_tokens=4000)).splitlines()
+    assert "Goal: Release version 0.8 to the registry, please, and tell me when it is done." in rows
+    assert "ran bash: npm test → 12 passed" in rows
+    assert [row for row in rows if row.startswith("Open")] == [
+        "Open: cd app && npm run publish → exit 1: error TS2305: no exported member"
+    ]
+    assert not any("import {" in row for row in rows)
 
 
 def test_the_files_line_keeps_changes_before_reads_and_stays_in_its_room() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
+    from lossless.settings import Settings
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -82,6 +83,7 @@ def status(
                 {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
             ],
             "status": _totals_json(engine),
+            "withoutModel": _without_model_json(engine, settings),
             "liveness": _liveness_json(browse.health(), datetime.now(UTC))
             | {
                 "heldTranscripts": len(engine.transcripts.held()),
@@ -127,6 +129,20 @@ def _totals_json(engine: Engine) -> dict[str, Any]:
         "maintenance": {"pending": totals.pending, "running": totals.running, "failed": totals.failed},
         "largeFiles": {"count": totals.counts.files},
     }
+
+
+def _without_model_json(engine: Engine, settings: Settings) -> dict[str, Any] | None:
+    """What a model would have cost for the summaries, when none is configured to write them."""
+    from lossless.compaction.summariser import Summariser
+    from lossless.llm.estimate import estimate_model
+
+    if Summariser(settings).has_model:
+        return None
+    estimate = estimate_model(engine.browse.depths())
+    if estimate is None:
+        return None
+    counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
+    return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
 
 
 def _edge(depths: tuple[DepthTotals, ...], name: str, choose: Any) -> datetime | None:
@@ -209,6 +225,9 @@ def print_status(screen: Screen, data: Data) -> None:
         since = screen.time(blocked["since"])
         screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
         screen.prose(blocked["reason"])
+    if data["withoutModel"]:
+        screen.gap()
+        screen.prose(data["withoutModel"]["text"])
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from lossless.compaction.plan import (
@@ -205,6 +206,10 @@ MIN_LEAF_SHARE = 0.55
 #: Where the history budget is so small that this share decides, a sweep leaves so much of the tail's cap, so that there
 #: is something to fold.
 SWEPT_TAIL_SHARE = 0.5
+#: So much more than must leave the context is folded by leaves of equal size, since messages are not cut.
+NEED_FACTOR = 1.1
+#: About what the estimate for budgets says of a text for each token that is counted for it.
+BUDGET_OVER_COUNT = 1.35
 #: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
 #: condensed once they take more than the other together: else a small budget is folded nearly every turn.
 SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
@@ -237,6 +242,8 @@ class CompactionPolicy:
     leaf_target_tokens: int = 2_400
     condensed_target_tokens: int = 2_000
     summary_prefix_target_tokens: int | None = None
+    #: Of the history budget, so much may stay in the context after a sweep at the threshold; 0 folds all it can.
+    sweep_target_fraction: float = 0.0
     max_sweep_iterations: int = 12
     max_rounds: int = 10
     sweep_deadline_ms: int = 120_000
@@ -283,6 +290,19 @@ class CompactionPolicy:
     def threshold_tokens(self, budget: int) -> int:
         """More tokens than this, and it is time to compact."""
         return int(self.context_threshold * self.capped(budget))
+
+    def sweep_target(self, budget: int) -> int | None:
+        """At this size a sweep at the threshold stops folding messages; None folds all before the tail."""
+        if not self.sweep_target_fraction:
+            return None
+        return min(int(self.sweep_target_fraction * self.capped(budget)), self.threshold_tokens(budget))
+
+    def leaf_most(self, until: int, budget: int) -> int:
+        """What a leaf's sources take in a prompt at most, so that a sweep that stops at a size ends close to it."""
+        need = NEED_FACTOR * (self.threshold_tokens(budget) - until)
+        itself = framed_tokens(int(BUDGET_OVER_COUNT * self.leaf_target_tokens))
+        leaves = max(1, ceil(need / max(1, self.leaf_chunk_tokens - itself)))
+        return max(self.least_leaf_tokens, int(need / leaves) + itself)
 
     def prefix_target(self, budget: int) -> int:
         """How many tokens of summaries may stand before the fresh tail until they are condensed."""
@@ -639,7 +659,8 @@ class Compactor:
         if not wanted:
             return []
         stop_at = None if target is None else max(1, target - decision.overhead)
-        return planned_passes(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
+        job = replace(self._job(situation, policy, decision), manual=force and until is None)
+        return planned_passes(replace(job, is_forced=force, stop_at=stop_at))
 
     def is_due(self, situation: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""

@@ -5,25 +5,21 @@ budget.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from itertools import chain, groupby, islice, zip_longest
-from math import log
-from operator import add, itemgetter
+from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction import source_text
+from lossless.compaction.said_dates import date_words, speaks_of_days
 from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     DIRECTIVE_OMITTED,
-    DIRECTIVE_WORDS,
     FALLBACK_MARKER,
-    PATH_KEYS,
-    call_arguments,
+    file_operation,
     files_line,
     format_local_time,
     format_source_span,
@@ -35,6 +31,14 @@ from lossless.compaction.source_text import (
     to_local_time,
     touched_files,
 )
+from lossless.compaction.terms import (
+    DECISION_TERMS,
+    ERROR_TERMS,
+    chunk_terms,
+    key_phrase,
+    pieces_of,
+)
+from lossless.compaction.tool_work import attempt, is_code, is_look, open_ends, outputs_by_call, printed_units, shorten
 from lossless.model.messages import sender_name
 from lossless.model.tokens import estimate_tokens
 
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall
+    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall, SourceToolOutput
     from lossless.model.messages import Role
 
 __all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
@@ -94,6 +98,13 @@ class CoveragePicker:
                 return index
         return None
 
+    def again(self, indexes: Iterable[int]) -> None:
+        """Units that were handed out and not taken may come again."""
+        for index in indexes:
+            now = -sum(map(self.worth.__getitem__, self._terms[index])) * self._factors[index] / self._divisors[index]
+            if now < 0:
+                heapq.heappush(self._queue, (now, index))
+
     def waiting(self) -> list[int]:
         """The units that may still come, in no order that means anything."""
         return [index for _, index in self._queue]
@@ -104,247 +115,26 @@ class CoveragePicker:
         self.worth.update(dict.fromkeys(terms, 0))
 
 
-#: Marks that may stand inside a word.
-_JOINERS = "./:@+~#%&=?'’-"
-WORD_PATTERN = re.compile(rf"\w+(?:[{_JOINERS}]+\w+)*")
-#: Every other mark of ASCII parts words.
-_BREAKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_" + _JOINERS)}
-#: Scripts that are written without blanks between words.
-UNSPACED_PATTERN = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_BREAKS_IN_ROWS = {**_BREAKS, ord("\n"): "\n"}
-_EDGES = " " + _JOINERS
-_SEPARATOR = re.compile(r"[./:@_=#]|[a-z][A-Z]")
-_HUMP = re.compile(r"[a-z][A-Z]")
-_PARTS = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d")
-_ENDINGS = ("ing", "ed", "es", "s")
-_CONTRACTED = frozenset(("s", "t", "m", "re", "ve", "ll", "d", ""))
-
-NAME_WEIGHT = 4.0
-_IDENTIFIER_WEIGHT = 2.0
-_NUMBER_WEIGHT = 2.0
-
-#: Function words of eight languages, and the small change of English conversation.
-_STOP_WORDS = """
-    a an the and or but if so of to in on at for from with by as is are was were be been being am do does did done
-    have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their
-    theirs this that these those there here what which who whom whose when where why how not no nor yes yeah than then
-    too very can could will would shall should may might must just about into over under up down out off again more
-    most some any all each few other such own same also cannot im ive id dont didnt cant isnt wasnt thats lets
-    really like know think get got getting going go gonna went one thing things much many lot lots make makes made
-    making way sure want wanted wants well oh hey hi hello wow ok okay let kind bit still even back now never ever
-    always something anything everything someone everyone feel feels feeling felt see seen look looks looking great
-    good nice cool awesome amazing happy glad love loved thanks thank hope sounds sound congrats take taking time keep
-    sorry definitely totally absolutely pretty super new day today come coming say said tell please haha guess maybe
-    through around because while before after until since though although both only first last next another
-    don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn ain ll ve re
-    der die das und oder aber ein eine einen einem einer ist sind war waren ich du er sie es wir ihr nicht mit von zu
-    im den dem des auf für als auch wie dass noch nur so hat haben wird werden bei aus nach kann mich mir dich sich
-    le la les un une des et ou mais de du au aux en dans pour par sur avec est sont était je tu il elle nous vous ils
-    ne pas que qui ce cette ces se son sa ses plus mon ma mes
-    el los las una unos y o pero del al con por para es son era yo él ella nosotros ellos no se su sus lo como más que
-    um uma os as e ou mas do da dos das no na nos nas com por para é são eu ele ela não se seu sua
-    il lo gli uno ed ma di del della dei con per è sono era io lui lei noi loro non che si suo sua più
-    de het een en of maar van aan op voor met is zijn was waren ik je hij ze wij niet dat die ook als bij uit naar
-    и в во не на я он она мы вы они что это как с со а но из у к по за от для то же бы был была было были есть так
-    его её их мне меня тебя все ещё уже"""
-_STOP = frozenset(_STOP_WORDS.split())
-_DECISIONS = """
-    decided decision agreed chose chosen instead deadline blocked blocker todo confirmed approved rejected
-    deployed migrated rollback merged shipped released fixed caused entschieden entscheidung décidé décision decidido
-    decisión решил решили 决定 決定"""
-_ERRORS = """
-    error errors failed failure fails exception traceback fatal panic denied refused timeout aborted crash crashed
-    enoent segfault fehler erreur fallo ошибка 错误 失败 エラ 失敗"""
-
-
-class Word(NamedTuple):
-    """A word without the marks around it, and what is known of it wherever it stands."""
-
-    text: str
-    #: What stands for all forms of the word; '' for a stop word.
-    term: str
-    #: How much its look alone says.
-    salience: float
-    #: Whether a unit with this word has to be looked at as a possible directive.
-    is_suspect: bool
-
-
-class Vocabulary(dict[str, str]):
-    """Pieces of text → the term that stands for their word; '' for a stop word. Fills itself."""
-
-    def __missing__(self, piece: str) -> str:
-        term = self[piece] = word_of(piece).term
-        return term
-
-    def terms(self, pieces: Iterable[str]) -> frozenset[str]:
-        """The terms that stand for some pieces, each once; '' may be among them and weighs nothing."""
-        return frozenset(map(self.__getitem__, pieces))
-
-
-class ChunkTerms(NamedTuple):
-    """What the units of a chunk are made of."""
-
-    vocabulary: Vocabulary
-    #: The terms of each unit.
-    terms: list[frozenset[str]]
-    #: What each term weighs.
-    weights: dict[str, int]
-    #: The units with a word that directives have.
-    suspects: set[int]
-
-
-def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
-    """The words of some units; the work is linear in their length."""
-    pieces = _all_pieces(texts)
-    inner = set(chain.from_iterable([unit[1:] for unit in pieces]))
-    words = {piece: word_of(piece) for piece in inner.union([unit[0] for unit in pieces if unit])}
-    vocabulary = Vocabulary(zip(words, map(itemgetter(1), words.values()), strict=True))
-    term_of = vocabulary.__getitem__
-    terms = [frozenset(map(term_of, unit)) for unit in pieces]
-    marks = {piece for piece, word in words.items() if word.is_suspect}
-    suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
-    return ChunkTerms(vocabulary, terms, _weights(words, inner, terms), suspects)
-
-
-def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
-    """The pieces of each text; the texts have one row each, so that those of ASCII are parted in one go."""
-    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
-    return [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
-
-
-def pieces_of(unit: str) -> list[str]:
-    """The words of a unit as they are written, some with marks at their ends: a path, a URL or a date is one.
-
-    The first is a word. Where a script has no blanks between words, each pair of neighbours is one.
-
-    >>> pieces_of("edit src/a.py on 2026-01-05."), pieces_of("明天回滚v2")
-    (['edit', 'src/a.py', 'on', '2026-01-05.'], ['v2', '明天', '天回', '回滚'])
-    """
-    if unit.isascii():
-        return unit.translate(_BREAKS).lstrip(_EDGES).split()
-    if not (runs := UNSPACED_PATTERN.findall(unit)):
-        return WORD_PATTERN.findall(unit)
-    pieces = WORD_PATTERN.findall(UNSPACED_PATTERN.sub(" ", unit))
-    for run in runs:
-        pieces.extend(map(add, run, run[1:]) if len(run) > 1 else run)
-    return pieces
-
-
-def _weights(words: dict[str, Word], inner: Iterable[str], terms: Sequence[frozenset[str]]) -> dict[str, int]:
-    """The weight of each term of a chunk; a word that is only written large, and not just at a beginning, is a name.
-
-    Whole numbers, so that sums do not depend on the order of a set.
-    """
-    known = {word[0] for word in words.values()}
-    within = {words[piece][0] for piece in inner}
-    salience: dict[str, float] = {}
-    for text, term, found, _ in words.values():
-        if text[:1].isupper() and text in within and text.lower() not in known:
-            found = NAME_WEIGHT
-        if found > salience.get(term, 1.0):
-            salience[term] = found
-    frequency = Counter(chain.from_iterable(terms))
-    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
-    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
-    weights[""] = 0
-    return weights
-
-
-@lru_cache(maxsize=32_768)
-def word_of(piece: str) -> Word:
-    """The word in a piece of text; without text when there is none."""
-    text = piece.strip(_JOINERS)
-    return Word(text, _term(text), _salience(text), _is_suspect(text))
-
-
-def _salience(word: str) -> float:
-    if word.isalpha():
-        return 1.0 if word.islower() or not _HUMP.search(word) else _IDENTIFIER_WEIGHT
-    if _SEPARATOR.search(word):
-        return _IDENTIFIER_WEIGHT
-    return _NUMBER_WEIGHT if len(word) > 1 and _NUMBER.search(word) else 1.0
-
-
-def _is_suspect(text: str) -> bool:
-    word = text.lower()
-    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PARTS.findall(word))
-
-
-def _term(text: str) -> str:
-    word = text.lower()
-    if not word.isalnum():
-        head, mark, tail = word.replace("’", "'").partition("'")
-        word = head if mark and tail in _CONTRACTED else word
-    if word in _STOP or (len(word) == 1 and word.isascii() and not word.isdigit()):
-        return ""
-    if len(word) > 4 and word[-1] in "gds" and word.isascii() and word.isalpha():
-        for ending in _ENDINGS:
-            if word.endswith(ending) and len(word) - len(ending) >= 4:
-                return word[: -len(ending)]
-    return word
-
-
-#: Terms of units that speak of something decided or done, and of something that failed.
-DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
-ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))
-
-
-_MAX_WORDS = 4
-_MAX_CHARS = 48
-_UNSPACED_CHARS = 8
-_MARKED = re.compile(r"[^\W\d].*[\d./:@_#]|[\d./:@_#].*[^\W\d]|[a-z][A-Z]|[A-Z]{2}")
-
-
-def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> str:
-    """The words around the weightiest term of a text, as they stand there; '' when there is no such phrase.
-
-    `worth` has the weights of terms, 0 for one that needs no naming. A lone plain word is no phrase.
-    """
-    words = list(WORD_PATTERN.finditer(text))
-    best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
-    if best <= 0:
-        return _unspaced_phrase(text, worth)
-    first = last = -place
-    while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
-        last += 1
-    while last - first + 1 < _MAX_WORDS and first > 0 and _continues(text, words, first - 1, vocabulary):
-        first -= 1
-    if first == last and not (_MARKED.search(words[first][0]) or (first and words[first][0][0].isupper())):
-        return ""
-    start, end = words[first].start(), words[last].end()
-    if end - start > _MAX_CHARS:
-        start, end = words[-place].span()
-    return text[start : min(end, start + 2 * _MAX_CHARS)]
-
-
-def _continues(text: str, words: Sequence[re.Match[str]], place: int, vocabulary: Vocabulary) -> bool:
-    """Whether the words at a place and after it stand together and both carry meaning."""
-    if place + 1 >= len(words):
-        return False
-    one, other = words[place], words[place + 1]
-    return bool(text[one.end() : other.start()] == " " and vocabulary[one[0]] and vocabulary[other[0]])
-
-
-def _unspaced_phrase(text: str, worth: Mapping[str, int]) -> str:
-    for run in UNSPACED_PATTERN.findall(text):
-        best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
-        if best > 0:
-            return str(run[-place : -place + _UNSPACED_CHARS])
-    return ""
-
-
 EXPAND = "Expand for details about: "
 #: What the last line names when the summary left no term of its source out.
 NOTHING_ELSE = "exact wording"
 _GAP = " … "
+_RAN = "ran "
 _ERROR_FACTOR = 2.0
 _DECISION_FACTOR = 1.3
-_TOOL_ERROR_FACTOR = 4.0
+_TOOL_ERROR_FACTOR = 2.0
 #: At most these shares of a summary go to what tools printed, and to the last line.
-_TOOL_SHARE = 0.3
+_TOOL_SHARE = 0.2
 _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
+#: Sentences with fewer words that carry meaning say little alone.
+LEAST_TERMS = 5
+_LEAST_AT_WORK = 2
+#: So long may sentences be that are joined, and a row to which more of the same voice is added.
+_JOINED_CHARS = 180
+_ROW_CHARS = 320
+#: How often what was passed over is looked at again, because there is room after all.
+_LOOKS = 2
 _LEAST_ROOM = 12
 #: After so many units that did not fit, see whether any other still can.
 _LOOK_AHEAD = 32
@@ -361,6 +151,10 @@ class ExtractRow(NamedTuple):
     heading: str
     #: Of what a tool printed, little is worth keeping; what a user wishes is.
     role: Role = "assistant"
+    #: Whether somebody says it, in sentences: what the same voice goes on to say may stand on the same row.
+    is_speech: bool = False
+    #: Whether the label is the name of one of several people who talk to each other.
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +204,10 @@ class _SummaryDraft:
 
     def __init__(self, entries: Sequence[ExtractRow], units: TextUnits, files: str, budget: int) -> None:
         self.entries, self.units = entries, units
-        self.vocabulary, self.terms, weights, self.suspects = chunk_terms(units.texts)
+        self.has_tools = not all(entry.is_speech for entry in entries)
+        self.vocabulary, self.terms, weights, self.suspects, self.marked = chunk_terms(units.texts)
+        for name in {entry.label for entry in entries if entry.is_named}:
+            weights.update(dict.fromkeys(self.vocabulary.terms(pieces_of(name)), 0))  # the rows say who it is
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
@@ -420,14 +217,24 @@ class _SummaryDraft:
         self.voices: set[int] = set()
         self.blocks = _blocks(entries)
         self.headed: set[int] = set()
+        self.used = 0
+        #: Blocks that have more than people's own words, and for the others when each speaker first speaks.
+        self.mixed = {block for block, entry in zip(self.blocks, entries, strict=True) if not entry.is_named}
+        self.ranks: dict[tuple[int, str], int] = {}
+        for block, entry in zip(self.blocks, entries, strict=True):
+            if block not in self.mixed:
+                self.ranks.setdefault((block, entry.label), len(self.ranks))
         self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
-        self.topic_room = max(0, int(_TOPIC_SHARE * budget))
+        self.topic_room = max(0, min(int(_TOPIC_SHARE * budget), self.left // 4))
         self.tool_room = int(_TOOL_SHARE * budget)
 
     def _factors(self) -> list[float]:
         """How much each unit counts; one that speaks of a failure or a decision counts more."""
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
+            size = len(terms) - ("" in terms)
+            if size < LEAST_TERMS and size < self._least_terms(self.entries[self.units.entries[index]], terms):
+                factors[index] *= (size - self.marked.isdisjoint(terms)) / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
                 if not ERROR_TERMS.isdisjoint(terms):
                     factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
@@ -436,13 +243,57 @@ class _SummaryDraft:
         return factors
 
     def fill(self) -> None:
-        """Take units until the room is used or nothing new is left to say."""
-        room = self.left - min(self.topic_room, self.left // 4)
+        """Take units until the room is used or nothing new is left to say.
+
+        Rows that came out shorter than they might have leave room for a second look.
+        """
+        for look in range(_LOOKS):
+            before = len(self.taken)
+            self._fill(most_passed=_LOOK_AHEAD if look else None)
+            if len(self.taken) == before:
+                break
+            self.left += self.used
+            self.used = sum(quarter_tokens(row) + 1 for row in self._lay_out(self._without_small(self._rows())))
+            self.left -= self.used
+            self.picker.again(self.passed_over)
+            self.passed_over = []
+
+    def _without_small(self, rows: list[list[int]]) -> list[list[int]]:
+        """The rows without those that say little, which are taken back, unless they are all there is."""
+        kept = [row for row in rows if not self._is_small(row)]
+        if not kept or len(kept) == len(rows):
+            return rows
+        self.taken = set(chain.from_iterable(kept))
+        self.voices = {self.units.entries[index] for index in self.taken}
+        self.headed = {self.blocks[place] for place in self.voices}
+        return kept
+
+    def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
+        """With fewer words that carry meaning, what somebody says is small talk.
+
+        To a model people say little but what they mean, least of all when it works with tools; and a name or a number
+        is said for a reason.
+        """
+        if not entry.is_speech or (self.has_tools and entry.role == "user"):
+            return 0
+        if self.has_tools:
+            return _LEAST_AT_WORK
+        return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
+
+    def _is_small(self, row: Sequence[int]) -> bool:
+        terms = frozenset(chain.from_iterable(self.terms[index] for index in row))
+        entry = self.entries[self.units.entries[row[0]]]
+        return len(terms) - ("" in terms) < self._least_terms(entry, terms)
+
+    def _fill(self, most_passed: int | None) -> None:
+        room = self.left - self.topic_room
         while room > 0 and (index := self.picker.next()) is not None:
             cost = self._cost(index)
             is_output = self.is_output[index]
             if cost > room or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
+                if len(self.passed_over) == most_passed:
+                    break
                 if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
                     break
                 continue
@@ -450,6 +301,7 @@ class _SummaryDraft:
                 continue
             room -= cost
             self.left -= cost
+            self.used += cost
             self.tool_room -= cost if is_output else 0
             self._take(index)
 
@@ -502,22 +354,57 @@ class _SummaryDraft:
 
     def rows(self) -> Iterator[str]:
         """The taken units in order: a heading where the time changes, a row for each voice."""
-        heading, row, previous = "", "", -1
-        for index in sorted(self.taken):
-            place = self.units.entries[index]
-            entry = self.entries[place]
-            if row and self.units.entries[previous] == place:
-                row += (" " if previous == index - 1 else _GAP) + self._shown(index)
+        return self._lay_out(self._rows())
+
+    def _lay_out(self, rows: Iterable[Sequence[int]]) -> Iterator[str]:
+        heading = ""
+        for row in rows:
+            entry = self.entries[self.units.entries[row[0]]]
+            if entry.heading != heading and entry.heading:
+                yield f"[{entry.heading}]"
+            heading = entry.heading
+            yield self._text(row)
+
+    def _text(self, row: Sequence[int]) -> str:
+        """A row with its label; an ellipsis where something was left out."""
+        entries = self.units.entries
+        label = self.entries[entries[row[0]]].label
+        text = f"{label}: {self._shown(row[0])}" if label else self._shown(row[0])
+        for previous, index in pairwise(row):
+            is_next = previous == index - 1 and entries[previous] == entries[index]
+            text += (" " if is_next else _GAP) + self._shown(index)
+        return text
+
+    def _rows(self) -> list[list[int]]:
+        """The taken units by rows."""
+        rows: list[list[int]] = []
+        length = 0
+        for index in self._in_order():
+            if rows and self._goes_on(rows[-1][-1], index, length):
+                rows[-1].append(index)
             else:
-                if row:
-                    yield row
-                if entry.heading != heading and entry.heading:
-                    yield f"[{entry.heading}]"
-                heading = entry.heading
-                row = f"{entry.label}: {self._shown(index)}" if entry.label else self._shown(index)
-            previous = index
-        if row:
-            yield row
+                rows.append([index])
+                length = 0
+            length += self.costs[index] + len(_GAP)
+        return rows
+
+    def _in_order(self) -> list[int]:
+        """The taken units as they are shown: as they were said, but for people among themselves by speaker."""
+
+        def key(index: int) -> tuple[int, int, int]:
+            place = self.units.entries[index]
+            block = self.blocks[place]
+            return block, 0 if block in self.mixed else self.ranks[block, self.entries[place].label], index
+
+        return sorted(self.taken, key=key) if self.ranks else sorted(self.taken)
+
+    def _goes_on(self, previous: int, index: int, length: int) -> bool:
+        """Whether a unit stands on the row of the one before it: the same voice at the same moment."""
+        one, other = self.units.entries[previous], self.units.entries[index]
+        if one == other:
+            return True
+        is_short = self.entries[one] == self.entries[other] and length + len(self.units.texts[index]) <= _ROW_CHARS
+        return is_short and self.entries[one].is_speech and not self.has_tools
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
@@ -538,7 +425,8 @@ class _SummaryDraft:
 
     def _phrases(self, worth: dict[str, int]) -> Iterator[str]:
         for index in chain(self.passed_over, iter(self.picker.next, None)):
-            if not self.is_output[index] and not self._is_order(index):
+            is_named = not self.is_output[index] and not self.entries[self.units.entries[index]].label.startswith(_RAN)
+            if is_named and not self._is_order(index):
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
@@ -553,21 +441,27 @@ def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
     return (phrase for pair in zip_longest(first, second) for phrase in pair if phrase)
 
 
+#: The name of somebody whose words follow.
+_SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
+_LEAST_TURNS = 3
+_SPOKEN_SHARE = 0.6
+_NO_NAMES = frozenset(
+    ("user", "assistant", "system", "tool", "human", "ai", "model", "developer", "error", "warning", "note", "todo")
+) | {"files", "goal", "open", "was open"}
 #: A pause this long, or a new day, gets a new time heading.
 _PAUSE = timedelta(hours=1)
 _MOST_USER_FACTOR = 6.0
-_FACTORS = {"assistant": 1.0, "system": 0.5, "tool": 0.25}
+#: The rows that frame work with tools, and how much more they count.
+_GOAL, _OPEN, _FRAME_FACTOR = "Goal", "Open", 8.0
+_WAS_OPEN = "Was open"
+#: What only announces the next step, and what reads like code.
+_ANNOUNCED_FACTOR = 0.4
+_FACTORS = {"assistant": 1.0, "system": 0.5}
 _QUESTION_FACTOR = 0.6
+_LOOK_FACTOR = 0.4
 _CODE_FACTOR = 0.4
-_INPUT_FACTOR = 0.8
-_EDGE_FACTOR = 2.0
-#: So many units at either end of an output are its edges.
-_FIRST, _LAST = 2, 3
-#: Of a long output this many rows at either end are looked at.
-_EDGE_ROWS = 60
-_FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
-_INPUT_CHARS = 200
-_ARGUMENT_CHARS = 80
+#: However long it may be, a leaf is no longer than this share of its source, or than so many tokens.
+_MOST_SHARE, _ALWAYS_TOKENS = 0.14, 600
 _FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
 
 
@@ -580,61 +474,128 @@ def extract(
     not the size of their text. The same lines give the same summary, anywhere.
     """
     weight = sum(line.tokens for line in lines) if source_tokens is None else source_tokens
-    limit = min(target_tokens, weight) - 1
+    limit = min(target_tokens, weight, max(_ALWAYS_TOKENS, int(_MOST_SHARE * weight))) - 1
     if limit <= 0:
         return None
     user_factor = _user_factor(lines)
+    speakers = find_speakers(line.text for line in lines if line.role == "user")
     entries: list[ExtractRow] = []
     found = TextUnits()
+    calls = {call.call_id: call for line in lines for call in line.inputs if call.call_id}
+    voices = _Voices(user_factor, speakers, calls, outputs_by_call(lines) if calls else {})
+    heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, texts, factors in _voices(line, heading, user_factor):
+        for entry, texts, factors in voices.of(line, heading):
             found.add(len(entries), texts, factors)
             entries.append(entry)
+    if calls:
+        _frame_work(lines, entries, found, heading)
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-def _voices(
-    line: SourceMessage, heading: str, user_factor: float
-) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
-    """Who speaks in a line, each with the units of what it says and their weights."""
-    if line.role == "tool":
-        yield ExtractRow("tool output", heading, "tool"), *_printed(line.text)
-    elif line.text:
-        label = f"{line.role} ({name})" if (name := _speaker(line.sender)) else line.role
-        yield ExtractRow(label, heading, line.role), *_speech_units(line, user_factor)
-    for call in line.inputs:
-        yield ExtractRow(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
-    for output in line.outputs:
-        label = f"{_one_line(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-        yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
+@dataclass(frozen=True, slots=True)
+class _Voices:
+    """Who speaks in the messages of a chunk."""
+
+    user_factor: float
+    speakers: frozenset[str]
+    #: By the id of the call.
+    calls: Mapping[str, SourceToolCall]
+    outputs: Mapping[str, SourceToolOutput]
+
+    def of(self, line: SourceMessage, heading: str) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
+        """Who speaks in a line, each with the units of what it says and their weights."""
+        if line.role == "tool":
+            yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
+        elif line.text:
+            name, said = split_speaker(line.text, self.speakers) if line.role == "user" else ("", line.text)
+            label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
+            entry = ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name))
+            texts, factors = _speech_units(said, line.role, self.user_factor, line.created_at)
+            if self.calls:
+                factors = list(map(_work_factor, texts, factors))
+            yield entry, texts, factors
+        for call in line.inputs:
+            row, factor = attempt(call, self.outputs.get(call.call_id or ""))
+            yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
+        for output in line.outputs:
+            asked = self.calls.get(output.call_id or "")
+            operation = "" if asked is None else file_operation(asked)
+            if asked is not None and (operation == "read" or output.is_error):
+                continue  # the row of the call says how it ended; a file can be read again
+            label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+            texts, factors = printed_units(output.text, only_failures=bool(operation))
+            if asked is not None and is_look(asked):
+                factors = [_LOOK_FACTOR * factor for factor in factors]
+            yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
 
 
-def _speech_units(line: SourceMessage, user_factor: float) -> tuple[list[str], list[float]]:
+def _work_factor(text: str, factor: float) -> float:
+    """How much a sentence counts among work with tools: less, when it announces a step or reads like code."""
+    return factor * _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else factor
+
+
+def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found: TextUnits, heading: str) -> None:
+    """Name what work with tools is for, and what of it is open at the end."""
+    wishes = [
+        index
+        for index, place in enumerate(found.entries)
+        if entries[place].label == "user" and (not index or found.entries[index - 1] != place)
+    ]
+    first = next((index for index in wishes if len(found.texts[index].split()) >= LEAST_TERMS), None)
+    if first is not None:
+        _rename(first, _GOAL, entries, found)
+    if wishes and wishes[-1] != first and (lines[-1].role == "tool" or lines[-1].inputs or lines[-1].role == "user"):
+        _rename(wishes[-1], _OPEN, entries, found)
+    for row in open_ends(lines):
+        found.add(len(entries), [row], [_FRAME_FACTOR])
+        entries.append(ExtractRow(_OPEN, heading))
+
+
+def _rename(index: int, label: str, entries: list[ExtractRow], found: TextUnits) -> None:
+    place = found.entries[index]
+    entries[place] = entries[place]._replace(label=label)
+    found.factors[index] *= _FRAME_FACTOR
+
+
+def find_speakers(texts: Iterable[str]) -> frozenset[str]:
+    """The names before the messages of several people that came in through one: `Ann: …`, `Bo: …`.
+
+    Only where most messages begin so, and each name begins several; a word that stands for a role is no name.
+    """
+    texts = list(texts)
+    begun = (_SPOKEN.match(text) for text in texts)
+    names = Counter(match[1] for match in begun if match)
+    names = Counter({name: count for name, count in names.items() if count >= _LEAST_TURNS and _is_name(name)})
+    return frozenset(names) if names.total() >= _SPOKEN_SHARE * len(texts) else frozenset()
+
+
+def _is_name(name: str) -> bool:
+    return name.lower() not in _NO_NAMES and not is_directive(name)
+
+
+def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:
+    """The speaker before a text and the rest of it; '' and all of it when there is none."""
+    if not speakers or (begun := _SPOKEN.match(text)) is None or begun[1] not in speakers:
+        return "", text
+    return begun[1], text[begun.end() :]
+
+
+def _speech_units(said: str, role: Role, user_factor: float, moment: datetime) -> tuple[list[str], list[float]]:
     """What a person or a model said; code in it counts less, and so do a model's questions."""
-    is_user = line.role == "user"
-    factor = user_factor if is_user else _FACTORS[line.role]
+    is_user = role == "user"
+    factor = user_factor if is_user else _FACTORS[role]
     texts: list[str] = []
     factors: list[float] = []
-    for place, passage in enumerate(line.text.split("```")):
+    for place, passage in enumerate(said.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
         found = split_units(passage)
+        if not place % 2 and speaks_of_days(passage):
+            found = [date_words(unit, moment.date()) if speaks_of_days(unit) else unit for unit in found]
         texts += map(remove_interjection, found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
     return texts, factors
-
-
-def _printed(text: str) -> tuple[list[str], list[float]]:
-    """What a tool printed: its first and last rows, and those between that may speak of a failure."""
-    rows = text.splitlines()
-    if len(rows) > 2 * _EDGE_ROWS:
-        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
-        text = "\n".join(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = split_units(text)
-    edge, inner = _FACTORS["tool"] * _EDGE_FACTOR, _FACTORS["tool"]
-    if len(pieces) <= _FIRST + _LAST:
-        return pieces, [edge] * len(pieces)
-    return pieces, [edge] * _FIRST + [inner] * (len(pieces) - _FIRST - _LAST) + [edge] * _LAST
 
 
 @lru_cache(maxsize=256)
@@ -642,22 +603,6 @@ def _speaker(sender: str | None) -> str:
     """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
     name = sender_name(sender)
     return "" if is_directive(name) else name
-
-
-def _asked(call: SourceToolCall) -> str:
-    """A tool call in one short row: its command alone, or its arguments by name."""
-    given = call_arguments(call)
-    if not given:
-        return _one_line(call.text, _INPUT_CHARS)
-    shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
-    if "command" in shown:
-        return _one_line(shown["command"], _INPUT_CHARS)
-    short = [
-        value if key in PATH_KEYS else f"{key}={value}"
-        for key, value in shown.items()
-        if len(value) <= _ARGUMENT_CHARS and "\n" not in value
-    ]
-    return _one_line(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
 
 
 def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
@@ -682,14 +627,11 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-def _one_line(text: str, most: int) -> str:
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
 _CONDENSED_GAP = re.compile(r" … ")
 _HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
-_LABEL = re.compile(r"((?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): ")
+_LABEL = re.compile(
+    r"(Goal|Open|Was open|(?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): "
+)
 _NOTE = re.compile(r"\[(?:Truncated from|Capped)[^\]\n]*\]")
 _MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
 _USER_FACTOR = 2.0
@@ -697,7 +639,8 @@ _USER_FACTOR = 2.0
 _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
-# characters for each token of the limit: 15 %
+#: How the rows begin that nobody says.
+_FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
 
 
 def condense(
@@ -716,9 +659,11 @@ def condense(
     found = TextUnits()
     touched: dict[str, str] = {}
     topics: dict[str, None] = {}
-    for section in sections:
+    kept = [list(_rows(section.text)) for section in sections]
+    speakers = find_speakers(row for rows in kept for row in rows if not row.startswith(_FRAMES))
+    for section, rows in zip(sections, kept, strict=True):
         heading = format_source_span(section, timezone)
-        for row in _rows(section.text):
+        for row in rows:
             if row.startswith(EXPAND.strip()):
                 topics.update(dict.fromkeys(_listed(row)))
             elif row.startswith(source_text.FILES_PREFIX.strip()):
@@ -727,7 +672,9 @@ def condense(
             elif time := _HEADING.fullmatch(row):
                 heading = time[1]
             else:
-                entry, said, factor = _voice(row, heading)
+                entry, said, factor = _voice(row, heading, speakers)
+                if entry.label == _OPEN and section is not sections[-1]:
+                    entry, factor = entry._replace(label=_WAS_OPEN), 1.0
                 texts = [unit for piece in _CONDENSED_GAP.split(said) for unit in split_units(piece)]
                 found.add(len(entries), texts, [factor] * len(texts))
                 entries.append(entry)
@@ -745,14 +692,19 @@ def _rows(text: str) -> Iterator[str]:
             yield bare.strip()
 
 
-def _voice(row: str, heading: str) -> tuple[ExtractRow, str, float]:
+def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow, str, float]:
     """Who says a row, where it names a speaker, and how much it counts. A model's own words report wishes."""
+    name, said = split_speaker(row, speakers)
+    if name:
+        return ExtractRow(name, heading, "user", is_speech=True, is_named=True), said, _USER_FACTOR
     label = _LABEL.match(row)
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     said = row[label.end() :]
+    if label[1] in (_GOAL, _OPEN, _WAS_OPEN):
+        return ExtractRow(label[1], heading), said, 1.0 if label[1] == _WAS_OPEN else _FRAME_FACTOR
     if label[1].startswith("user"):
-        return ExtractRow(label[1], heading, "user"), said, _USER_FACTOR
+        return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
     if label[1].endswith(" output"):
         return ExtractRow(label[1], heading, "tool"), said, _OUTPUT_FACTOR
     return ExtractRow(label[1], heading), said, _FAILURE_FACTOR if label[1].endswith(" failed") else 1.0

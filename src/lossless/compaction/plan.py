@@ -37,18 +37,22 @@ if TYPE_CHECKING:
 
 
 def raw_chunks(
-    context: Sequence[ContextItem], run: tuple[int, int], limit: int, cuts: Sequence[bool]
+    context: Sequence[ContextItem], run: tuple[int, int], limit: int, cuts: Sequence[bool], most: float = inf
 ) -> Iterator[tuple[int, int]]:
-    """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit."""
+    """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit.
+
+    `most` is the limit on what a chunk takes in a prompt.
+    """
     borders = [border for border in range(run[0], run[1] + 1) if not cuts[border]]
     start = stop = borders[0] if borders else run[0]
-    tokens = 0
+    tokens = shown = 0
     for low, high in pairwise(borders):
         unit = token_sum(context[low:high])
-        if stop > start and tokens + unit > limit:
+        room = prompt_tokens(context[low:high]) if most < inf else 0
+        if stop > start and (tokens + unit > limit or shown + room > most):
             yield start, stop
-            start, tokens = low, 0
-        stop, tokens = high, tokens + unit
+            start, tokens, shown = low, 0, 0
+        stop, tokens, shown = high, tokens + unit, shown + room
     if stop > start:
         yield start, stop
 
@@ -132,6 +136,8 @@ class SweepState:
     budget: int = 0
     #: At this size messages stop being folded; None folds all of them before the tail.
     stop_at: int | None = None
+    #: The same, where condensing need not go on until then.
+    leaves_until: int | None = None
     #: Set when the fresh tail alone fills the budget: then it is kept only up to this size …
     tail_target: int | None = None
     #: … and when the newest turn alone does, its older steps are folded, too.
@@ -165,12 +171,13 @@ def begin_sweep(
     deadline: float = inf,
     remembered: SweepMemory | None = None,
     until: int | None = None,
+    leaves_until: int | None = None,
 ) -> SweepState:
     """A sweep that has not begun; it ends at its own deadline or at the operation's, whichever is sooner.
 
     A tail that alone fills what the overhead and the summaries leave of the budget, or what shall be left (`until`),
     is kept only in part; but an overhead counts for half the budget at most, so that a wrong observation cannot eat
-    the tail.
+    the tail. With `leaves_until` messages are folded only until so many tokens are left.
     """
     room = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
@@ -187,6 +194,7 @@ def begin_sweep(
         prefix_target=policy.prefix_target(decision.budget),
         budget=decision.budget,
         stop_at=stop_at,
+        leaves_until=leaves_until,
         tail_target=tail_target,
         long_turn=tail_target is not None and long_turn,
         takes_any=until is not None,
@@ -240,7 +248,7 @@ def leaf_batch(
     batch: list[Pass] = []
     room = min(size, policy.max_sweep_iterations - state.passes)
     for _, work in islice(_leaf_passes(context, policy, state, call_ids), room):
-        if batch and (work.within_turn or _has_reached(state.stop_at, state.tokens)):
+        if batch and (work.within_turn or _leaves_are_done(state)):
             break
         batch.append(replace(work, batched=isolated and size > 1))
         state = replace(state, tokens=state.tokens - work.frees(expected_tokens(work)))
@@ -249,7 +257,7 @@ def leaf_batch(
 
 def wants_leaf(state: SweepState, policy: CompactionPolicy, now: float) -> bool:
     """Whether a leaf that was planned a while ago would still be planned now."""
-    return stop_reason(state, policy, now) is None and not _has_reached(state.stop_at, state.tokens)
+    return stop_reason(state, policy, now) is None and not _leaves_are_done(state)
 
 
 def after_pass(
@@ -378,13 +386,14 @@ def _leaf_passes(
     context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, call_ids: CallIds
 ) -> Iterator[tuple[int, Pass]]:
     """Leaves over messages and where they start, oldest first, each over other messages."""
-    if _has_reached(state.stop_at, state.tokens):
+    if _leaves_are_done(state):
         return
+    most = inf if state.leaves_until is None else policy.leaf_most(state.leaves_until, state.budget)
     cuts = cuts_splitting_pairs(context, call_ids)
     for run in _runs(context, policy, state):
         if run.depth != _RAW or _waits(context, run, run.start, run.stop, policy, state):
             continue
-        chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts)
+        chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts, most)
         for start, stop in _untried(context, chunks, state.remembered):
             if _waits(context, run, start, stop, policy, state):
                 continue
@@ -491,6 +500,12 @@ def _neighbours_before(context: Sequence[ContextItem], start: int, depth: int | 
     earlier = (context[index] for index in range(start - 1, -1, -1))
     summaries = (item for item in earlier if isinstance(item, SummaryItem) and depth in (None, item.depth))
     return tuple(reversed([item.summary_id for item in islice(summaries, 2)]))
+
+
+def _leaves_are_done(state: SweepState) -> bool:
+    """Whether the context is small enough by every size that messages are folded down to."""
+    limits = [limit for limit in (state.stop_at, state.leaves_until) if limit is not None]
+    return bool(limits) and state.tokens <= min(limits)
 
 
 def _has_reached(limit: int | None, tokens: int) -> bool:

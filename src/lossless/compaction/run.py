@@ -110,6 +110,12 @@ class CompactionJob:
     prolong: Callable[[], bool] = lambda: True
 
     @property
+    def leaves_until(self) -> int | None:
+        """Where a sweep stops because it is at the threshold, and not because somebody asked for more room."""
+        target = None if self.manual or self.stop_at is not None else self.policy.sweep_target(self.decision.budget)
+        return None if target is None else max(1, target - self.decision.overhead)
+
+    @property
     def sizes(self) -> SummarySizes:
         """How long its summaries should be: as the settings say, and no longer than the budget has room for."""
         leaf, condensed = self.policy.leaf_target_tokens, self.policy.condensed_target_tokens
@@ -200,7 +206,14 @@ def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
     )
     now = time.monotonic()
     state = plan.begin_sweep(
-        context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered, until=stop_at
+        context,
+        job.policy,
+        job.decision,
+        now=now,
+        deadline=deadline,
+        remembered=remembered,
+        until=stop_at,
+        leaves_until=job.leaves_until,
     )
     state = replace(state, takes_any=job.is_forced or state.takes_any)
     if job.leaf_only:

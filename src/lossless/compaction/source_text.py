@@ -522,6 +522,11 @@ def call_arguments(call: SourceToolCall) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
 
 
+def file_operation(call: SourceToolCall) -> str:
+    """What a tool does to the file that its call names; '' when it names none, or has another kind of name."""
+    return _operation(call.name[:80]) if _first_path(call_arguments(call), PATH_KEYS) else ""
+
+
 def _operations(call: SourceToolCall) -> list[tuple[str, str]]:
     given = call_arguments(call)
     command = next((given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)), None)
@@ -581,6 +586,7 @@ _INTERJECTION = re.compile(
     r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)",
     re.IGNORECASE,
 )
+_LIST_NUMBER = re.compile(r"^\d{1,2}[.)](?: +|$)")
 _PAUSES = frozenset(",!.")
 
 
@@ -593,6 +599,8 @@ def split_units(text: str) -> list[str]:
     found: list[str] = []
     for row in text.splitlines():
         bare = row.strip(_MARKS)
+        if bare[:1].isdigit():
+            bare = _LIST_NUMBER.sub("", bare)
         if not bare:
             continue
         if "  " in bare or "\t" in bare:

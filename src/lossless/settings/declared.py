@@ -247,6 +247,15 @@ class Settings:
     max_sweep_iterations: int = compaction(
         "maxSweepIterations", 12, WholeNumber(1), "The most passes of one sweep, and the most sweeps of one chain."
     )
+    sweep_target_fraction: float = compaction(
+        "sweepTargetFraction",
+        0.0,
+        Number(0, 1),
+        "The share of the history budget at which a sweep at the threshold stops, so that the newest history stays "
+        "verbatim.",
+        derived="all that can be folded is folded",
+        ours=True,
+    )
     sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, WholeNumber(1), "The longest one sweep may take.")
     compact_until_under_deadline_ms: int = compaction(
         "compactUntilUnderDeadlineMs", 300_000, WholeNumber(1), "The longest that getting below a budget may take."

@@ -1,0 +1,178 @@
+"""What was done with tools, in short rows: what was run and how it ended, what was printed, what is still open."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, split_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.compaction.source_text import SourceMessage, SourceToolCall, SourceToolOutput
+
+#: How much a unit counts: a row that a tool printed, one at an edge of it; a command, one that only looks, one that
+#: failed, and what the line of files names anyway.
+PRINTED, EDGE = 0.25, 0.5
+RAN, LOOKED, FAILED, NAMED = 0.8, 0.15, 2.0, 0.02
+#: So many units at either end of an output are its edges.
+_FIRST, _LAST = 2, 3
+#: Of a long output this many rows at either end are looked at.
+_EDGE_ROWS = 60
+_FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning", "o such")
+_INPUT_CHARS = 200
+_ARGUMENT_CHARS = 80
+_OUTCOME_CHARS = 160
+_END_CHARS = 3_000
+_OPEN_CHARS = 240
+_MOST_OPEN = 3
+#: Commands with the same so many first words are of a kind, wherever they run.
+_KIND_WORDS = 3
+_STEP = re.compile(r"\s*(?:&&|[;|\n]|2>&1)\s*(?:(?:tail|head|grep) [^&;|]*)?")
+
+_EXIT = re.compile(r"\b[Ee]xit(?:ed)?(?: with)?(?: code| status)?[ :=]+(-?\d{1,4})\b")
+#: Rows that only say that something failed, and what a runner prints around it.
+_FRAME = re.compile(r"(?:Command )?[Ee]xit|Command aborted|> |npm (?:error|ERR!)|Traceback \(|Debugger|Waiting for")
+_FAILURE = re.compile(
+    r"\b(?:\w*[Ee]rrors?|ERRORS?|\w*[Ee]xception|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|fatal|panic|denied|refused|aborted"
+    r"|[Nn]o such|not found|[Cc]annot|[Uu]nable)\b"
+)
+_TALLY = re.compile(
+    r"\b\d+ (?:tests? )?(?:passed|failed|failures?|errors?|warnings?|ok)\b|^[#ℹ] (?:pass|fail) \d", re.I
+)
+_LOOK = re.compile(
+    r"(?:cd [^&;|]{1,120}(?:&&|;)\s*)?(?:sudo )?"
+    r"(?:cat|ls|grep|rg|find|head|tail|sed -n|awk|wc|pwd|which|tree|stat|file|echo"
+    r"|git (?:log|diff|status|show|blame))\b"
+)
+_CODE = re.compile(
+    r"[;{}(\[,\\+]$|^[\])}]|=>|\w\(\)|^(?:[-+@]{2,}|//|/\*|\*|#!|<[\w/!])|^\d+[:\t|-]|\w\.\w+\([\"'`$]"
+    r"|^at \S.*\d\)?$|^File \"|^(?:total \d+$|[dl-][r-][w-][xs-])"
+    r"|^(?:import|export|from|const|let|var|def|class|return|function|type|interface|public|private|protected|static"
+    r"|async|await|if|else|elif|for|while|switch|case|try|catch|except|with|package|using|include|struct|fn|impl|use)\b"
+    r".*[(){}=:;\"'<>]|^[\w.\"'$]+\s*[:=]{1,2}\s*[\w\"'\[{(.#-]"
+)
+
+
+def outputs_by_call(lines: Iterable[SourceMessage]) -> dict[str, SourceToolOutput]:
+    """What the calls of some messages came to, by the id of the call."""
+    return {output.call_id: output for line in lines for output in line.outputs if output.call_id}
+
+
+def attempt(call: SourceToolCall, output: SourceToolOutput | None) -> tuple[str, float]:
+    """A call in one row with how it ended, and how much that counts."""
+    asked = _asked(call)
+    ended = outcome(output) if output is not None else ""
+    row = f"{asked} → {ended}" if ended else asked
+    if file_operation(call) and not ended:
+        return row, NAMED
+    if is_look(call):
+        return row, LOOKED
+    return row, FAILED if has_failed(output) else RAN
+
+
+def is_look(call: SourceToolCall) -> bool:
+    """Whether a command only looks at something: then nothing hangs on how it ended."""
+    return _LOOK.match(_asked(call)) is not None
+
+
+def has_failed(output: SourceToolOutput | None) -> bool:
+    """Whether a tool says that it failed."""
+    if output is None:
+        return False
+    code = _exit_code(output.text)
+    return output.is_error or code not in (None, 0)
+
+
+def outcome(output: SourceToolOutput) -> str:
+    """How a call ended, where that can be told: its exit code, the row that says why, the tally of its tests."""
+    rows = _ends(output.text)
+    if not has_failed(output):
+        tally = next((row for row in reversed(rows) if _TALLY.search(row)), "")
+        return shorten(tally, _OUTCOME_CHARS)
+    code = _exit_code(output.text)
+    how = f"exit {code}" if code is not None else "failed"
+    reasons = [row for row in rows if _FAILURE.search(row) and not _FRAME.match(row)]
+    reason = next(iter(reasons), "") or next((row for row in rows if not _FRAME.match(row)), "")
+    return f"{how}: {shorten(reason, _OUTCOME_CHARS)}" if reason else how
+
+
+def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str], list[float]]:
+    """What a tool printed but for code: first and last rows and what may speak of a failure, with their weights."""
+    rows = text.splitlines()
+    if only_failures:
+        rows = [row for row in rows if _FAILURE.search(row)]
+    if len(rows) > 2 * _EDGE_ROWS:
+        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
+        rows = list(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
+    pieces = split_units("\n".join(row for row in rows if not is_code(row)))
+    if len(pieces) <= _FIRST + _LAST:
+        return pieces, [EDGE] * len(pieces)
+    return pieces, [EDGE] * _FIRST + [PRINTED] * (len(pieces) - _FIRST - _LAST) + [EDGE] * _LAST
+
+
+def is_code(row: str) -> bool:
+    """Whether a row reads like code or data and not like a sentence.
+
+    >>> [is_code(row) for row in ('import { a } from "b";', "const a = 1", "3 tests failed, see the log.")]
+    [True, True, False]
+    """
+    return _CODE.search(row.strip()[:240]) is not None
+
+
+def open_ends(lines: Sequence[SourceMessage]) -> list[str]:
+    """What is not done when some messages end: commands that failed, if none like them succeeded later."""
+    failed: dict[str, str] = {}
+    outputs = outputs_by_call(lines)
+    for call in (call for line in lines for call in line.inputs):
+        output = outputs.get(call.call_id or "")
+        if output is None or is_look(call) or file_operation(call):
+            continue
+        asked = _asked(call)
+        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _STEP.split(asked)]
+        kinds = [step for step in steps if step and not step.startswith("cd ")] or [asked]
+        for kind in kinds:
+            failed.pop(kind, None)
+        if has_failed(output):
+            failed[kinds[-1]] = shorten(f"{asked} → {outcome(output)}", _OPEN_CHARS)
+    return list(failed.values())[-_MOST_OPEN:]
+
+
+def shorten(text: str, most: int) -> str:
+    """A text on one line of at most so many characters."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _asked(call: SourceToolCall) -> str:
+    """A tool call in one short row: its command alone, or its arguments by name."""
+    given = call_arguments(call)
+    if not given:
+        return shorten(call.text, _INPUT_CHARS)
+    shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
+    if "command" in shown:
+        return shorten(shown["command"], _INPUT_CHARS)
+    short = [
+        value if key in PATH_KEYS else f"{key}={value}"
+        for key, value in shown.items()
+        if len(value) <= _ARGUMENT_CHARS and "\n" not in value
+    ]
+    return shorten(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
+
+
+def _exit_code(text: str) -> int | None:
+    """The exit code that an output names at its beginning or its end."""
+    for part in (text[-200:], text[:80]):
+        if "xit" in part and (found := _EXIT.search(part)):
+            return int(found[1])
+    return None
+
+
+def _ends(text: str) -> list[str]:
+    """The rows at either end of an output, without blank ones."""
+    if len(text) > 2 * _END_CHARS:
+        text = f"{text[:_END_CHARS]}\n{text[-_END_CHARS:]}"
+    return [bare for row in text.splitlines() if (bare := row.strip())]

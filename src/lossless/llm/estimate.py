@@ -1,0 +1,59 @@
+"""What a model would have cost for the summaries of an archive that were made without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from lossless.llm.completion import list_prices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lossless.model.records import DepthSizes
+
+#: Models whose prices are named, where they are known.
+_EXAMPLES = ("openai/gpt-5-mini", "anthropic/claude-haiku-4-5")
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEstimate:
+    """What models would have read and written, and what some of them charge for that by their list prices."""
+
+    summaries: int
+    input_tokens: int
+    output_tokens: int
+    #: In US dollars, by `provider/model`.
+    costs: tuple[tuple[str, Decimal], ...]
+    #: The day on which the prices were read.
+    as_of: str
+
+    def __str__(self) -> str:
+        named = ", ".join(f"${cost:,.2f} with {model}" for model, cost in self.costs)
+        return (
+            "No model is configured: summaries are made of the text's own sentences. A model would retell them in "
+            f"connected words; for the {self.summaries:,} here it would have read {self.input_tokens:,} tokens and "
+            f"written {self.output_tokens:,}: about {named} (list prices of {self.as_of}). See `lcm model`."
+        )
+
+
+def estimate_model(depths: Iterable[DepthSizes]) -> ModelEstimate | None:
+    """What the summaries of an archive would have cost; None when it has none.
+
+    A leaf is made of its messages and shown what came before it, a condensed summary of those below it: so each
+    summary is read about once.
+    """
+    known = list(depths)
+    count, written = sum(depth.count for depth in known), sum(depth.tokens for depth in known)
+    if not count:
+        return None
+    read = written + sum(depth.source_tokens for depth in known if depth.kind == "leaf")
+    prices, as_of = list_prices()
+    costs = tuple((model, _cost(prices[model], read, written)) for model in _EXAMPLES if model in prices)
+    return ModelEstimate(count, read, written, costs, as_of)
+
+
+def _cost(price: dict[str, float], read: int, written: int) -> Decimal:
+    return (Decimal(str(price["input"])) * read + Decimal(str(price["output"])) * written) / _MILLION
