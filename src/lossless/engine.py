@@ -519,9 +519,8 @@ class Engine:
             args["conversationId"] = conversation_id
         if timeout_seconds is not None:
             args["timeoutMs"] = int(timeout_seconds * 1000)
-        return self.tools.call(
-            "lcm_expand_query", args, Caller(None if session is None else as_session(session), in_turn=False)
-        )
+        who = None if session is None else as_session(session)
+        return self.tools.call("lcm_expand_query", args, Caller(who, in_turn=False, is_owner=True))
 
     def _scope(self, who: SessionRef | None, conversation_id: int | None, *, everything: bool) -> Scope:
         """Where a search looks; a session that has said nothing yet has nothing to look at."""

@@ -213,6 +213,7 @@ def recall(
     Times in the question are read against `now`, those in the evidence against the day they were said. The message
     that asks is no evidence: one of `asking`, and the newest of its conversation when it says the same.
     """
+    archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
     ranking = _rank_messages(archive, scope, question, spoken, now, asking)
     note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
@@ -384,6 +385,7 @@ def unasked_evidence(
     question = looked_up(words)
     if not (topics := _topics(question)):
         return ()
+    archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")

@@ -15,6 +15,8 @@ from lossless.settings.model_rules import (
     ModelPrice,
     OverrideList,
     PriceTable,
+    RecallScopeRule,
+    RecallScopeRules,
     Route,
     RouteList,
 )
@@ -349,6 +351,21 @@ class Settings:
     )
     recall_max_tokens: int = recall(
         "recallMaxTokens", 2000, WholeNumber(1), "How much `lcm_recall` returns by default.", ours=True
+    )
+    recall_scope: Literal["session", "project", "agent", "all"] = recall(
+        "recallScope",
+        "all",
+        OneOf("session", "project", "agent", "all"),
+        "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
+        ours=True,
+    )
+    recall_scope_overrides: tuple[RecallScopeRule, ...] = recall(
+        "recallScopeOverrides",
+        (),
+        RecallScopeRules(),
+        "Another `recallScope` for some hosts, agents or sessions, by the key: `agent:support:**=session`; the first "
+        "rule that fits holds.",
+        ours=True,
     )
     expansion_model: str = recall(
         "expansionModel", "", FreeText(blank_counts=True), "The model that answers `lcm_expand_query`."

@@ -41,7 +41,7 @@ def session_of(transcript: Transcript) -> Session:
 
 def agent_session(main: Session, agent: str) -> Session:
     """The session of a sub-agent."""
-    return Session(key=f"{main.key}:subagent:{agent}", id=agent)
+    return Session(key=f"{main.key}:subagent:{agent}", id=agent, project=main.project)
 
 
 def agent_files(transcript: Transcript, also: Path | None = None) -> Iterator[tuple[Path, str]]:

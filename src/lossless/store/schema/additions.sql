@@ -13,6 +13,13 @@ CREATE TABLE IF NOT EXISTS message_extras (
     budget_tokens INTEGER          -- the estimate for budgets; NULL until it is worked out
 );
 
+-- Where a conversation belongs: the host's working folder, when the host tells it.
+CREATE TABLE IF NOT EXISTS conversation_extras (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    project         TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS conversation_extras_project_idx ON conversation_extras (project);
+
 -- Digests of the rows of other tables that hold words or say what belongs where, and of the bytes of payloads.
 CREATE TABLE IF NOT EXISTS row_digests (
     name    TEXT NOT NULL,  -- of the table
