@@ -202,6 +202,8 @@ _MOST = 200
 _POOL = 300
 #: Less room than this is left empty.
 _LEAST_TOKENS = 24
+#: How much more a message of the running session counts where all conversations are looked at.
+_NEAR = 1.2
 _NO_EVIDENCE = "Nothing in scope holds any of this."
 
 
@@ -251,11 +253,14 @@ def _rank_messages(
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
-    scores = {hit.id: hit.score for hit in found.hits[:_MOST] if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT}
+    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
+    if scope.near:
+        hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
+    scores = {hit.id: hit.score for hit in hits[:_MOST] if isinstance(hit.id, int)}
     if not scores:
-        hits = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
-        echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
-        scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
+        letters = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
+        echoes = archive.search.echoes(hit.id for hit in letters if isinstance(hit.id, int))
+        scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = texts.messages(scores)
     gone = asking | messages_that_ask(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]

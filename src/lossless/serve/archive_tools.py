@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
+from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lossless.engine import Engine
     from lossless.recall.calls import ToolCallResult
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
 
 _FIND_IDS = "lcm_grep and lcm_recall show the ids that there are."
+
+
+#: Where a host says which session it starts a server for, and in which folder it works.
+_SESSION_VARIABLE, _FOLDER_VARIABLE = "CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"
+
+
+def host_session(env: Mapping[str, str] = os.environ) -> Session:
+    """The session of the host that started this process, as far as it tells; its folder is known in any case."""
+    run = env.get(_SESSION_VARIABLE, "").strip()
+    return Session(id=run or f"process-{os.getpid()}", project=env.get(_FOLDER_VARIABLE) or os.getcwd())
 
 
 def open_existing(path: str, settings: Settings) -> Engine:
@@ -45,9 +57,14 @@ def open_existing(path: str, settings: Settings) -> Engine:
 class ArchiveTools:
     """The tools over one archive, for one session or for all. Safe to share between threads."""
 
-    def __init__(self, open_engine: Callable[[], Engine], session_key: str | None = None) -> None:
-        """`open_engine` is called with the first question; what it raises is the answer, and it is tried again."""
-        self.session_key = session_key
+    def __init__(
+        self, open_engine: Callable[[], Engine], session_key: str | None = None, host: Session | None = None
+    ) -> None:
+        """`open_engine` is called with the first question; what it raises is the answer, and it is tried again.
+
+        `host` is the session that a host runs it for. While nothing of it is stored, all conversations are looked at.
+        """
+        self.session_key, self.host = session_key, host
         self._open = open_engine
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -70,14 +87,24 @@ class ArchiveTools:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: the session that the room is for, or somebody who may look at everything."""
-        from lossless.model.conversations import Session
+        """Who asks: the session that the tools are for, or the one that the host runs."""
         from lossless.recall.scope import Caller
 
-        return Caller(Session(key=self.session_key) if self.session_key else None)
+        return Caller(Session(key=self.session_key) if self.session_key else self.host)
+
+    def visible(self, engine: Engine) -> tuple[int, ...] | None:
+        """The conversations that the caller may see by the settings; None for all."""
+        from lossless.recall.scope import RecallPolicy, visible_conversations
+
+        return visible_conversations(engine.archive, self.caller, RecallPolicy.of(engine.settings))
+
+    def _looks_everywhere(self, engine: Engine) -> bool:
+        if self.session_key is not None:
+            return False
+        return self.host is None or engine.browse.find(self.host) is None
 
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
-        """Use a tool; whatever is wrong is a result, too. Without a session, all conversations are looked at.
+        """Use a tool; whatever is wrong is a result, too. Without a known session, all conversations are looked at.
 
         That nothing is kept yet is an answer like any other, not a failure.
         """
@@ -88,10 +115,10 @@ class ArchiveTools:
         if tool is None:
             return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(tool_table())}.")
         caller, given = self.caller, dict(args or {})
-        if self.session_key is None and given.get("conversationId") is None and _takes_all(tool):
-            given["allConversations"] = True
         try:
             with self.engine() as engine:
+                if given.get("conversationId") is None and _takes_all(tool) and self._looks_everywhere(engine):
+                    given["allConversations"] = True
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
             return ToolCallResult(f"Nothing is kept so far; {error}.", {"kept": False})
