@@ -56,6 +56,7 @@ INSERT INTO transcript_epochs (conversation_id, path, size, mtime_ms, decision, 
 INSERT INTO transcript_records VALUES (1, 'r1', 0, 'model_change', x'789cabae05000175');
 INSERT INTO pruned_histories (number, at, marks) VALUES (7, '2026-01-05 09:00:00', zeroblob(40));
 INSERT INTO fork_sources VALUES (1, 1);
+INSERT INTO conversation_extras VALUES (1, '/work/ferry');
 INSERT INTO former_summaries (log_id, summary_id, state) SELECT max(log_id), 'sum_a', '{}' FROM context_log;
 """
 
@@ -154,6 +155,11 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     "pruned_histories": (
         "UPDATE pruned_histories SET marks = x'00'",
         "UPDATE pruned_histories SET at = 'noon'",
+    ),
+    "conversation_extras": (
+        "UPDATE conversation_extras SET project = '/work/other'",
+        "UPDATE conversation_extras SET project = ''",
+        "DELETE FROM conversation_extras",
     ),
     "fork_sources": (
         "UPDATE fork_sources SET source_id = 99",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from lossless.recall.tools import Tool
     from lossless.settings import Settings
 
+#: What says where to look.
+_PLACES = ("conversationId", "allConversations")
+_RUNNING_NOTE = "(From the running session; allConversations=true looks at the others, too.)"
 _FIND_IDS = "lcm_grep and lcm_recall show the ids that there are."
 
 
@@ -62,7 +66,7 @@ class ArchiveTools:
     ) -> None:
         """`open_engine` is called with the first question; what it raises is the answer, and it is tried again.
 
-        `host` is the session that a host runs it for. While nothing of it is stored, all conversations are looked at.
+        `host` is the session that a host runs it for: it is looked at first, and where it has nothing, all others.
         """
         self.session_key, self.host = session_key, host
         self._open = open_engine
@@ -98,11 +102,6 @@ class ArchiveTools:
 
         return visible_conversations(engine.archive, self.caller, RecallPolicy.of(engine.settings))
 
-    def _looks_everywhere(self, engine: Engine) -> bool:
-        if self.session_key is not None:
-            return False
-        return self.host is None or engine.browse.find(self.host) is None
-
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
         """Use a tool; whatever is wrong is a result, too. Without a known session, all conversations are looked at.
 
@@ -115,9 +114,14 @@ class ArchiveTools:
         if tool is None:
             return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(tool_table())}.")
         caller, given = self.caller, dict(args or {})
+        names_place = not _takes_all(tool) or any(given.get(name) for name in _PLACES)
         try:
             with self.engine() as engine:
-                if given.get("conversationId") is None and _takes_all(tool) and self._looks_everywhere(engine):
+                if not names_place and self.session_key is None:
+                    if self.host is not None and engine.browse.find(self.host) is not None:
+                        result = _use(engine, tool, given, caller)
+                        if _found_something(tool, result):
+                            return _with_note(result)
                     given["allConversations"] = True
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
@@ -138,6 +142,25 @@ def tool_table() -> dict[str, Tool]:
     from lossless.recall.tools import TOOLS_BY_NAME
 
     return TOOLS_BY_NAME
+
+
+def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> ToolCallResult:
+    from lossless.recall.calls import error_to_result
+    from lossless.recall.tools import read_arguments
+
+    try:
+        return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
+    except NotFound as error:
+        return error_to_result(error, caller)
+
+
+def _found_something(tool: Tool, result: ToolCallResult) -> bool:
+    found = {"lcm_grep": "matches", "lcm_recall": "evidence"}.get(tool.name)
+    return not result.is_error if found is None else bool(result.details.get(found))
+
+
+def _with_note(result: ToolCallResult) -> ToolCallResult:
+    return result if result.is_error else replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
 
 
 def _takes_all(tool: Tool) -> bool:

@@ -438,5 +438,8 @@ SELECT number, 'its marks or its time make no sense' FROM pruned_histories
 SELECT conversation_id || ', ' || source_id, 'the conversation that it relies on is gone' FROM fork_sources
  WHERE source_id NOT IN (SELECT conversation_id FROM conversations);
 
+-- name: conversation_extras.fields
+SELECT conversation_id, 'its project is no text' FROM conversation_extras WHERE typeof(project) <> 'text' OR project = '';
+
 -- name: former_summaries.fields
 SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);
