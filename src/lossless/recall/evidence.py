@@ -20,7 +20,7 @@ from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Session
@@ -379,7 +379,7 @@ def unasked_evidence(
     most: int,
     now: datetime,
     *,
-    leave_out: Collection[int],
+    leave_out: Container[int],
     is_fit: Callable[[str], bool],
 ) -> tuple[Evidence, ...]:
     """What was said about what the newest words of a user are about, best first, within so many tokens.

@@ -174,6 +174,13 @@ class Settings:
         "The most tokens that are quoted before one message; all quotations take at most 20 % of the history budget.",
         ours=True,
     )
+    hook_evidence: bool = tail(
+        "hookEvidence",
+        False,
+        OFF,
+        "Whether hooks of Claude Code and Codex add such quotations to a prompt after their host has compacted.",
+        ours=True,
+    )
     stub_large_tool_payloads: bool = tail(
         "stubLargeToolPayloads", False, OFF, "Show stored tool results as openable stubs."
     )
