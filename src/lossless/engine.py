@@ -271,6 +271,7 @@ class Engine:
     def _work_later(self, conversation_id: int, *, has_work: bool) -> None:
         """Let the background thread do what a turn leaves: a deferred sweep, summaries ahead, words about files."""
         describing = self._parts.describing
+        has_work = has_work or self.archive.embedder is not None
         if self._background is not None and (
             has_work or (describing.is_wanted and describing.has_work(conversation_id))
         ):

@@ -179,7 +179,8 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
 def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
 
-    With the setting prepareSummaries, the summaries that the next sweeps will need are written as well.
+    With the setting prepareSummaries, the summaries that the next sweeps will need are written as well, and with
+    the setting embedder the vectors of new messages.
     Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
 
     A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
@@ -201,7 +202,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         return
     items: list[dict[str, Any]] = []
     prepared = 0
-    if owed or has_files or is_behind or prepares:
+    embeds = not no_model and bool(invocation.loaded.settings.embedder)
+    if owed or has_files or is_behind or prepares or embeds:
         with invocation.progress("Paying", owed) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)

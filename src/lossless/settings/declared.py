@@ -400,6 +400,21 @@ class Settings:
         "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
         ours=True,
     )
+    embedder: str = recall(
+        "embedder",
+        "",
+        FreeText(blank_counts=True),
+        "Search by meaning, too: the address of an OpenAI-compatible API (`http://localhost:11434/v1`), or a folder with "
+        "a model for model2vec or fastembed. Nothing is downloaded.",
+        ours=True,
+    )
+    embedder_model: str = recall(
+        "embedderModel",
+        "",
+        FreeText(blank_counts=True),
+        "The model at that address; for a folder, its name in fastembed, and none for model2vec.",
+        ours=True,
+    )
     regex_engine: Literal["regex", "re2"] = recall(
         "regexEngine",
         "regex",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lossless.model.masking import CutText
+    from lossless.store.search import VectorMaker
 
 #: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000
@@ -76,6 +77,8 @@ class Archive:
         self.tombstones = Tombstones(database)
         #: Masks secrets in what comes in, where that is switched on.
         self.redact: CutText | None = None
+        #: What turns texts into vectors, where that is switched on.
+        self.embedder: VectorMaker | None = None
         #: The archive without limits, and the conversations that this one shows; None for all.
         self.whole = self
         self._shown: frozenset[int] | None = None

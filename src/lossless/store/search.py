@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessError
 from lossless.model.messages import ToolCall
@@ -354,6 +354,82 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             return False
 
 
+_VECTOR_QUERIES = load_queries("vectors")
+_VECTOR_BATCH = 64
+#: So many vectors of a scope are compared, the newest.
+_MOST_VECTORS = 50_000
+
+
+class VectorMaker(Protocol):
+    """An embedder, as the archive knows it."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]: ...
+
+    def question(self, text: str) -> Sequence[float] | None: ...
+
+
+class MessageVectors(TableAccess):
+    """Reads and writes vectors of messages; what writes needs a transaction."""
+
+    def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
+        """The vectors of a scope by this model; none of the whole archive."""
+        if where.conversation_ids is None or self.model != model:
+            return []
+        found = self._db.rows(_VECTOR_QUERIES["of"], where.values | {"limit": _MOST_VECTORS})
+        return [(id_, vector) for id_, vector in found]
+
+    @property
+    def model(self) -> str | None:
+        """The embedder that the vectors are of."""
+        row = self._db.row(_VECTOR_QUERIES["model"])
+        return None if row is None else row[0]
+
+    def use(self, model: str) -> None:
+        """Begin anew when the embedder is another one."""
+        if self.model != model:
+            self._db.run(_VECTOR_QUERIES["clear"])
+            self._db.run(_VECTOR_QUERIES["set_model"], {"name": model})
+
+    def pending(self, below: int, limit: int = _VECTOR_BATCH) -> dict[int, bytes]:
+        """Messages without a vector of their words, with the digests of these, the newest first, below an id."""
+        return dict(self._db.rows(_VECTOR_QUERIES["pending"], {"below": below, "limit": limit}))
+
+    def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Keep vectors with the digests of their texts."""
+        self._db.run_many(_VECTOR_QUERIES["put"], rows)
+
+    def drop(self, message_id: int) -> None:
+        """Forget what a message meant: its words are others by now."""
+        self._db.run(_VECTOR_QUERIES["drop"], {"message_id": message_id})
+
+    def count(self) -> int:
+        """How many messages have a vector."""
+        return self._db.count(_VECTOR_QUERIES["count"])
+
+
+def build_vectors(archive: Archive, seconds: float) -> int:
+    """Make vectors that are missing, or of other words, for so long; how many. Raises what the embedder raises."""
+    embedder, archive = archive.embedder, archive.whole
+    if embedder is None or archive.read_only:
+        return 0
+    vectors, end, below, done = archive.search.vectors, time.monotonic() + seconds, 1 << 62, 0
+    with archive.writing():
+        vectors.use(embedder.name)
+    while (pending := vectors.pending(below)) and time.monotonic() < end:
+        below = min(pending)
+        texts = [text for text in archive.search.texts.messages(pending) if index_digest(text.indexed) == pending[text.id]]
+        if not texts:
+            continue
+        made = embedder.embed([text.indexed for text in texts])
+        with archive.writing():
+            if vectors.model == embedder.name:
+                vectors.put([(text.id, pending[text.id], vector) for text, vector in zip(texts, made, strict=True)])
+        done += len(texts)
+    return done
+
+
 #: Up to so many matches are counted and put in order exactly.
 FEW_MATCHES = 3000
 #: Rows of other programs that one search indexes; what is left is looked at as it is.
@@ -373,6 +449,7 @@ class FullTextSearch:
         self._db = database
         self.texts = SearchTexts(database)
         self.trigrams = TrigramIndex(database)
+        self.vectors = MessageVectors(database)
 
     def limited(self, within: str) -> FullTextSearch:
         """The same search for somebody who may read the texts of these conversations only."""

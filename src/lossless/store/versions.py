@@ -381,6 +381,7 @@ class Versions(TableAccess):
         self._index.replace_upstream(message_id, fresh.content)
         for said in self._search.texts.messages([message_id]):
             self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
+        self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
             more = place | {"more": fresh.tokens - old_tokens}
             self._db.run(_QUERIES["count_tokens"], more)

@@ -37,6 +37,13 @@ CREATE TABLE IF NOT EXISTS message_passages (
 );
 CREATE INDEX IF NOT EXISTS message_passages_message_idx ON message_passages (message_id);
 
+-- What messages mean, where an embedder is configured: derived from their words.
+CREATE TABLE IF NOT EXISTS message_vectors (
+    message_id INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
+    digest     BLOB NOT NULL,  -- of the indexed text that it was made of, 8 bytes
+    vector     BLOB NOT NULL   -- one signed byte for each dimension
+);
+
 -- What a message said before, or as a host shortened it; the row in `messages` has its current words.
 CREATE TABLE IF NOT EXISTS message_versions (
     version_id INTEGER PRIMARY KEY AUTOINCREMENT,
