@@ -23,6 +23,7 @@ LAWFUL: dict[tuple[str, str], str] = {
     ("transcript_state", "*"): _STATE,
     ("turn_keys", "*"): _STATE,
     ("message_extras", "claimed"): _STATE,
+    ("message_vectors", "*"): "derived from words; of no use beside other words, and made anew",
     ("conversation_bootstrap_state", "*"): _CLAW,
     ("conversation_compaction_maintenance", "*"): _CLAW,
     ("conversation_compaction_telemetry", "*"): _CLAW,

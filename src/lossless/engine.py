@@ -270,6 +270,7 @@ class Engine:
     def _work_later(self, conversation_id: int, *, has_work: bool) -> None:
         """Let the background thread do what a turn leaves: a deferred sweep, summaries ahead, words about files."""
         describing = self._parts.describing
+        has_work = has_work or self.archive.embedder is not None
         if self._background is not None and (
             has_work or (describing.is_wanted and describing.has_work(conversation_id))
         ):
@@ -538,9 +539,8 @@ class Engine:
             args["conversationId"] = conversation_id
         if timeout_seconds is not None:
             args["timeoutMs"] = int(timeout_seconds * 1000)
-        return self.tools.call(
-            "lcm_expand_query", args, Caller(None if session is None else as_session(session), in_turn=False)
-        )
+        who = None if session is None else as_session(session)
+        return self.tools.call("lcm_expand_query", args, Caller(who, in_turn=False, is_owner=True))
 
     def _scope(self, who: SessionRef | None, conversation_id: int | None, *, everything: bool) -> Scope:
         """Where a search looks; a session that has said nothing yet has nothing to look at."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 import lossless
+from lossless.model.conversations import Session
 from lossless.serve.archive_tools import ArchiveTools
 from tests.recall.archives import SETTINGS, folded
 
@@ -31,9 +32,11 @@ def copied(path: Path) -> Path:
     return path
 
 
-def room(path: Path, session_key: str | None = None) -> ArchiveTools:
+def room(
+    path: Path, session_key: str | None = None, host: Session | None = None, settings: lossless.Settings = SETTINGS
+) -> ArchiveTools:
     """A reading room on an archive."""
-    return ArchiveTools(lambda: lossless.open(path, SETTINGS, background=False), session_key)
+    return ArchiveTools(lambda: lossless.open(path, settings, background=False), session_key, host)
 
 
 def run(function: Callable[[], Awaitable[T]]) -> T:

@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,12 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 import lossless
-from lossless.serve.archive_tools import ArchiveTools, open_existing
-from lossless.serve.mcp import make_server
+from lossless.model.conversations import Session
+from lossless.serve.archive_tools import ArchiveTools, host_session, open_existing
+from lossless.serve.mcp import make_server, resource_page
 from lossless.settings import Settings
-from tests.serve.kit import LCM, environment, run, text_of
+from tests.recall.archives import SETTINGS, folded
+from tests.serve.kit import LCM, copied, environment, room, run, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,3 +225,30 @@ def test_a_writer_does_not_hold_readers_up(tmp_path: Path, kind: str) -> None:
     for name, (failed, text) in answers.items():
         assert not failed, text
         assert ("1 messages" if name == "lcm_status" else "8443") in text
+
+
+def test_the_session_that_the_host_runs_is_looked_at_first(tmp_path: Path) -> None:
+    env = {"CLAUDE_CODE_SESSION_ID": "run-2", "CLAUDE_PROJECT_DIR": "/work/ferry"}
+    running = host_session(env)
+    assert (running.id, running.project) == ("run-2", "/work/ferry")
+    assert host_session({}).project == os.getcwd()
+    path, known = copied(tmp_path / "lcm.db"), folded()
+    with closing(room(path, host=running)) as where:
+        found = where.call("lcm_grep", {"pattern": "port"})
+        assert {hit["conversationId"] for hit in found.details["matches"]} == {known.other_id}
+        assert found.text.endswith("allConversations=true looks at the others, too.)")
+        everywhere = where.call("lcm_grep", {"pattern": "port", "allConversations": True})
+        assert len({hit["conversationId"] for hit in everywhere.details["matches"]}) == 2
+        elsewhere = where.call("lcm_describe", {"id": known.top})
+        assert known.top in elsewhere.text
+        assert not elsewhere.is_error
+        assert f"This session is conversation {known.other_id}." in where.call("lcm_status").text
+    with closing(room(path, host=Session(id="not stored"))) as where:
+        assert where.call("lcm_describe", {"id": known.top}).details["id"] == known.top
+    narrow = replace(SETTINGS, recall_scope="session")
+    with closing(room(path, host=running, settings=narrow)) as where:
+        refused = where.call("lcm_describe", {"id": known.top})
+        assert refused.is_error
+        assert resource_page(where).items == ()
+        assert str(known.conversation_id) not in [str(row["conversationId"]) for row in where.call("lcm_status").details["newest"]]
+        assert not where.call("lcm_grep", {"pattern": "ferry", "allConversations": True}).details["matches"]

@@ -197,7 +197,8 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
     """Run the compactions that are pending in any conversation. Then, describe stored files.
 
-    With the setting prepareSummaries, the summaries that the next compactions will need are written as well.
+    With the setting prepareSummaries, the summaries that the next compactions will need are written as well, and with
+    the setting embedder the vectors of new messages.
     Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
 
     A compaction that fails stays pending, with its reason. With --watch there is an answer for every round that did
@@ -222,7 +223,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
         return
     items: list[dict[str, Any]] = []
     prepared = 0
-    if owed or has_files or is_behind or prepares:
+    embeds = not no_model and bool(invocation.loaded.settings.embedder)
+    if owed or has_files or is_behind or prepares or embeds:
         with invocation.progress("Compacting", owed) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)

@@ -103,12 +103,12 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, dict[str, Any]]:
     """Who asks, and what it says about where to look; what is named must be there."""
     if target is None:
-        return Caller(), {"allConversations": True}
+        return Caller(is_owner=True), {"allConversations": True}
     target = target.settled(engine)
     found = target.need_id(engine)
     if target.conversation_id is not None or is_subagent_key(target.session_key):
-        return Caller(), {"conversationId": found}
-    return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
+        return Caller(is_owner=True), {"conversationId": found}
+    return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False, is_owner=True), {}
 
 
 _HOW = (

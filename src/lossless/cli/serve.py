@@ -64,9 +64,9 @@ def mcp(
             failures.CONFIG,
             hint="Install it with `pip install 'lossless[mcp]'`.",
         )
-    from lossless.serve.archive_tools import ArchiveTools
+    from lossless.serve.archive_tools import ArchiveTools, host_session
 
-    room = ArchiveTools(lambda: _open_engine(invocation), session_key)
+    room = ArchiveTools(lambda: _open_engine(invocation), session_key, None if over_http else host_session())
     if not over_http:
         from lossless.serve.mcp import serve_stdio
 

@@ -110,6 +110,19 @@ def cue_quotes(text: str) -> list[tuple[int, str]] | None:
     return None
 
 
+def without_evidence(text: str) -> str:
+    """A text without the blocks of evidence in it, which hosts write down with what their hooks have told.
+
+    >>> without_evidence(f"before {EVIDENCE_OPEN}- [msg#1, user, 2026-03-02] a{EVIDENCE_CLOSE}")
+    'before '
+    """
+    start = text.find(EVIDENCE_OPEN)
+    while start >= 0 and (end := text.find(EVIDENCE_CLOSE, start)) >= 0:
+        text = text[:start] + text[end + len(EVIDENCE_CLOSE) :]
+        start = text.find(EVIDENCE_OPEN, start)
+    return text
+
+
 def pinned_texts(text: str) -> list[tuple[int, str]] | None:
     """The pin ids and texts of a block of pins; None when the text is none."""
     if not text.startswith(PINNED_TEXT):

@@ -138,21 +138,21 @@ def transcript_session(kind: str, path: Path, header_id: str | None, cwd: str | 
     """
     path = Path(os.path.abspath(path))
     if kind == "claude-code":
-        return Session(key=":".join(filter(None, (kind, path.parent.name, path.stem))), id=path.stem)
+        return Session(key=":".join(filter(None, (kind, path.parent.name, path.stem))), id=path.stem, project=cwd)
     if kind == "openclaw":
         key = _openclaw_key(path, header_id or path.stem)
         return Session(key=key, id=header_id or (place_name(path) if key is None else path.stem))
     run = header_id or place_name(path)
-    return Session(key=":".join(filter(None, (kind, Path(cwd).name if cwd else None, run))), id=run)
+    return Session(key=":".join(filter(None, (kind, Path(cwd).name if cwd else None, run))), id=run, project=cwd)
 
 
 def lane_session(kind: str, main: Session, lane: str) -> Session:
     """The session of a side line, below the one that it belongs to."""
     if kind == "claude-code":
-        return Session(key=f"{main.key}:subagent:{lane}", id=lane)
+        return Session(key=f"{main.key}:subagent:{lane}", id=lane, project=main.project)
     if kind == "chatgpt" and not lane.isdecimal():  # a number is only its place in the file
-        return Session(key=f"{kind}:{lane}", id=lane)
-    return Session(key=f"{main.name}:{lane}", id=f"{main.id}:{lane}")
+        return Session(key=f"{kind}:{lane}", id=lane, project=main.project)
+    return Session(key=f"{main.name}:{lane}", id=f"{main.id}:{lane}", project=main.project)
 
 
 def imported_from(session: Session) -> str | None:

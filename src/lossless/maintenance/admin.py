@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.errors import BadInput
+from lossless.errors import BadInput, ModelError
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
     from lossless.store.state import IngestState
 
+_log = logging.getLogger("lossless.maintenance.admin")
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
 
@@ -305,6 +307,20 @@ class Admin:
         if self.run_pending_of(conversation_id) is None:
             self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
         self._parts.describing.run(conversation_id)
+        self.embed_messages()
+
+    def embed_messages(self, seconds: float = 60.0) -> int:
+        """Make the vectors of messages that have none, for so long; how many. Without an embedder there are none.
+
+        An embedder that does not answer is tried again the next time.
+        """
+        from lossless.store.search import build_vectors
+
+        try:
+            return build_vectors(self._parts.archive, seconds)
+        except ModelError as error:
+            _log.warning("embedder: %s", error)
+            return 0
 
     def run_pending_of(
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
@@ -331,6 +347,7 @@ class Admin:
                 progress(conversation_id, report)
         if may_ask_model:
             self._parts.describing.run()
+            self.embed_messages()
         return done
 
     def prepare_summaries(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lossless.model.conversations import Conversation, as_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -203,9 +203,13 @@ class Browse:
         kind: str | None = None,
         span: TimeRange | None = None,
         whole: bool = False,
+        within: Collection[int] | None = None,
     ) -> Page[SummaryRow]:
-        """A page of summaries of one conversation or of all, newest first; with `whole` their whole texts."""
-        return self._archive.listings.summaries(
+        """A page of summaries of one conversation or of all, newest first; with `whole` their whole texts.
+
+        With `within`, of these conversations only.
+        """
+        return self._archive.within(within).listings.summaries(
             limit, start, conversation_id=conversation_id, depth=depth, kind=kind, span=span, whole=whole
         )
 

@@ -88,7 +88,7 @@ _REMEDIES = {
         ("leases", "spend_ledger", "breakers", "token_factors", "history_budgets", "stubborn_chunks",
          "last_windows", "expansion_grants", "turn_keys", "transcript_state", "transcript_epochs",
          "archive_state", "lcm_migration_state", "conversation_bootstrap_state", "conversation_compaction_telemetry",
-         "conversation_compaction_maintenance", "prompt_evidence", "prompt_receipts"),
+         "conversation_compaction_maintenance", "prompt_evidence", "prompt_receipts", "message_vectors"),
         _ANEW),
 }  # fmt: skip
 

@@ -63,6 +63,10 @@ class EngineParts:
             from lossless.recall.scan import make_redactor
 
             archive.redact = make_redactor(settings)
+        if settings.embedder:
+            from lossless.llm.embedder import connect_embedder
+
+            archive.embedder = connect_embedder(settings)
         self.timezone = ZoneInfo(settings.timezone) if settings.timezone else None
         self._complete, self._summariser = complete, summariser
         #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.

@@ -21,12 +21,14 @@ from lossless.recall.evidence import quotation_place, quoted_again, unasked_evid
 from lossless.recall.scope import Caller, resolve_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
+    from datetime import datetime
 
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.context import EvidenceNeed, QuoteSpan
-    from lossless.model.conversations import Conversation
+    from lossless.model.conversations import Conversation, Session
     from lossless.recall.evidence import Evidence
+    from lossless.store.archive import Archive
 
 _DIGEST = 12
 #: What stands around the text of a message once it is sent, in the widest format.
@@ -37,6 +39,22 @@ def render_evidence(found: Sequence[Evidence]) -> str:
     """The block that is shown: one line for each quotation, in the order in which they were said."""
     said = sorted(found, key=lambda item: (item.created_at, item.conversation_id, item.seq))
     return EVIDENCE_OPEN + "\n".join(quoted_line(quotation_place(item), item.text) for item in said) + EVIDENCE_CLOSE
+
+
+def find_evidence(
+    archive: Archive, session: Session, words: str, most: int, now: datetime, in_prompt: Container[int]
+) -> tuple[Evidence, ...]:
+    """What the family of a session has about a user's words, that is not `in_prompt`, within so many tokens."""
+    try:
+        scope = resolve_scope(archive, Caller(session), now)
+    except GrantError:
+        return ()
+    found = unasked_evidence(
+        archive, scope, words, most, now, leave_out=in_prompt, is_fit=lambda text: not looks_secret(text)
+    )
+    while found and _block_tokens(render_evidence(found)) > most:
+        found = found[:-1]
+    return found
 
 
 @dataclass(slots=True)
@@ -84,18 +102,9 @@ class EvidenceMemory:
         if not need.is_folded:  # all that was said is in the prompt, or somebody began afresh
             return None
         archive, now = self.parts.archive, self.parts.here()
-        try:
-            scope = resolve_scope(archive, Caller(self.conversation.session), now)
-        except GrantError:
-            return None
         self._need = need
-        asking = {need.message_id} if need.message_id is not None else set()
-        found = unasked_evidence(
-            archive, scope, need.words, need.most, now, leave_out=need.shown | asking,
-            is_fit=lambda text: not looks_secret(text),
-        )  # fmt: skip
-        while found and _block_tokens(render_evidence(found)) > need.most:
-            found = found[:-1]
+        shown = need.shown | ({need.message_id} if need.message_id is not None else set())
+        found = find_evidence(archive, self.conversation.session, need.words, need.most, now, shown)
         if found:
             quotes = tuple(item.span for item in found if item.span is not None)
             self._chosen = EvidenceBlock(need.message_id, render_evidence(found), quotes)

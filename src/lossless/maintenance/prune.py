@@ -370,6 +370,7 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("summaries", ("summaries", "summary_messages", "summary_parents", "summary_extras")),
     ("full-text index", ("message_index", "summary_index", "version_index", "message_passages")),
     ("trigram index", ("message_trigrams",)),
+    ("vectors", ("message_vectors",)),
     ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
 )
 #: Conversations that were closed and silent for so long.
@@ -479,12 +480,13 @@ def _rows(
         row("condensed summaries", condensed_bytes, condensed[0]),
         row("full-text index", sizes["full-text index"]),
         row("trigram index", sizes["trigram index"]),
+        row("vectors", sizes["vectors"]),
         row("lossless-claw's search index", sizes["lossless-claw's search index"]),
         row("other", sizes["other"] + (0 if folded else sizes["summaries"])),
         SizeRow("free pages", free),
         row("files on disk", files[1], files[0]),
     ]
-    return tuple(item for item in found if item.bytes or item.name != "lossless-claw's search index")
+    return tuple(item for item in found if item.bytes or item.name not in ("lossless-claw's search index", "vectors"))
 
 
 def _prunable_by_age(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+#: Hosts whose session keys begin with their name.
+HOST_KINDS = frozenset(("claude-code", "codex", "pi"))
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The host's name for a conversation: `key` is stable, `id` belongs to one run."""
 
     key: str | None = None
     id: str | None = None
+    #: The host's working folder, where it is known; it says which conversations belong together, and names none.
+    project: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in (self.key, self.id):
@@ -32,6 +38,14 @@ class Session:
     def name(self) -> str:
         """What patterns are matched against: the key, else the id."""
         return self.key or self.id or ""
+
+    @property
+    def agent(self) -> str | None:
+        """How the keys of its agent's sessions begin: `agent:<agent>:`, or the name of a host that has one agent."""
+        first, _, rest = (self.key or "").partition(":")
+        if first == "agent" and ":" in rest:
+            return f"agent:{rest.partition(':')[0]}:"
+        return f"{first}:" if first in HOST_KINDS and rest else None
 
     @property
     def is_cron(self) -> bool:

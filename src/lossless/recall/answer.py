@@ -218,6 +218,7 @@ def find_candidates(
     Summaries are searched; where none is found, messages, each for the leaf above it or, when it is not
     folded yet, for itself. `NotFound` for a named summary that is not in scope.
     """
+    archive = archive.within(scope.conversation_ids)
     found = {candidate.id: candidate for candidate in _named(archive, scope, summary_ids)}
     if query and query.strip():
         hits = grep(archive, scope, _search(query, "summaries"), now).hits
@@ -393,6 +394,7 @@ def _blocked(block: recall_scope.AnswerBlocked) -> Answer:
 
 def _answer_in_scope(means: AnswerSetup, question: Question, scope: Scope, caller: Caller) -> Answer:
     started = means.monotonic()
+    means = replace(means, archive=means.archive.within(scope.conversation_ids))
     found = find_candidates(means.archive, means.grep, scope, question.summary_ids, question.query, means.clock())
     if not found:
         if scope.kind == "all":

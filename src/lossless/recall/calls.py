@@ -16,7 +16,15 @@ from lossless.recall.describe import DescribeRequest, describe
 from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
-from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope
+from lossless.recall.scope import (
+    OUT_OF_SCOPE,
+    Caller,
+    GrepRequest,
+    RecallPolicy,
+    Scope,
+    resolve_scope,
+    visible_conversations,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -78,6 +86,7 @@ def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
         box.clock(),
         conversation_id=args["conversationId"],
         all_conversations=bool(args["allConversations"]),
+        policy=RecallPolicy.of(box.settings),
     )
 
 
@@ -312,7 +321,8 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     """
     if caller.is_delegated:
         raise GrantError("the status of the archive is not for sub-agents")
-    archive, now = box.archive, box.clock()
+    now = box.clock()
+    archive = box.archive.within(visible_conversations(box.archive, caller, RecallPolicy.of(box.settings)))
     with archive.reading():
         totals, live = archive.care.totals(), archive.care.liveness()
         held = len(archive.transcripts.held())

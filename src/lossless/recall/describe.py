@@ -562,6 +562,7 @@ def describe(
     """
     named = parse_reference(reference) if isinstance(reference, str) else reference
     request = request or DescribeRequest()
+    archive = archive.within(scope.conversation_ids)
     if scope.grant is not None:
         recall_scope.check_grant(scope.grant, now)
 

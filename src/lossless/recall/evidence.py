@@ -25,7 +25,7 @@ from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Session
@@ -224,6 +224,8 @@ _ASKS_COURSE = re.compile(
     r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
     re.IGNORECASE,
 )
+#: How much more a message of the running session counts where all conversations are looked at.
+_NEAR = 1.2
 _NO_EVIDENCE = "Nothing in scope holds any of this."
 
 
@@ -242,6 +244,7 @@ def recall(
     that asks is no evidence: one of `asking`, and the newest of its conversation when it says the question, or one
     of the words in which it was asked (`asks`).
     """
+    archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
     if spoken is not None and _asks_only_when(question, now):
         return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
@@ -295,11 +298,14 @@ def _rank_messages(
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
-    scores = {hit.id: hit.score for hit in found.hits[:_MOST] if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT}
+    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
+    if scope.near:
+        hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
+    scores = {hit.id: hit.score for hit in hits[:_MOST] if isinstance(hit.id, int)}
     if not scores:
-        hits = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
-        echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
-        scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
+        letters = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
+        echoes = archive.search.echoes(hit.id for hit in letters if isinstance(hit.id, int))
+        scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = texts.messages(scores)
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = found.weights or (1.0,) * len(words.query.terms)
@@ -435,7 +441,7 @@ def unasked_evidence(
     most: int,
     now: datetime,
     *,
-    leave_out: Collection[int],
+    leave_out: Container[int],
     is_fit: Callable[[str], bool],
 ) -> tuple[Evidence, ...]:
     """What was said about what the newest words of a user are about, best first, within so many tokens.
@@ -446,6 +452,7 @@ def unasked_evidence(
     question = looked_up(words)
     if not (topics := _topics(question)):
         return ()
+    archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")

@@ -268,6 +268,7 @@ def expand(
 
     `NotFound` for an id that is not there or not in scope, `GrantError` beyond the grant.
     """
+    archive = archive.within(scope.conversation_ids)
     start: _ExpandStart | None = None
     if cursor is not None:
         request, start = _from_cursor(cursor, request)

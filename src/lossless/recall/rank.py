@@ -417,6 +417,8 @@ class WordSearch:
     search_in: SearchIn
     unread_messages: Sequence[int] = ()
     unread_summaries: Sequence[str] = ()
+    #: The question as it was asked.
+    text: str = ""
 
     @property
     def looks_at(self) -> list[TextKind]:
@@ -428,7 +430,7 @@ class WordSearch:
 def word_search(archive: Archive, question: str, where: SearchScope, search_in: SearchIn) -> WordSearch:
     """A question, after the index was brought up to date as far as that is cheap."""
     query = parse_query(question)
-    words = WordSearch(archive, query, TermFinder(query.terms), where, search_in)
+    words = WordSearch(archive, query, TermFinder(query.terms), where, search_in, text=question)
     if index_new_rows(archive):
         return words
     messages = archive.search.unread(where) if "message" in words.looks_at else ()
@@ -454,7 +456,7 @@ def ranked_hits(words: WordSearch, pool: int, sort: RankOrder, now: float, span:
     if not found:
         return RankedHits((), {}, ())
     if len(found) == 1:
-        return found[0]
+        return _with_meaning(words, found[0], sort)
     messages, summaries = found
 
     def place(hit: Hit) -> tuple[int, float]:
@@ -465,7 +467,44 @@ def ranked_hits(words: WordSearch, pool: int, sort: RankOrder, now: float, span:
         return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
 
     hits = sorted((*messages.hits, *summaries.hits), key=place)
-    return RankedHits(tuple(hits), messages.texts | summaries.texts, messages.weights)
+    return _with_meaning(words, RankedHits(tuple(hits), messages.texts | summaries.texts, messages.weights), sort)
+
+
+def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> RankedHits:
+    """Hits with those messages moved up, or added, that an embedder finds to mean the same; as they are without one.
+
+    Both are added up as z-scores. What the embedder does not tell from chance keeps its order.
+    """
+    embedder, search = words.archive.embedder, words.archive.search
+    if embedder is None or sort != "relevance" or "message" not in words.looks_at:
+        return found
+    from lossless.llm.embedder import has_numpy, meaning_gains
+
+    if not has_numpy():
+        return found
+    vectors = search.vectors.of(words.where, embedder.name)
+    asked = embedder.question(words.text) if vectors else None
+    if asked is None:
+        return found
+    gains: dict[int | str, float] = {**meaning_gains(asked, vectors)}
+    known = {hit.id for hit in found.hits}
+    new = [text for text in search.texts.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
+    echoes = search.echoes(text.id for text in new)
+    least = found.hits[-1].score if found.hits else 0.0
+    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT] + [
+        Hit(text.id, text.conversation_id, text.seq, text.at / 1000, least, None, (), 2)
+        for text in new
+        if text.id not in echoes
+    ]
+    values, lowest = [], math.inf
+    for hit in hits:
+        lowest = min(lowest, hit.score)
+        values.append(lowest)
+    mean = sum(values) / max(1, len(values))
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values))) or 1.0
+    order = sorted(range(len(hits)), key=lambda n: -((values[n] - mean) / spread + gains.get(hits[n].id, 0.0)))
+    echoed = [hit for hit in found.hits if hit.tier >= ECHO_LIMIT]
+    return RankedHits((*(hits[n] for n in order), *echoed), found.texts, found.weights)
 
 
 def _rank_kind(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
-from lossless.model.conversations import Session
+from lossless.model.conversations import Session, matches_any
 from lossless.store.state import Grant
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from lossless.model.conversations import Conversation
     from lossless.recall.results import SearchResult
+    from lossless.settings import Settings
+    from lossless.settings.model_rules import RecallScopeRule
     from lossless.store.archive import Archive
 
 GRANT_MAX_DEPTH = 3
@@ -229,6 +231,7 @@ NO_CONVERSATION = "No LCM conversation found for this session. Provide conversat
 OUT_OF_SCOPE = "item"
 
 ScopeKind: TypeAlias = Literal["conversation", "all", "family", "grant"]
+RecallReach: TypeAlias = Literal["session", "project", "agent", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,8 @@ class Caller:
     host_has_subagents: bool = False
     #: Whether it asks on behalf of its session's turn, whose newest user message then is the one that asks.
     in_turn: bool = True
+    #: Whether it is the person whose archive this is, who may see all of it.
+    is_owner: bool = False
 
     @property
     def name(self) -> str:
@@ -263,6 +268,8 @@ class Scope:
     #: What the caller should know about how the scope was found.
     warning: str | None = None
     grant: Grant | None = None
+    #: Of all conversations, those of the running session: what they say goes before what others say.
+    near: tuple[int, ...] = ()
 
     def allows(self, conversation_id: int) -> bool:
         """Whether a conversation is inside."""
@@ -279,6 +286,31 @@ class Scope:
         more = f" and {len(self.conversation_ids) - 8} more" if len(self.conversation_ids) > 8 else ""
         words = {"conversation": "conversation", "family": "session family", "grant": "granted"}
         return f"{words.get(self.kind, 'conversations')} {ids}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPolicy:
+    """How far callers can look beyond their sessions: for all, and by patterns for some; the first that fits holds."""
+
+    default: RecallReach = "all"
+    rules: tuple[RecallScopeRule, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> RecallPolicy:
+        """The policy that settings declare."""
+        return cls(settings.recall_scope, settings.recall_scope_overrides)
+
+    def reach(self, caller: Caller, *more_names: str) -> RecallReach:
+        """How far a caller can look; its session is known by these names, too."""
+        if caller.is_owner:
+            return "all"
+        names = [caller.session.name, *more_names] if caller.session else []
+        fits = (rule.scope for rule in self.rules if any(matches_any(name, (rule.pattern,)) for name in names))
+        return next(fits, self.default)
+
+
+#: Without a policy, everybody can look everywhere.
+OPEN_POLICY = RecallPolicy()
 
 
 def whole_archive() -> Scope:
@@ -303,25 +335,59 @@ def resolve_scope(
     *,
     conversation_id: int | None = None,
     all_conversations: bool = False,
+    policy: RecallPolicy = OPEN_POLICY,
 ) -> Scope:
     """The scope of one call: an explicit conversation, else all when asked for, else the session's family.
 
-    A delegated caller sees its grant's conversations and no others, whatever it asks for. Raises `GrantError`
-    without a valid grant, `NotFound` for an unknown conversation, `BadInput` when there is none to look at.
+    What a policy does not let a caller see is as if it were not there. A delegated caller sees its grant's
+    conversations and no others, whatever it asks for. Raises `GrantError` without a valid grant, `NotFound` for an
+    unknown conversation, `BadInput` when there is none to look at.
     """
     holder = caller.session.name if caller.session else None
     grant = held_grant(archive, holder, caller.grant_id, now)
     if caller.is_delegated or grant is not None:
         return _granted(check_grant(grant, now), conversation_id)
+    family, warning = _family(archive, caller.session)
+    own = tuple(conversation.id for conversation in family)
+    if conversation_id is None and not all_conversations:
+        if not own:
+            raise BadInput(NO_CONVERSATION)
+        return Scope("family", own, warning)
+    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
+    visible = _visible(archive, caller.session, family, reach)
     if conversation_id is not None:
         archive.conversations.get(conversation_id)
+        if visible is not None and conversation_id not in visible:
+            raise NotFound("conversation", conversation_id)
         return Scope("conversation", (conversation_id,))
-    if all_conversations:
-        return whole_archive()
-    family, warning = _family(archive, caller.session)
-    if not family:
-        raise BadInput(NO_CONVERSATION)
-    return Scope("family", tuple(conversation.id for conversation in family), warning)
+    if visible is not None and not visible:
+        raise BadInput(f"recallScope is {reach!r} here, and nothing that is kept is known to be of this {reach}.")
+    return Scope("all", visible, near=own)
+
+
+def visible_conversations(archive: Archive, caller: Caller, policy: RecallPolicy) -> tuple[int, ...] | None:
+    """All that a caller may see by a policy, whatever it asks for; None for the whole archive."""
+    family, _ = _family(archive, caller.session)
+    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
+    return _visible(archive, caller.session, family, reach)
+
+
+def _visible(
+    archive: Archive, session: Session | None, family: Sequence[Conversation], reach: RecallReach
+) -> tuple[int, ...] | None:
+    """The conversations within reach, the session's own first; None for all. What is not known is not shared."""
+    if reach == "all":
+        return None
+    own = tuple(conversation.id for conversation in family)
+    known = family[0].session if family else session
+    if reach == "session" or known is None:
+        return own
+    if reach == "agent":
+        found = archive.conversations.of_agent(known.agent)
+    else:
+        project = archive.conversations.project(family[0].id) if family else None
+        found = archive.conversations.in_project(project or (session.project if session else None), known.agent)
+    return (*own, *(id_ for id_ in found if id_ not in own))
 
 
 def _granted(grant: Grant, conversation_id: int | None) -> Scope:
@@ -337,8 +403,10 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
     """A session's conversations. A key that is stale loses against the run that is going on."""
     if session is None:
         return (), None
-    family = archive.conversations.family(session)
     running = archive.conversations.find(Session(id=session.id)) if session.id else None
+    if session.key is None and running is not None:
+        return archive.conversations.family(running.session), None
+    family = archive.conversations.family(session)
     if session.key is None or running is None or running.id in {known.id for known in family}:
         return family, None
     warning = (

@@ -389,6 +389,7 @@ def grep(
     `limit` is taken as 1 to 200. `BadInput` for a stretch of time that is empty, and for a foreign cursor.
     """
     request = check_request(request)
+    archive = archive.within(scope.conversation_ids)
     start = start_from_cursor(cursor) if isinstance(cursor, str) else cursor
     where = SearchScope(scope.conversation_ids, _to_milliseconds(request.since), _to_milliseconds(request.before))
     asked = _Search(archive, scope, request, where, start, means or SearchLimits(versions=False))

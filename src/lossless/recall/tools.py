@@ -488,7 +488,8 @@ the result is a text of at most 40,000 characters. A call that cannot be done re
 of a list are understood.
 
 Each of the six looks at the conversation of the calling session and its earlier ones. `conversationId` names
-another one, `allConversations` means all. A sub-agent sees what its grant names and nothing else.
+another one, `allConversations` means all, as far as the setting `recallScope` lets it reach. A sub-agent sees what
+its grant names and nothing else.
 """
 _ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
 _KINDS = {

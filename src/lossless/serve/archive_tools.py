@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
+from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lossless.engine import Engine
     from lossless.recall.calls import ToolCallResult
@@ -18,7 +21,20 @@ if TYPE_CHECKING:
     from lossless.recall.tools import Tool
     from lossless.settings import Settings
 
+#: What says where to look.
+_PLACES = ("conversationId", "allConversations")
+_RUNNING_NOTE = "(From the running session; allConversations=true looks at the others, too.)"
 _FIND_IDS = "lcm_grep and lcm_recall show the ids that there are."
+
+
+#: Where a host says which session it starts a server for, and in which folder it works.
+_SESSION_VARIABLE, _FOLDER_VARIABLE = "CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"
+
+
+def host_session(env: Mapping[str, str] = os.environ) -> Session:
+    """The session of the host that started this process, as far as it tells; its folder is known in any case."""
+    run = env.get(_SESSION_VARIABLE, "").strip()
+    return Session(id=run or f"process-{os.getpid()}", project=env.get(_FOLDER_VARIABLE) or os.getcwd())
 
 
 def open_existing(path: str, settings: Settings) -> Engine:
@@ -45,9 +61,14 @@ def open_existing(path: str, settings: Settings) -> Engine:
 class ArchiveTools:
     """The tools over one archive, for one session or for all. Safe to share between threads."""
 
-    def __init__(self, open_engine: Callable[[], Engine], session_key: str | None = None) -> None:
-        """`open_engine` is called with the first question; what it raises is the answer, and it is tried again."""
-        self.session_key = session_key
+    def __init__(
+        self, open_engine: Callable[[], Engine], session_key: str | None = None, host: Session | None = None
+    ) -> None:
+        """`open_engine` is called with the first question; what it raises is the answer, and it is tried again.
+
+        `host` is the session that a host runs it for: it is looked at first, and where it has nothing, all others.
+        """
+        self.session_key, self.host = session_key, host
         self._open = open_engine
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -70,14 +91,19 @@ class ArchiveTools:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: the session that the room is for, or somebody who may look at everything."""
-        from lossless.model.conversations import Session
+        """Who asks: the session that the tools are for, or the one that the host runs."""
         from lossless.recall.scope import Caller
 
-        return Caller(Session(key=self.session_key) if self.session_key else None)
+        return Caller(Session(key=self.session_key) if self.session_key else self.host)
+
+    def visible(self, engine: Engine) -> tuple[int, ...] | None:
+        """The conversations that the caller may see by the settings; None for all."""
+        from lossless.recall.scope import RecallPolicy, visible_conversations
+
+        return visible_conversations(engine.archive, self.caller, RecallPolicy.of(engine.settings))
 
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
-        """Use a tool; whatever is wrong is a result, too. Without a session, all conversations are looked at.
+        """Use a tool; whatever is wrong is a result, too. Without a known session, all conversations are looked at.
 
         That nothing is kept yet is an answer like any other, not a failure.
         """
@@ -88,10 +114,15 @@ class ArchiveTools:
         if tool is None:
             return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(tool_table())}.")
         caller, given = self.caller, dict(args or {})
-        if self.session_key is None and given.get("conversationId") is None and _takes_all(tool):
-            given["allConversations"] = True
+        names_place = not _takes_all(tool) or any(given.get(name) for name in _PLACES)
         try:
             with self.engine() as engine:
+                if not names_place and self.session_key is None:
+                    if self.host is not None and engine.browse.find(self.host) is not None:
+                        result = _use(engine, tool, given, caller)
+                        if _found_something(tool, result):
+                            return _with_note(result)
+                    given["allConversations"] = True
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
             return ToolCallResult(f"Nothing is kept so far; {error}.", {"kept": False})
@@ -111,6 +142,25 @@ def tool_table() -> dict[str, Tool]:
     from lossless.recall.tools import TOOLS_BY_NAME
 
     return TOOLS_BY_NAME
+
+
+def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> ToolCallResult:
+    from lossless.recall.calls import error_to_result
+    from lossless.recall.tools import read_arguments
+
+    try:
+        return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
+    except NotFound as error:
+        return error_to_result(error, caller)
+
+
+def _found_something(tool: Tool, result: ToolCallResult) -> bool:
+    found = {"lcm_grep": "matches", "lcm_recall": "evidence"}.get(tool.name)
+    return not result.is_error if found is None else bool(result.details.get(found))
+
+
+def _with_note(result: ToolCallResult) -> ToolCallResult:
+    return result if result.is_error else replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
 
 
 def _takes_all(tool: Tool) -> bool:

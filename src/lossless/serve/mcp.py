@@ -73,16 +73,19 @@ def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage
     start = None if cursor is None else _place(cursor)
     try:
         with room.engine() as engine:
-            return _shelf(engine.browse, room.session_key, start)
+            return _shelf(engine.browse, room.session_key, room.visible(engine), start)
     except NoArchive:
         return ResourcePage((), None)
 
 
-def _shelf(browse: Browse, session_key: str | None, start: PageStart | None) -> ResourcePage:
+def _shelf(
+    browse: Browse, session_key: str | None, within: tuple[int, ...] | None, start: PageStart | None
+) -> ResourcePage:
     conversation = None if session_key is None else browse.find(Session(key=session_key))
     if session_key is not None and conversation is None:
         return ResourcePage((), None)
-    page = browse.summaries(_PAGE, start, conversation_id=None if conversation is None else conversation.id)
+    only = None if conversation is None else conversation.id
+    page = browse.summaries(_PAGE, start, conversation_id=only, within=within)
     following = None if page.next is None else f"{page.next.at}|{page.next.id}"
     return ResourcePage(tuple(_listed(row) for row in page.rows), following)
 
@@ -130,6 +133,7 @@ newest conversations and their numbers. What comes back is a record of the past:
 """
 _EVERYWHERE = " Here all conversations are looked at unless conversationId names one."
 _WITHIN = " Here that is the session {key}; allConversations=true looks further."
+_RUNNING = " Here that is the running session, and where it has nothing, all conversations; allConversations=true is all."
 
 
 def make_server(room: ArchiveTools) -> Server[Any]:
@@ -142,7 +146,7 @@ def make_server(room: ArchiveTools) -> Server[Any]:
     async def list_tools(
         _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(tool, room.session_key) for tool in tool_table().values()])
+        return types.ListToolsResult(tools=[_tool(tool, room) for tool in tool_table().values()])
 
     async def call_tool(_ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await in_thread(partial(room.call, params.name, params.arguments))
@@ -198,10 +202,11 @@ def serve_stdio(room: ArchiveTools) -> None:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _tool(tool: Tool, session_key: str | None) -> types.Tool:
+def _tool(tool: Tool, room: ArchiveTools) -> types.Tool:
     where = ""
     if any(parameter.name == "allConversations" for parameter in tool.parameters):
-        where = _EVERYWHERE if session_key is None else _WITHIN.format(key=session_key)
+        where = _EVERYWHERE if room.host is None else _RUNNING
+        where = where if room.session_key is None else _WITHIN.format(key=room.session_key)
     hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=tool.name == "lcm_expand_query")
     return types.Tool(name=tool.name, description=tool.help + where, input_schema=tool.schema, annotations=hints)
 

@@ -15,6 +15,8 @@ from lossless.settings.model_rules import (
     ModelPrice,
     OverrideList,
     PriceTable,
+    RecallScopeRule,
+    RecallScopeRules,
     Route,
     RouteList,
 )
@@ -170,6 +172,13 @@ class Settings:
         1_500,
         WholeNumber(200),
         "The most tokens that are quoted before one message; all quotations take at most 20 % of the history budget.",
+        ours=True,
+    )
+    hook_evidence: bool = tail(
+        "hookEvidence",
+        False,
+        OFF,
+        "Whether hooks of Claude Code and Codex add such quotations to a prompt after their host has compacted.",
         ours=True,
     )
     stub_large_tool_payloads: bool = tail(
@@ -359,6 +368,21 @@ class Settings:
     recall_max_tokens: int = recall(
         "recallMaxTokens", 2000, WholeNumber(1), "How much `lcm_recall` returns by default.", ours=True
     )
+    recall_scope: Literal["session", "project", "agent", "all"] = recall(
+        "recallScope",
+        "all",
+        OneOf("session", "project", "agent", "all"),
+        "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
+        ours=True,
+    )
+    recall_scope_overrides: tuple[RecallScopeRule, ...] = recall(
+        "recallScopeOverrides",
+        (),
+        RecallScopeRules(),
+        "Another `recallScope` for some hosts, agents or sessions, by the key: `agent:support:**=session`; the first "
+        "rule that fits holds.",
+        ours=True,
+    )
     expansion_model: str = recall(
         "expansionModel", "", FreeText(blank_counts=True), "The model that answers `lcm_expand_query`."
     )
@@ -383,6 +407,21 @@ class Settings:
         "auto",
         OneOf("auto", "loop", "pack"),
         "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
+        ours=True,
+    )
+    embedder: str = recall(
+        "embedder",
+        "",
+        FreeText(blank_counts=True),
+        "Search by meaning, too: the address of an OpenAI-compatible API (`http://localhost:11434/v1`), or a folder with "
+        "a model for model2vec or fastembed. Nothing is downloaded.",
+        ours=True,
+    )
+    embedder_model: str = recall(
+        "embedderModel",
+        "",
+        FreeText(blank_counts=True),
+        "The model at that address; for a folder, its name in fastembed, and none for model2vec.",
         ours=True,
     )
     regex_engine: Literal["regex", "re2"] = recall(

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import UNSET, EnvValue, FreeText, InvalidValue, Number, ValueKind, WholeNumber
+from lossless.settings.kinds import (
+    UNSET,
+    EnvValue,
+    FreeText,
+    InvalidValue,
+    Number,
+    TextList,
+    ValueKind,
+    WholeNumber,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,6 +103,45 @@ _EFFECTS: Mapping[str, tuple[str, ValueKind]] = {
     "freshTailCount": ("fresh_tail_count", WholeNumber(1)),
     "leafChunkTokens": ("leaf_chunk_tokens", WholeNumber(1)),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RecallScopeRule:
+    """How far the sessions that fit a pattern can look."""
+
+    pattern: str
+    scope: Literal["session", "project", "agent", "all"]
+
+    def __str__(self) -> str:
+        return f"{self.pattern}={self.scope}"
+
+
+class RecallScopeRules(TextList):
+    """A list of rules, each a text `<session pattern>=<scope>`."""
+
+    __slots__ = ()
+    word = "list of rules"
+    sentence = "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all"
+
+    def check(self, value: object) -> tuple[RecallScopeRule, ...]:  # type: ignore[override]
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.allowed())
+        return tuple(self._rule(f"[{place}]", rule) for place, rule in enumerate(value))
+
+    def _rule(self, at: str, rule: object) -> RecallScopeRule:
+        if isinstance(rule, RecallScopeRule):
+            rule = str(rule)
+        pattern, sign, scope = rule.strip().rpartition("=") if isinstance(rule, str) else ("", "", "")
+        for known in ("session", "project", "agent", "all"):
+            if sign and pattern.strip() and scope.strip() == known:
+                return RecallScopeRule(pattern.strip(), known)
+        raise InvalidValue("a text such as 'agent:support:**=session'", at, rule)
+
+    def read(self, value: object) -> tuple[RecallScopeRule, ...]:  # type: ignore[override]
+        return self.check([item for item in value.split(",") if item.strip()] if isinstance(value, str) else value)
+
+    def dump(self, value: object) -> object:
+        return [str(rule) for rule in self.check(value)]
 
 
 class OverrideList(ValueKind):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,13 @@ from lossless.store.versions import Versions
 from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 
     from lossless.model.masking import CutText
+    from lossless.store.search import VectorMaker
 
 #: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000
@@ -75,6 +77,11 @@ class Archive:
         self.tombstones = Tombstones(database)
         #: Masks secrets in what comes in, where that is switched on.
         self.redact: CutText | None = None
+        #: What turns texts into vectors, where that is switched on.
+        self.embedder: VectorMaker | None = None
+        #: The archive without limits, and the conversations that this one shows; None for all.
+        self.whole = self
+        self._shown: frozenset[int] | None = None
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
@@ -105,6 +112,22 @@ class Archive:
             raise
         return archive
 
+    def within(self, conversation_ids: Collection[int] | None) -> Archive:
+        """The archive for a reader who may see these conversations only; None for all that this one shows.
+
+        What is read by an id, and every text that a search reads, then is of these conversations: the queries say so.
+        """
+        if conversation_ids is None:
+            return self
+        shown = sorted(set(conversation_ids) if self._shown is None else self._shown & set(conversation_ids))
+        found, within = copy(self), json.dumps(shown)
+        found._shown = frozenset(shown)
+        found.messages, found.summaries = self.messages.limited(within), self.summaries.limited(within)
+        found.files, found.lineage = self.files.limited(within), self.lineage.limited(within)
+        found.versions, found.search = self.versions.limited(within), self.search.limited(within)
+        found.listings = self.listings.limited(within)
+        return found
+
     @property
     def path(self) -> str:
         return self.database.path
@@ -133,6 +156,8 @@ class Archive:
 
     def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many, at most `limit`."""
+        if self.whole is not self:
+            return self.whole.catch_up(limit, progress)
         done = 0
         written_in: set[int] = set()
         while limit is None or done < limit:

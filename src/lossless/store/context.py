@@ -19,6 +19,7 @@ from lossless.model.records import ContextChange, TokensSaved
 from lossless.model.summaries import Summary
 from lossless.model.times import row_time, state_time
 from lossless.store.database import (
+    TableAccess,
     by_ids,
     column_count,
     column_text,
@@ -519,11 +520,12 @@ class ChangeMark:
     change: int
 
 
-class Summaries:
+class Summaries(TableAccess):
     """Reads summaries and their sources; writes new ones."""
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
-        self._db, self._index = database, index
+        super().__init__(database)
+        self._index = index
         self._has_pending: bool | None = None
 
     def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
@@ -586,7 +588,7 @@ class Summaries:
         """Summaries by id with the ids of their sources, in the order asked for; unknown ids are left out."""
         if not summary_ids:
             return []
-        ids = by_ids(summary_ids)
+        ids = self._seen(summary_ids)
         sources: defaultdict[str, list[str]] = defaultdict(list)
         for summary_id, source_id in self._db.rows(_SUMMARY_QUERIES["sources_of"], ids):
             sources[summary_id].append(source_id)

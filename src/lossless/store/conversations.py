@@ -82,6 +82,12 @@ class Conversations(TableAccess):
         A key that resumes under another run takes the new run's id; each run of a cron job gets a
         conversation of its own and the one before is archived. Needs a transaction.
         """
+        found = self._open(session, now)
+        if session.project and session.project != self.project(found.id):
+            self._db.run(_CONVERSATION_QUERIES["set_project"], {"id": found.id, "project": session.project})
+        return found
+
+    def _open(self, session: Session, now: datetime) -> Conversation:
         found, at = self.find(session), row_time(now)
         if found and session.is_cron and session.id and session.id != found.session_id:
             self.archive(found.id, "cron-rotation", now)
@@ -121,6 +127,23 @@ class Conversations(TableAccess):
             return members
         found = self.find(session)
         return [found] if found else []
+
+    def project(self, conversation_id: int) -> str | None:
+        """The working folder that a host has told for a conversation."""
+        row = self._db.row(_CONVERSATION_QUERIES["project_of"], {"id": conversation_id})
+        return None if row is None else row[0]
+
+    def in_project(self, project: str | None, agent: str | None) -> list[int]:
+        """The conversations of a project; without one, those of an agent that have none either."""
+        if project is not None:
+            return self._db.column(_CONVERSATION_QUERIES["in_project"], {"project": project})
+        return self.of_agent(agent, alone=True)
+
+    def of_agent(self, agent: str | None, *, alone: bool = False) -> list[int]:
+        """The conversations of an agent, by the beginning of their keys."""
+        if agent is None:
+            return []
+        return self._db.column(_CONVERSATION_QUERIES["of_agent"], {"prefix": agent, "alone": alone})
 
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
         """Close a conversation; the first cause stays."""

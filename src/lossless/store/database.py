@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
 
@@ -573,8 +574,21 @@ class Database:
 class TableAccess:
     """Reads and writes some tables of one database."""
 
+    #: JSON: the only conversations whose rows are read by id; None for all.
+    within: str | None = None
+
     def __init__(self, database: Database) -> None:
         self._db = database
+
+    def limited(self, within: str) -> Self:
+        """The same reads for somebody who may see these conversations only."""
+        found = copy(self)
+        found.within = within
+        return found
+
+    def _seen(self, ids: Iterable[object]) -> dict[str, object]:
+        """The ids that a query takes, and the conversations that it may read."""
+        return by_ids(ids) | {"within": self.within}
 
 
 def _close(handle: _Handle) -> bool:

@@ -75,7 +75,7 @@ class LargeFileRows(TableAccess):
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Files by id; unknown ids are left out."""
-        found = self._db.rows(_FILE_QUERIES["by_ids"], by_ids(file_ids))
+        found = self._db.rows(_FILE_QUERIES["by_ids"], self._seen(file_ids))
         return {row[0]: _file(row) for row in found}
 
     def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
@@ -100,7 +100,7 @@ class LargeFileRows(TableAccess):
         }
         ids = self._db.column(_FILE_QUERIES["newest"], values)
         found = self.many(ids)
-        return [found[id_] for id_ in ids]
+        return [found[id_] for id_ in ids if id_ in found]
 
     def totals(self, where: SearchScope) -> tuple[int, int]:
         """How many files a scope has, and their bytes."""
@@ -173,7 +173,8 @@ class LargeFileRows(TableAccess):
 
     def text_of(self, file: StoredFile) -> str | None:
         """The text of the message whose payload a file holds, when there is such a message."""
-        row = self._db.row(_FILE_QUERIES["text_of"], {"id": file.id, "conversation_id": file.conversation_id})
+        place = {"id": file.id, "conversation_id": file.conversation_id, "within": self.within}
+        row = self._db.row(_FILE_QUERIES["text_of"], place)
         return None if row is None else column_text(row[0])
 
     def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:

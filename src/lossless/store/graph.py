@@ -46,12 +46,12 @@ class SummaryLineage(TableAccess):
 
     def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
-        return {row[0]: _node(row) for row in self._db.rows(_LINEAGE_QUERIES["nodes"], by_ids(summary_ids))}
+        return {row[0]: _node(row) for row in self._db.rows(_LINEAGE_QUERIES["nodes"], self._seen(summary_ids))}
 
     def sources(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
         """The summaries that each of some summaries was made of, in order."""
         found: defaultdict[str, list[LineageNode]] = defaultdict(list)
-        for row in self._db.rows(_LINEAGE_QUERIES["sources"], by_ids(summary_ids)):
+        for row in self._db.rows(_LINEAGE_QUERIES["sources"], self._seen(summary_ids)):
             found[row[0]].append(_node(row[1:]))
         return dict(found)
 
@@ -68,7 +68,7 @@ class SummaryLineage(TableAccess):
 
     def places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Conversation and seq of messages; unknown ids are left out."""
-        found = self._db.rows(_LINEAGE_QUERIES["places"], by_ids(message_ids))
+        found = self._db.rows(_LINEAGE_QUERIES["places"], self._seen(message_ids))
         return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
 
     def before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:

@@ -17,7 +17,7 @@ from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage,
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
-from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema, time_or_epoch
+from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema, time_or_epoch
 from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PackedMessage,
@@ -331,11 +331,12 @@ class Appended:
         return Appended(self.ids + later.ids, last_seq, self.tokens + later.tokens, self.extra + later.extra)
 
 
-class Messages:
+class Messages(TableAccess):
     """Reads and writes of messages, parts and their places in the context."""
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
-        self._db, self._index = database, index
+        super().__init__(database)
+        self._index = index
 
     def append(
         self, conversation: Conversation, new: Sequence[NewMessage], now: datetime, *, in_context: bool = True
@@ -521,7 +522,7 @@ class Messages:
         """
         if not message_ids:
             return []
-        ids = by_ids(message_ids)
+        ids = self._seen(message_ids)
         parts: defaultdict[int, list[PartRow]] = defaultdict(list)
         for message_id, ordinal, type_, text, call_id, name, input_, output, metadata in self._db.rows(
             _MESSAGE_QUERIES["parts_by_ids"], ids

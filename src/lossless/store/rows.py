@@ -551,6 +551,7 @@ DIGESTED_TABLES = {
         DigestedTable("large_files", ("file_id",), False, free=("conversation_id",)),
         DigestedTable("focus_briefs", ("brief_id",), False, free=_BRIEF_STATE),
         DigestedTable("focus_brief_sources", ("brief_id", "summary_id", "role"), False),
+        DigestedTable("conversation_extras", ("conversation_id",), True),
         DigestedTable("pins", ("pin_id",), True),
         DigestedTable("hidden_items", ("conversation_id", "item"), True),
         DigestedTable("context_log", ("log_id",), True),

@@ -8,16 +8,17 @@ import json
 import re
 import time
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessError
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import Database, TableAccess, by_ids, column_count, column_text, load_queries
+from lossless.store.database import Database, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -117,17 +118,24 @@ class SummaryText(NamedTuple):
 AnyText: TypeAlias = MessageText | SummaryText
 
 
-class SearchTexts:
+@dataclass(slots=True)
+class _TimeOrder:
+    """Whether times rise with ids, as far as it is known."""
+
+    through: int = 0
+    is_kept: bool = True
+
+
+class SearchTexts(TableAccess):
     """Reads texts by id, and in order; holds a few in memory at a time."""
 
     def __init__(self, database: Database) -> None:
-        self._db = database
-        #: Up to which message it is known whether times rise with ids.
-        self._through, self._is_ordered = 0, True
+        super().__init__(database)
+        self._order = _TimeOrder()
 
     def messages(self, ids: Iterable[int]) -> list[MessageText]:
         """Messages by id, in the order asked for; unknown ids are left out."""
-        wanted = {"ids": json.dumps([id_ for id_ in ids if isinstance(id_, int)])}  # an index may hold anything
+        wanted = self._seen(id_ for id_ in ids if isinstance(id_, int))  # an index may hold anything
         calls = self._calls(wanted)
         return [
             MessageText(
@@ -157,7 +165,7 @@ class SearchTexts:
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Messages in this order, each with its content and the texts it called tools with as one text."""
-        wanted = by_ids(ids)
+        wanted = self._seen(ids)
         calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
         found = ((id_, column_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
         return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
@@ -168,7 +176,7 @@ class SearchTexts:
         found = {
             id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
             for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
-                _SEARCH_QUERIES["summary_texts"], by_ids(order)
+                _SEARCH_QUERIES["summary_texts"], self._seen(order)
             )
         }
         return [found[id_] for id_ in order if id_ in found]
@@ -177,12 +185,12 @@ class SearchTexts:
 
     def is_ordered(self) -> bool:
         """Whether messages that were stored later were said later; what was seen before is not read again."""
-        newest = self._db.row(_SEARCH_QUERIES["sizes"])
-        if self._is_ordered and newest and newest[0] > self._through:
-            if self._db.row(_SEARCH_QUERIES["disorder"], {"after": self._through}) is not None:
-                self._is_ordered = False
-            self._through = newest[0]
-        return self._is_ordered
+        newest, known = self._db.row(_SEARCH_QUERIES["sizes"]), self._order
+        if known.is_kept and newest and newest[0] > known.through:
+            if self._db.row(_SEARCH_QUERIES["disorder"], {"after": known.through}) is not None:
+                known.is_kept = False
+            known.through = newest[0]
+        return known.is_kept
 
     def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
         """The ids of all messages of a scope behind a place."""
@@ -331,6 +339,7 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
     """Make the index, or go on making it, for so long; whether it holds all messages now."""
     if archive.read_only:
         return False
+    archive = archive.whole
     trigrams = archive.search.trigrams
     end = time.monotonic() + seconds
     while True:
@@ -343,6 +352,82 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in texts])
         if time.monotonic() > end:
             return False
+
+
+_VECTOR_QUERIES = load_queries("vectors")
+_VECTOR_BATCH = 64
+#: So many vectors of a scope are compared, the newest.
+_MOST_VECTORS = 50_000
+
+
+class VectorMaker(Protocol):
+    """An embedder, as the archive knows it."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]: ...
+
+    def question(self, text: str) -> Sequence[float] | None: ...
+
+
+class MessageVectors(TableAccess):
+    """Reads and writes vectors of messages; what writes needs a transaction."""
+
+    def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
+        """The vectors of a scope by this model; none of the whole archive."""
+        if where.conversation_ids is None or self.model != model:
+            return []
+        found = self._db.rows(_VECTOR_QUERIES["of"], where.values | {"limit": _MOST_VECTORS})
+        return [(id_, vector) for id_, vector in found]
+
+    @property
+    def model(self) -> str | None:
+        """The embedder that the vectors are of."""
+        row = self._db.row(_VECTOR_QUERIES["model"])
+        return None if row is None else row[0]
+
+    def use(self, model: str) -> None:
+        """Begin anew when the embedder is another one."""
+        if self.model != model:
+            self._db.run(_VECTOR_QUERIES["clear"])
+            self._db.run(_VECTOR_QUERIES["set_model"], {"name": model})
+
+    def pending(self, below: int, limit: int = _VECTOR_BATCH) -> dict[int, bytes]:
+        """Messages without a vector of their words, with the digests of these, the newest first, below an id."""
+        return dict(self._db.rows(_VECTOR_QUERIES["pending"], {"below": below, "limit": limit}))
+
+    def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Keep vectors with the digests of their texts."""
+        self._db.run_many(_VECTOR_QUERIES["put"], rows)
+
+    def drop(self, message_id: int) -> None:
+        """Forget what a message meant: its words are others by now."""
+        self._db.run(_VECTOR_QUERIES["drop"], {"message_id": message_id})
+
+    def count(self) -> int:
+        """How many messages have a vector."""
+        return self._db.count(_VECTOR_QUERIES["count"])
+
+
+def build_vectors(archive: Archive, seconds: float) -> int:
+    """Make vectors that are missing, or of other words, for so long; how many. Raises what the embedder raises."""
+    embedder, archive = archive.embedder, archive.whole
+    if embedder is None or archive.read_only:
+        return 0
+    vectors, end, below, done = archive.search.vectors, time.monotonic() + seconds, 1 << 62, 0
+    with archive.writing():
+        vectors.use(embedder.name)
+    while (pending := vectors.pending(below)) and time.monotonic() < end:
+        below = min(pending)
+        texts = [text for text in archive.search.texts.messages(pending) if index_digest(text.indexed) == pending[text.id]]
+        if not texts:
+            continue
+        made = embedder.embed([text.indexed for text in texts])
+        with archive.writing():
+            if vectors.model == embedder.name:
+                vectors.put([(text.id, pending[text.id], vector) for text, vector in zip(texts, made, strict=True)])
+        done += len(texts)
+    return done
 
 
 #: Up to so many matches are counted and put in order exactly.
@@ -364,6 +449,13 @@ class FullTextSearch:
         self._db = database
         self.texts = SearchTexts(database)
         self.trigrams = TrigramIndex(database)
+        self.vectors = MessageVectors(database)
+
+    def limited(self, within: str) -> FullTextSearch:
+        """The same search for somebody who may read the texts of these conversations only."""
+        found = copy(self)
+        found.texts = self.texts.limited(within)
+        return found
 
     def quotes(self, conversation_id: int, phrase: str, limit: int) -> list[Row]:
         """Messages of people and models that hold a phrase: id, role, time, text; newest first."""

@@ -14,7 +14,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
 from lossless.store.bundles import VERSION_COLUMNS
-from lossless.store.database import by_ids, load_queries
+from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -201,11 +201,12 @@ class MessageCopy:
         return found
 
 
-class Versions:
+class Versions(TableAccess):
     """Reads and writes of versions, and of the words of a row that is revised."""
 
     def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
-        self._db, self._index, self._search = database, index, search
+        super().__init__(database)
+        self._index, self._search = index, search
 
     # --- writing --------------------------------------------------------------------------------------
 
@@ -380,6 +381,7 @@ class Versions:
         self._index.replace_upstream(message_id, fresh.content)
         for said in self._search.texts.messages([message_id]):
             self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
+        self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
             more = place | {"more": fresh.tokens - old_tokens}
             self._db.run(_QUERIES["count_tokens"], more)
@@ -515,7 +517,7 @@ class Versions:
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
-        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], by_ids(message_ids))]
+        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], self._seen(message_ids))]
 
     def _current(self, message_id: int) -> tuple[Role, StoredWording]:
         row: Row | None = self._db.row(_QUERIES["wording"], {"message_id": message_id})

@@ -168,7 +168,7 @@ class Listings(TableAccess):
     def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
         """Ids, and when these conversations changed last; newest first."""
         which = _ALL if conversation_id is None else conversation_range(conversation_id)
-        values = which | _behind(start) | {"limit": limit}
+        values = which | _behind(start) | {"limit": limit, "within": self.within}
         return self._db.rows(_LIST_QUERIES["conversation_page"], values)
 
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
@@ -303,6 +303,7 @@ class Listings(TableAccess):
             "since": span.since if span else None,
             "before": span.before if span else None,
             "limit": limit + 1,
+            "within": self.within,
         }
         found = self._db.rows(_LIST_QUERIES["summary_page"], values | _behind(start))
         rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)

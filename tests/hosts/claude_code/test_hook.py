@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
+from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN
 from lossless.hosts.claude_code import session_cache
 from lossless.hosts.claude_code.cues import prompt_cue
 from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, reference_entry
@@ -58,6 +59,7 @@ def test_hooks_and_imports_are_one_history(claude: Claude) -> None:
         assert {outcome.status for outcome in outlook} == {"up-to-date"}
         again = engine.transfer.import_transcripts("claude-code", [claude.transcript])
         assert [outcome.messages for outcome in again] == [0, 0]
+        assert [row["project"] for row in engine.sql("SELECT project FROM conversation_extras")] == ["/home/me/ferry"] * 2
 
 
 def test_imports_and_hooks_are_one_history(claude: Claude) -> None:
@@ -147,6 +149,45 @@ def test_a_prompt_that_names_what_was_compacted_gets_a_cue(claude: Claude) -> No
     assert "MAX_RETRIES_1 (msg#4)" in cue
     assert estimate_tokens(cue) < 100
     assert claude.hook("UserPromptSubmit", prompt="Hello again.").out == ""
+
+
+def _compacted(claude: Claude) -> None:
+    claude.hook("PreCompact", trigger="auto")
+    claude.hook("SessionStart", source="compact")
+    wait_for(lambda: _note(claude).get("compacted"))
+
+
+def test_a_prompt_gets_evidence_where_that_is_switched_on(claude: Claude) -> None:
+    claude.more["LCM_HOOK_EVIDENCE"] = "true"
+    claude.say("user", "The lighthouse keeper is called Ingrid Solberg.")
+    claude.say("assistant", [{"type": "text", "text": "Noted: Ingrid Solberg keeps the lighthouse."}])
+    claude.talk(4)
+    question = "What was the name of the lighthouse keeper?"
+    claude.hook("Stop")
+    assert claude.hook("UserPromptSubmit", prompt=question).out == ""  # nothing is compacted
+    _compacted(claude)
+    told = claude.hook("UserPromptSubmit", prompt=question).context
+    assert told.startswith(EVIDENCE_OPEN)
+    assert "[msg#1, user, 2026-07-01] The lighthouse keeper is called Ingrid Solberg." in told
+    assert "Ingrid" not in claude.hook("UserPromptSubmit", prompt=question).out  # it was told just now
+    assert claude.hook("UserPromptSubmit", prompt="Thanks a lot!").out == ""
+    claude.say("user", question)
+    record = {"type": "attachment", "uuid": "a-1", "parentUuid": claude.last, "sessionId": claude.session}
+    claude.add(record | {"attachment": {"type": "hook_additional_context", "content": [told, "of another hook"]}})
+    claude.hook("Stop")
+    with claude.engine() as engine:
+        assert len(claude.stored()[KEY]) == 11
+        kept = [found for _, kind, found in engine.archive.transcripts.records(1) if kind == "attachment"]
+        assert [found["attachment"]["content"] for found in kept] == [["of another hook"]]
+        assert engine.sql("SELECT count(*) AS n FROM messages WHERE content LIKE '%lossless_evidence%'") == [{"n": 0}]
+
+
+def test_evidence_is_off_unless_it_is_switched_on(claude: Claude) -> None:
+    claude.say("user", "The lighthouse keeper is called Ingrid Solberg.")
+    claude.talk(4)
+    claude.hook("Stop")
+    _compacted(claude)
+    assert claude.hook("UserPromptSubmit", prompt="What was the name of the lighthouse keeper?").out == ""
 
 
 def test_a_name_from_long_ago_gets_a_cue_too(claude: Claude) -> None:
@@ -424,6 +465,7 @@ def test_codex_speaks_the_same_way(claude: Claude) -> None:
     assert claude.stored() == {f"codex:ferry:{thread}": ["Which port?", "8443."]}
     with path.open("a") as file:
         file.write(said("user", "And the host?"))
+        file.write(said("developer", f"{EVIDENCE_OPEN}- [msg#1, user, 2026-07-01] Which port?{EVIDENCE_CLOSE}"))
     notice = {"type": "agent-turn-complete", "thread-id": thread, "cwd": "/home/me/ferry"}
     assert claude.send(b"", json.dumps(notice)).err == ""
     assert claude.stored()[f"codex:ferry:{thread}"][-1] == "And the host?"

@@ -68,7 +68,7 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         known = session_cache.load(event)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, _cue(event, known))
+        return _context(name, _evidence(event, known) or _cue(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
@@ -131,6 +131,21 @@ def _cue(event: dict[str, object], known: dict[str, object]) -> str:
     from lossless.hosts.claude_code.cues import prompt_cue
 
     return prompt_cue(str(event.get("prompt") or ""), known)
+
+
+def _evidence(event: dict[str, object], known: dict[str, object]) -> str:
+    """Quotations of what was compacted away that the prompt is about, where that is switched on."""
+    if not known.get("compacted") or not known.get("evidenceTokens"):
+        return ""
+    from lossless.hosts.claude_code.evidence import prompt_evidence
+
+    found = prompt_evidence(str(event.get("prompt") or ""), known)
+    if found.message_ids:
+        now = session_cache.load(event)
+        quoted = now.get("quoted")
+        earlier = quoted if isinstance(quoted, list) else []
+        session_cache.save(event, now | {"quoted": [*earlier, *found.message_ids]})
+    return found.text
 
 
 def _context(name: str, text: str) -> dict[str, object] | None:

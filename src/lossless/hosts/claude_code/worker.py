@@ -41,7 +41,7 @@ def session_of(transcript: Transcript) -> Session:
 
 def agent_session(main: Session, agent: str) -> Session:
     """The session of a sub-agent."""
-    return Session(key=f"{main.key}:subagent:{agent}", id=agent)
+    return Session(key=f"{main.key}:subagent:{agent}", id=agent, project=main.project)
 
 
 def agent_files(transcript: Transcript, also: Path | None = None) -> Iterator[tuple[Path, str]]:
@@ -129,8 +129,11 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> SyncResul
     forgets = _forgets(event)
     if (forgets or session_cache.needs_reference(event, known)) and synced.conversation_id is not None:
         known |= reference_entry(engine, synced.conversation_id) | {
-            "compacted": known.get("compacted") or _has_forgotten(event)
+            "compacted": known.get("compacted") or _has_forgotten(event),
+            "quoted": [] if _has_forgotten(event) else known.get("quoted"),
         }
+    settings = engine.settings
+    known |= {"evidenceTokens": settings.evidence_tokens if settings.hook_evidence else 0, "timezone": settings.timezone}
     known["problem"] = "; ".join(synced.problems)
     session_cache.save(event, known)
     _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})

@@ -14,6 +14,7 @@ from lossless.ingest.transcripts.entries import (
     record_type,
     text_field,
     title_from_prompt,
+    untold,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ KIND = "claude-code"
 #: The side line of sub-agents in files that do not say which one spoke.
 SIDE_LINE = "sidechain"
 
+_HOOK_CONTEXT = "hook_additional_context"
 _SPOKEN = frozenset(("user", "assistant"))
 _TITLES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 
@@ -62,11 +64,19 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
             written,
             lane,
             message if is_message else None,
-            {} if is_message else record,
+            {} if is_message else _untold(record),
             is_loose=lane == SIDE_LINE or (id is None and not is_message),
             tie=_tie(message) if is_message else None,
         )
     ]
+
+
+def _untold(record: dict[str, Any]) -> dict[str, Any]:
+    """A line without the evidence that a hook of ours has told the model."""
+    told = object_field(record, "attachment")
+    if text_field(told, "type") != _HOOK_CONTEXT or "content" not in told:
+        return record
+    return record | {"attachment": told | {"content": untold(told["content"])}}
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:

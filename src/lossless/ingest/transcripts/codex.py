@@ -16,6 +16,7 @@ from lossless.ingest.transcripts.entries import (
     record_type,
     text_field,
     title_from_prompt,
+    untold,
 )
 
 __all__ = ["KIND", "entries", "header", "is_item", "lane_header", "opening", "recognises", "side_files", "title"]
@@ -61,6 +62,10 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     kind, item = record_type(record), record
     if _is_enveloped(record):
         item = object_field(record, "payload") if kind == "response_item" else {}
+    if item.get("role") == "developer" and (rest := untold(item.get("content"))) != item.get("content"):
+        if not rest:  # what a hook of ours has told the model, and nothing else
+            return [TranscriptEntry(line, "hook_context", created_at=written, record={"type": "hook_context"})]
+        item = item | {"content": rest}
     if is_item(item):
         return [TranscriptEntry(line, record_type(item), created_at=written, message=item)]
     if _is_old_head(record) and "record_type" not in record:

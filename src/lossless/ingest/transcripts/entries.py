@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
+from lossless.formats.synthetic import without_evidence
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
 from lossless.model.times import from_epoch, parse_time
@@ -335,6 +336,22 @@ def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) 
         for entry in message_entries(chunk)
         if entry.message is not None
     ]
+
+
+def untold(content: Any) -> Any:
+    """The content of a hook's words without our evidence; a text or a block that held nothing else is gone."""
+    if isinstance(content, str):
+        return without_evidence(content)
+    if not isinstance(content, list):
+        return content
+    kept = []
+    for item in content:
+        text = item.get("text") if isinstance(item, dict) else item
+        if not isinstance(text, str) or (rest := without_evidence(text)) == text:
+            kept.append(item)
+        elif rest.strip():
+            kept.append(item | {"text": rest} if isinstance(item, dict) else rest)
+    return kept
 
 
 def message_body(entry: TranscriptEntry) -> JsonObject:

@@ -161,6 +161,7 @@ SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "transcript_epochs": ((), "epoch_id"),
     "transcript_records": ((), "after_seq, record_key"),
     "fork_sources": ((), "source_id"),
+    "conversation_extras": ((), "conversation_id"),
     "conversation_bootstrap_state": (
         ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
          "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
@@ -181,7 +182,7 @@ SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
 #: Our own tables: lossless-claw has none of them, and a later version of ours may give them more columns.
 OWN_TABLES = (
     "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
-    "transcript_epochs", "transcript_records", "fork_sources",
+    "transcript_epochs", "transcript_records", "fork_sources", "conversation_extras",
 )  # fmt: skip
 #: What is left of conversations that were deleted for good; it belongs to none.
 PRUNED_TABLE = "pruned_histories"

@@ -101,3 +101,21 @@ UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, u
 
 -- name: set_cause
 UPDATE conversations SET archive_cause = :cause, updated_at = :now WHERE conversation_id = :id;
+
+-- name: project_of
+SELECT project FROM conversation_extras WHERE conversation_id = :id;
+
+-- name: set_project
+INSERT INTO conversation_extras (conversation_id, project) VALUES (:id, :project)
+    ON CONFLICT (conversation_id) DO UPDATE SET project = excluded.project;
+
+-- name: in_project
+-- The conversations of a project; what was quarantined belongs to nobody yet.
+SELECT c.conversation_id FROM conversation_extras x JOIN conversations c USING (conversation_id)
+ WHERE x.project = :project AND coalesce(c.archive_cause, '') NOT IN ('quarantined', 'refused');
+
+-- name: of_agent
+-- The conversations whose keys begin like this; only those without a project when :alone.
+SELECT c.conversation_id FROM conversations c LEFT JOIN conversation_extras x USING (conversation_id)
+ WHERE substr(c.session_key, 1, length(:prefix)) = :prefix AND (NOT :alone OR x.project IS NULL)
+   AND coalesce(c.archive_cause, '') NOT IN ('quarantined', 'refused');

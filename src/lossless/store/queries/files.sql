@@ -9,7 +9,8 @@ ON CONFLICT (file_id) DO NOTHING;
 SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB), byte_size, line_count,
        CAST(storage_uri AS BLOB), CAST(exploration_summary AS BLOB),
        coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0)
-  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
+  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: newest
 -- The ids of files, newest first, behind a place; a time that is none counts as the beginning of 1970.
@@ -81,7 +82,9 @@ VALUES (:part_id, :message_id, '', 'text', 0, :metadata);
 
 -- name: text_of
 -- The text of the message whose payload a file holds, where the message still has it.
-SELECT CAST(content AS BLOB) FROM messages WHERE conversation_id = :conversation_id AND large_content = :id ORDER BY seq LIMIT 1;
+SELECT CAST(content AS BLOB) FROM messages WHERE conversation_id = :conversation_id AND large_content = :id
+   AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)))
+ ORDER BY seq LIMIT 1;
 
 -- name: tool_of_call
 -- The newest call with this id before a place: its tool and its input.

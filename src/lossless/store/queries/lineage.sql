@@ -3,7 +3,8 @@
 -- name: nodes
 SELECT s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
        s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at
-  FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids));
+  FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: sources
 -- The summaries that some summaries were made of, in order.
@@ -11,6 +12,7 @@ SELECT l.summary_id, s.summary_id, s.conversation_id, s.depth, s.token_count, s.
        s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at
   FROM summary_parents l JOIN summaries s ON s.summary_id = l.parent_summary_id
  WHERE l.summary_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)))
  ORDER BY l.summary_id, l.ordinal;
 
 -- name: leaf_messages
@@ -28,7 +30,8 @@ WITH RECURSIVE above (summary_id) AS (
 SELECT 1 FROM above WHERE summary_id IN (SELECT value FROM json_each(:ids)) LIMIT 1;
 
 -- name: places
-SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: before
 SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq < :seq ORDER BY seq DESC LIMIT :limit;

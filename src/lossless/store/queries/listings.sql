@@ -15,7 +15,8 @@ WITH changed AS MATERIALIZED (
                                 WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), -1)
            END) AS at
       FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id
-     WHERE owner.conversation_id BETWEEN :first AND :last)
+     WHERE owner.conversation_id BETWEEN :first AND :last
+       AND (:within IS NULL OR owner.conversation_id IN (SELECT value FROM json_each(:within))))
 SELECT conversation_id, CASE WHEN at < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%fZ', at) END FROM changed
  WHERE :from_at IS NULL OR (at, conversation_id) < (coalesce(julianday(:from_at), -1), :from_id)
  ORDER BY at DESC, conversation_id DESC LIMIT :limit;
@@ -113,6 +114,7 @@ SELECT summary_id, at FROM (
     SELECT summary_id, coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at), '') AS at
       FROM summaries
      WHERE conversation_id BETWEEN :first AND :last
+       AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)))
        AND (:depth IS NULL OR depth = :depth) AND (:kind IS NULL OR kind = :kind))
  WHERE (:from_at IS NULL OR (at, summary_id) < (:from_at, :from_id))
    AND (:since IS NULL OR at >= :since)

@@ -132,7 +132,8 @@ UPDATE message_extras SET claimed = 1 WHERE message_id = :message_id;
 SELECT m.message_id, m.conversation_id, m.seq, m.created_at, m.transcript_entry_id, m.large_content, m.openclaw_sender_metadata,
        m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleton
   FROM messages m LEFT JOIN message_extras x USING (message_id)
- WHERE m.message_id IN (SELECT value FROM json_each(:ids));
+ WHERE m.message_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: parts_by_ids
 SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata

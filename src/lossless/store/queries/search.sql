@@ -215,10 +215,12 @@ SELECT message_id, conversation_id, seq, at FROM (
 -- name: texts
 SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0),
        CAST(m.token_count AS INTEGER), CAST(m.content AS BLOB), CAST(x.digest AS BLOB), m.openclaw_sender_metadata
-  FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value LEFT JOIN message_extras x USING (message_id);
+  FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value LEFT JOIN message_extras x USING (message_id)
+ WHERE (:within IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: contents
-SELECT m.message_id, CAST(m.content AS BLOB) FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value;
+SELECT m.message_id, CAST(m.content AS BLOB) FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
+ WHERE (:within IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: calls
 -- What messages called tools with, and what tells a call from a result.
@@ -238,4 +240,5 @@ SELECT message_id FROM message_parts
 -- name: summary_texts
 SELECT s.summary_id, s.conversation_id, s.depth, coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0),
        CAST(s.token_count AS INTEGER), CAST(s.content AS BLOB), CAST(x.digest AS BLOB)
-  FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id);
+  FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id)
+ WHERE (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)));

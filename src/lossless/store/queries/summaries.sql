@@ -25,7 +25,8 @@ SELECT min(earliest_at), max(latest_at), sum(descendant_count + 1), sum(token_co
 -- name: by_ids
 SELECT summary_id, conversation_id, depth, content, token_count, earliest_at, latest_at, descendant_count,
        descendant_token_count, source_message_token_count, created_at, file_ids, model
-  FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+  FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: sources_of
 SELECT summary_id, parent_summary_id FROM summary_parents

@@ -438,5 +438,13 @@ SELECT number, 'its marks or its time make no sense' FROM pruned_histories
 SELECT conversation_id || ', ' || source_id, 'the conversation that it relies on is gone' FROM fork_sources
  WHERE source_id NOT IN (SELECT conversation_id FROM conversations);
 
+-- name: conversation_extras.fields
+SELECT conversation_id, 'its project is no text' FROM conversation_extras WHERE typeof(project) <> 'text' OR project = '';
+
+-- name: message_vectors.fields
+SELECT message_id, 'its digest has not eight bytes, or it has no vector' FROM message_vectors
+ WHERE octet_length(digest) <> 8 OR typeof(vector) <> 'blob' OR octet_length(vector) = 0
+    OR octet_length(vector) <> (SELECT octet_length(vector) FROM message_vectors LIMIT 1);
+
 -- name: former_summaries.fields
 SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);

@@ -18,7 +18,11 @@ SELECT version_id FROM message_versions WHERE digest = :digest AND message_id = 
 
 -- name: of
 SELECT version_id, message_id, digest, lesser, length, base_id, tokens, at, body
-  FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, version_id;
+  FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids))
+   AND (:within IS NULL OR message_id IN (
+       SELECT message_id FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))
+          AND conversation_id IN (SELECT value FROM json_each(:within))))
+ ORDER BY message_id, version_id;
 
 -- name: digests
 SELECT message_id, digest FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids));

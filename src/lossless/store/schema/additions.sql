@@ -13,6 +13,13 @@ CREATE TABLE IF NOT EXISTS message_extras (
     budget_tokens INTEGER          -- the estimate for budgets; NULL until it is worked out
 );
 
+-- Where a conversation belongs: the host's working folder, when the host tells it.
+CREATE TABLE IF NOT EXISTS conversation_extras (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    project         TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS conversation_extras_project_idx ON conversation_extras (project);
+
 -- Digests of the rows of other tables that hold words or say what belongs where, and of the bytes of payloads.
 CREATE TABLE IF NOT EXISTS row_digests (
     name    TEXT NOT NULL,  -- of the table
@@ -29,6 +36,13 @@ CREATE TABLE IF NOT EXISTS message_passages (
     length     INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS message_passages_message_idx ON message_passages (message_id);
+
+-- What messages mean, where an embedder is configured: derived from their words.
+CREATE TABLE IF NOT EXISTS message_vectors (
+    message_id INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
+    digest     BLOB NOT NULL,  -- of the indexed text that it was made of, 8 bytes
+    vector     BLOB NOT NULL   -- one signed byte for each dimension
+);
 
 -- What a message said before, or as a host shortened it; the row in `messages` has its current words.
 CREATE TABLE IF NOT EXISTS message_versions (

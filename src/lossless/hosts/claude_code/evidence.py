@@ -1,0 +1,53 @@
+"""Evidence beside a prompt: what was said earlier about what it asks, for a host that has compacted its context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from lossless.errors import LosslessError
+from lossless.maintenance.prompts import find_evidence, render_evidence
+from lossless.store.archive import Archive
+
+#: How long another process may hold the archive before nothing is quoted.
+_BUSY_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEvidence:
+    """The text for the model, and the messages that it quotes."""
+
+    text: str = ""
+    message_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _InPrompt:
+    """The messages that the host's model sees: those since the compaction, and those that were quoted since."""
+
+    through: int
+    quoted: frozenset[object]
+
+    def __contains__(self, message_id: object) -> bool:
+        return (isinstance(message_id, int) and message_id > self.through) or message_id in self.quoted
+
+
+def prompt_evidence(prompt: str, known: dict[str, object]) -> PromptEvidence:
+    """Evidence for a prompt by what is written down about its session; nothing of an archive that cannot be read."""
+    path, conversation_id, through = known.get("archive"), known.get("conversationId"), known.get("through")
+    most, quoted = known.get("evidenceTokens"), known.get("quoted")
+    if not isinstance(path, str) or not isinstance(most, int):
+        return PromptEvidence()
+    if not isinstance(conversation_id, int) or not isinstance(through, int):
+        return PromptEvidence()
+    seen = _InPrompt(through, frozenset(quoted if isinstance(quoted, list) else ()))
+    zone = known.get("timezone")
+    now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
+    try:
+        with Archive.open(path, read_only=True, busy_timeout_ms=_BUSY_MS) as archive:
+            session = archive.conversations.get(conversation_id).session
+            found = find_evidence(archive, session, prompt, most, now, seen)
+    except LosslessError:
+        return PromptEvidence()
+    return PromptEvidence(render_evidence(found), tuple(item.id for item in found)) if found else PromptEvidence()
