@@ -1,7 +1,7 @@
-"""Every setting, declared once: the environment, config files, host manifests and the page follow from here.
+"""Every setting, declared once: the environment, config files, host manifests and the settings page derive from here.
 
-To add one, add a field. Its attribute is its key in snake case; its variable is `LCM_` and the
-attribute in capitals unless `env` says otherwise. `ours` marks what lossless-claw does not have.
+To add one, add a field. Its attribute is its key in snake case; its variable is `LCM_` and the attribute in capitals
+unless `env` is given. `ours` marks settings that lossless-claw does not have.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ terminal = SettingSection("Terminal", "Only for the terminal browser; only from 
 class Settings:
     """All settings. Every value is checked on construction; a wrong one raises `BadSetting`.
 
-    None means that the value follows from something not known here, such as the state folder.
+    None means that the value depends on something not known here, such as the state folder.
     """
 
     enabled: bool = storage("enabled", True, ON, "Turn everything off without uninstalling it.")

@@ -1,4 +1,4 @@
-"""The settings described for others: the documentation page (`python -m lossless.settings.page`), and the JSON
+"""Generated descriptions of the settings: the documentation page (`python -m lossless.settings.page`), and the JSON
 Schema of a host plugin manifest.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> int:
-    """What `python -m MODULE [--check] FILE` does; returns its exit code."""
+    """Implements `python -m MODULE [--check] FILE`; returns the exit code."""
     names = [argument for argument in arguments if argument != "--check"]
     if len(names) != 1:
         sys.stderr.write(f"usage: python -m {module} [--check] FILE\n")
@@ -183,7 +183,7 @@ def settings_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` say whether it is up to date."""
+    """Write the page, or with `--check` report whether it is up to date."""
     return write_page("lossless.settings.page", settings_page, arguments)
 
 
