@@ -1,4 +1,4 @@
-"""Phrases that summaries are made of: numbers, lists, lines of bounded length."""
+"""Phrases for summaries: numbers, lists, truncated lines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: A single name, line or key in a summary is cut here.
+#: The maximum length of a single name, line or key in a summary.
 ITEM_CHARS = 120
-#: Inputs below this get only the lines that lossless-claw writes.
+#: Smaller inputs get only the lines that lossless-claw writes.
 SMALL_CHARS = 2000
 
 
@@ -19,12 +19,12 @@ def clip(text: str, limit: int = ITEM_CHARS) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of blanks as one space."""
+    """`text` with white space collapsed."""
     return " ".join(text.split())
 
 
 def list_item(text: str) -> str:
-    """Something out of the payload as it may stand in a list: one line, bounded."""
+    """A value from the payload as a list item: one line, truncated."""
     return clip(one_line(text[: 4 * ITEM_CHARS]))
 
 
