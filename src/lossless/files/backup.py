@@ -25,7 +25,6 @@ _MANY = 16
 
 
 def backup_folder(backup: Path) -> Path:
-    """The folder of a backup's payloads."""
     return backup.with_name(f"{backup.name}.files")
 
 
@@ -79,7 +78,6 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _payloads(folder: Path) -> set[str]:
-    """The regular files of a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
     return set()
@@ -111,7 +109,6 @@ def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> se
 
 
 def _copy(source: Path, target: Path) -> None:
-    """An atomic copy."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     shutil.copyfile(source, beside)
     os.chmod(beside, source.lstat().st_mode & 0o777)

@@ -1,6 +1,4 @@
-"""A message as the JSON document that interception rewrites: where payloads can be, and the draft that records each
-replacement.
-"""
+"""A message as a JSON document: where payloads can be, and the draft that records each replacement."""
 
 from __future__ import annotations
 
@@ -60,7 +58,6 @@ class ToolAnswer:
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """The JSON document of a message."""
     if message.body is not None:
         return cast("dict[str, Any]", message.body)
     if not message.parts:
@@ -269,7 +266,6 @@ class MessageDraft:
         return payload
 
     def keep_text(self, text: str, name: str, mime: str, reason: Reason) -> Payload:
-        """Add a payload with this text."""
         return self.keep(text.encode("utf-8", "surrogatepass"), name, mime, reason, text=text)
 
     def base64_pieces(self, text: str, payload: Payload) -> tuple[RecipePiece, ...]:

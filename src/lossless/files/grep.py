@@ -52,7 +52,6 @@ def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> FileScan | Non
 
 
 def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:
-    """The first matches in a text."""
     found: list[FileMatch] = []
     line, offset, at = 1, 0, 0
     for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):

@@ -1,6 +1,4 @@
-"""Detectors of payloads in a message: by form (file blocks, embedded files, base64 images), then by size (tool results,
-any other oversized text).
-"""
+"""Detects payloads in a message: by form (file blocks, embedded files, base64 images), then by size."""
 
 from __future__ import annotations
 
@@ -141,8 +139,6 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """An image as base64 inside a text."""
-
     start: int
     end: int
     prefix: str
@@ -465,7 +461,6 @@ def _collapse(origin: _Origin, path: JsonPath) -> None:
 
 
 def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
-    """The tokens at a path without references."""
     if isinstance(value, str):
         return draft.tokens_left(path, value)
     if not isinstance(value, list):

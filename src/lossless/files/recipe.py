@@ -1,6 +1,4 @@
-"""Recipes that rebuild an original message from the shown message and its stored files, and the base64 forms that
-they reproduce exactly.
-"""
+"""Recipes that rebuild an original message from the shown message and its files, including exact base64 forms."""
 
 from __future__ import annotations
 
@@ -83,8 +81,6 @@ TEXT_FORM, JSON_FORM = "utf-8", "json"
 
 @dataclass(frozen=True, slots=True)
 class ShownSlice:
-    """A slice of the text that is shown."""
-
     start: int
     end: int
 
@@ -127,7 +123,6 @@ class RecipeStep:
 
 
 def recipe_to_json(steps: Sequence[RecipeStep]) -> list[Json]:
-    """A recipe as JSON."""
     return [step.as_json for step in steps]
 
 
@@ -170,7 +165,6 @@ def _undone(document: Any, step: RecipeStep, files: _RecipeFiles) -> Any:
 
 
 def value_at(document: Any, path: JsonPath) -> Any:
-    """The value at a path."""
     for key in path:
         document = document[key]
     return document

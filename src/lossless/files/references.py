@@ -1,6 +1,4 @@
-"""The short texts that replace payloads in messages, byte for byte because hosts and agents parse them; and which older
-tool outputs get one.
-"""
+"""The short texts that replace payloads (hosts and agents parse them), and which older tool outputs get one."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ def tool_reference(file_id: str, tool: str | None, size: int, summary: str) -> s
 
 
 def raw_reference(file_id: str, role: Role, size: int, summary: str) -> str:
-    """Replaces any other oversized message."""
     head = f"[LCM Raw Payload: {file_id} | role={role} | reason=large_raw_message | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='payload')}"
 

@@ -512,19 +512,13 @@ class PlacedPayload(Protocol):
     """A payload as described by its row."""
 
     @property
-    def id(self) -> str:
-        """Its id in messages."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def place(self) -> str:
-        """Its path."""
-        ...
+    def place(self) -> str: ...
 
     @property
-    def size(self) -> int | None:
-        """Its expected size."""
-        ...
+    def size(self) -> int | None: ...
 
     def is_proven_by(self, data: bytes) -> bool:
         """Whether these are its bytes, as far as can be checked."""
@@ -558,9 +552,7 @@ class FileRows(Protocol):
         """Rows by id; unknown ids are left out."""
         ...
 
-    def ids(self) -> frozenset[str]:
-        """The ids of all rows."""
-        ...
+    def ids(self) -> frozenset[str]: ...
 
 
 def store_payloads(

@@ -152,7 +152,6 @@ class MediaFile:
 
     @property
     def address(self) -> str | None:
-        """Its URL."""
         return self.url if self.data is None else f"data:{self.mime};base64,{self.data}"
 
 
@@ -185,7 +184,6 @@ def read_media(part: File) -> MediaFile | None:
 
 
 def chat_block(part: File) -> RawObject:
-    """The file as a content part of a chat message."""
     if part.raw.get("type") in ("image_url", "input_audio") or "file" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -197,7 +195,6 @@ def chat_block(part: File) -> RawObject:
 
 
 def responses_block(part: File) -> RawObject:
-    """The file as input content of a Responses item."""
     if part.raw.get("type") in ("input_image", "input_file"):
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -211,7 +208,6 @@ def responses_block(part: File) -> RawObject:
 
 
 def anthropic_block(part: File) -> RawObject:
-    """The file as an image or document block."""
     if "source" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -224,7 +220,6 @@ def anthropic_block(part: File) -> RawObject:
 
 
 def openclaw_block(part: File) -> RawObject:
-    """The file as an image block with its data."""
     if "data" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)

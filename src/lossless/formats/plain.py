@@ -1,6 +1,4 @@
-"""`{"role", "content"}`, which every format understands; and the tolerant reading of unusual content that it shares
-with OpenClaw.
-"""
+"""`{"role", "content"}`, and the tolerant reading of unusual content that it shares with OpenClaw."""
 
 from __future__ import annotations
 

@@ -363,7 +363,6 @@ def read_block(block: Any) -> Part:
 
 
 def first_string(block: RawObject, keys: tuple[str, ...]) -> str | None:
-    """The first string under one of the keys."""
     for key in keys:
         value = block.get(key)
         if isinstance(value, str):
@@ -382,7 +381,6 @@ def reasoning_text(block: RawObject) -> str:
 
 
 def data_url_mime(url: Any) -> str | None:
-    """The type that a `data:` URL declares."""
     found = _DATA_URL_MIME.match(url) if isinstance(url, str) else None
     return found[1] if found else None
 

@@ -1,6 +1,4 @@
-"""The fixed texts around what we add to a prompt (summaries, pins, stubs, cues), so that they are recognised when they
-come back.
-"""
+"""The fixed texts around what we add to a prompt (summaries, pins, stubs, cues), and how they are recognised."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Finds a provider's key: settings, environment variables, a models file, or OpenClaw auth profiles, refreshed where
-that is allowed.
-"""
+"""Finds a provider's key: settings, environment, a models file, or OpenClaw auth profiles, refreshed if allowed."""
 
 from __future__ import annotations
 
@@ -52,8 +50,6 @@ class AuthProfile:
 
 @dataclass(frozen=True, slots=True)
 class RefreshedTokens:
-    """The result of a refresh."""
-
     access: str = field(repr=False)
     refresh: str = field(repr=False)
     expires_ms: int = 0

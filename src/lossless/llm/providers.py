@@ -1,6 +1,4 @@
-"""Callable models: HTTP providers, an external command, the host's own callable, and the connector that makes one from
-a candidate.
-"""
+"""Callable models: HTTP providers, an external command, the host's own callable, and how one is made."""
 
 from __future__ import annotations
 
@@ -84,8 +82,6 @@ _GRACE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model, its address and its key."""
-
     provider: str
     model: str
     base_url: str | None = None
@@ -152,7 +148,6 @@ class ProviderModel:
 
 
 def is_llm_installed() -> bool:
-    """Whether the extra `llm` is installed."""
     return importlib.util.find_spec("pydantic_ai") is not None
 
 
@@ -181,8 +176,6 @@ class _ResponseTap:
 
 @dataclass(slots=True)
 class _ProviderCall:
-    """One request in progress."""
-
     endpoint: Endpoint
     prompt: Prompt
     tap: _ResponseTap = field(default_factory=_ResponseTap)
@@ -277,7 +270,6 @@ def _openai(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[Asyn
 
 
 def _settings(endpoint: Endpoint, model: _Model, prompt: Prompt) -> OpenAIResponsesModelSettings:
-    """Request settings that the model supports."""
     settings: OpenAIResponsesModelSettings = {"max_tokens": prompt.max_tokens}
     thinks = model.profile.get("supports_thinking", False) and endpoint.provider != "ollama"
     if endpoint.dialect == "anthropic-messages" and prompt.max_tokens < _ROOM_FOR_THINKING:
@@ -443,7 +435,6 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command and its children, and close its pipes."""
     _end(process, os.getpid())
     try:
         process.communicate(timeout=_KILL_WAIT_SECONDS)

@@ -1,6 +1,4 @@
-"""Parses model responses: text without reasoning, stop reason, usage; or an error, and whether it means refused
-credentials or a forbidden call.
-"""
+"""Parses model responses: text without reasoning, stop reason, usage, or an error and its cause."""
 
 from __future__ import annotations
 

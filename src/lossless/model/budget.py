@@ -1,6 +1,4 @@
-"""Token budgets: an estimate that is never below what tokenizers count, and the share of a model window that the
-conversation may use.
-"""
+"""Token budgets: an upper estimate of tokens, and the conversation's share of a model window."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ _CALL_TOKENS = 12
 _PROSE_SHARE = 0.10
 
 _VOWELS = b"aeiouy"
-#: Lower case, capitals, digits, space, other white space, line end, punctuation, underscore; the first class is
-#: anything else.
+#: Lower case, capitals, digits, space, other white space, line end, punctuation, underscore; the first is anything
+#: else.
 _CLASSES: Mapping[str, Iterable[int]] = {
     "x": (), "a": range(97, 123), "U": range(65, 91), "d": range(48, 58), "s": b" ", "t": b"\t\r\v\f", "n": b"\n",
     "p": [byte for byte in range(33, 127) if not chr(byte).isalnum()], "_": b"_",
@@ -68,8 +66,8 @@ _DENSE = {
     "t": 80,
 }  # fmt: skip
 _SOUNDS_OF_PROSE, _SOUNDS = {"ccc": 63, "cccc": 198}, {"ccc": 45, "cccc": 116}
-#: Code points beyond ASCII: Latin, marks, Greek, Cyrillic, Hebrew and Arabic, India and Thailand, symbols, kana, Han,
-#: Hangul, full width, emoji.
+#: Beyond ASCII: Latin, marks, Greek, Cyrillic, Hebrew and Arabic, Indic and Thai, symbols, kana, Han, Hangul, full
+#: width, emoji.
 _SCRIPTS = {
     "L": 220, "M": 120, "G": 110, "C": 58, "H": 120, "I": 120, "S": 150, "K": 87, "Z": 120, "Y": 110, "F": 120,
     "E": 320,
@@ -88,8 +86,7 @@ class _Weights:
             for name, code in _CODES.items()
             for other, following in _CODES.items()
         }
-        #: By the class codes of two adjacent bytes: the weight of both, and the weight of the first alone; at most one
-        #: byte.
+        #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
         self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
         self.weightless = bytes(pair for pair in range(256) if not of_pair.get(pair))
         self.beyond = [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255]

@@ -285,7 +285,6 @@ def _refuse(number: str) -> Json:
 
 
 def _unmarked(value: Json) -> Json:
-    """A block without cache marks."""
     if isinstance(value, dict):
         marked = isinstance(value.get(_MARK), dict)
         return {key: _unmarked(item) for key, item in value.items() if not marked or key != _MARK}

@@ -119,7 +119,6 @@ class PhraseMarker:
         return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).digest()
 
     def mark(self, text: str) -> PhraseMark:
-        """The mark of a text."""
         return PhraseMark(len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text))
 
     def _digest(self, text: str) -> bytes:
@@ -310,7 +309,6 @@ class SecretPattern:
 
 
 def mask_for(kind: str) -> str:
-    """The replacement for a secret."""
     return f"{MASK_PREFIX}{kind}]"
 
 

@@ -31,7 +31,6 @@ _MAX_CURSOR_CHARS = 8_000
 
 
 def pack_cursor(fields: dict[str, Any]) -> str:
-    """The cursor for the given fields."""
     return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
@@ -235,8 +234,7 @@ class WindowMark:
     length: int
     #: Eight bytes for each of its messages.
     chain: bytes
-    #: The row id of each of its messages: negative for a leading system prompt, 0 for one that is not stored; None when
-    #: unknown.
+    #: The row id of each of its messages: negative for a leading system prompt, 0 when not stored; None when unknown.
     rows: tuple[int, ...] | None = None
     #: The seq of the newest message when the first window was recorded; None when unknown.
     began: int | None = None

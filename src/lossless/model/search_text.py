@@ -50,7 +50,6 @@ def fold_text(text: str) -> str:
 
 
 def strip_marks(text: str) -> str:
-    """`text` without separate combining marks."""
     return text if text.isascii() else _marks().sub("", text)
 
 
@@ -607,7 +606,6 @@ def unspaced_runs(text: str) -> list[str]:
 
 
 def without_vowel_signs(word: str) -> str:
-    """A word without its vowel signs and other marks."""
     return "".join(char for char in word if unicodedata.category(char)[0] != "M")
 
 

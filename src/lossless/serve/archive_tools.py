@@ -1,4 +1,4 @@
-"""The recall tools over one archive for MCP: the archive is opened when the first call comes."""
+"""The recall tools over one archive for MCP; the archive is opened on the first call."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIND_IDS = "lcm_grep and lcm_recall show the ids that there are."
 
 
 def open_existing(path: str, settings: Settings) -> Engine:
-    """An engine on an archive that is there, for reading only where nothing can be written. Nothing is made.
+    """An engine on an existing archive, read-only where it is not writable. Nothing is created.
 
-    `NoArchive` when nothing was ever stored there, an empty file included.
+    `NoArchive` when nothing was ever stored there, also for an empty file.
     """
     from lossless.engine import open_engine
 
@@ -32,7 +32,7 @@ def open_existing(path: str, settings: Settings) -> Engine:
         found = expand_path(path).stat()
     except FileNotFoundError:
         raise NoArchive(path) from None
-    except OSError:  # opening says what is wrong with the place
+    except OSError:  # opening reports what is wrong
         return open_engine(path, settings, background=False)
     if not found.st_size:
         raise NoArchive(path)
@@ -43,10 +43,10 @@ def open_existing(path: str, settings: Settings) -> Engine:
 
 
 class ArchiveTools:
-    """The tools over one archive, for one session or for all. Safe to share between threads."""
+    """The tools over one archive, for one session or for all. Thread-safe."""
 
     def __init__(self, open_engine: Callable[[], Engine], session_key: str | None = None) -> None:
-        """`open_engine` is called with the first question; what it raises is the answer, and it is tried again."""
+        """`open_engine` is called on the first question; its error is the answer, and it is retried next time."""
         self.session_key = session_key
         self._open = open_engine
         self._engine: Engine | None = None
@@ -54,9 +54,9 @@ class ArchiveTools:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """The engine on the archive, kept for the next question.
+        """The engine on the archive, kept open for the next call.
 
-        One that cannot write is opened for each question: what others write meanwhile may not show in an open one.
+        A read-only engine is opened per call: an open one may not see other processes' writes.
         """
         with self._lock:
             engine = self._open() if self._engine is None else self._engine
@@ -70,16 +70,16 @@ class ArchiveTools:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: the session that the room is for, or somebody who may look at everything."""
+        """The caller: the configured session, or one with access to everything."""
         from lossless.model.conversations import Session
         from lossless.recall.scope import Caller
 
         return Caller(Session(key=self.session_key) if self.session_key else None)
 
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
-        """Use a tool; whatever is wrong is a result, too. Without a session, all conversations are looked at.
+        """Call a tool; errors are results, too. Without a session, all conversations are searched.
 
-        That nothing is kept yet is an answer like any other, not a failure.
+        An empty or missing archive is a normal result, not a failure.
         """
         from lossless.recall.calls import ToolCallResult, error_result
         from lossless.recall.tools import read_arguments
@@ -99,7 +99,6 @@ class ArchiveTools:
             return _refusal(error, caller, everywhere=given.get("allConversations") is True)
 
     def close(self) -> None:
-        """Let go of the archive, if it was opened."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -107,7 +106,6 @@ class ArchiveTools:
 
 
 def tool_table() -> dict[str, Tool]:
-    """What agents may call through a door: the whole tool table."""
     from lossless.recall.tools import TOOLS_BY_NAME
 
     return TOOLS_BY_NAME
@@ -118,7 +116,7 @@ def _takes_all(tool: Tool) -> bool:
 
 
 def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolCallResult:
-    """One of our errors as a result; whoever has looked everywhere is not sent to look further."""
+    """One of our errors as a result; a caller that already searched everything gets no hint to search further."""
     from lossless.recall.calls import error_result, error_to_result
     from lossless.recall.scope import OUT_OF_SCOPE
 

@@ -89,7 +89,6 @@ class EventLog:
 
     @property
     def path(self) -> Path:
-        """The current file."""
         return self._path(self._clock().astimezone(UTC).date())
 
     def _path(self, day: date) -> Path:

@@ -88,7 +88,6 @@ class _Json5Reader:
         raise self.wrong(at, "a value is missing")
 
     def _held(self, start: int, depth: int) -> Json5Node:
-        """An object or a list."""
         is_object = self.text[start] == "{"
         close = "}" if is_object else "]"
         members: list[Json5Member] = []
@@ -168,8 +167,6 @@ _LINE_REST = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n\r]*)?")
 
 @dataclass(frozen=True, slots=True)
 class _TextEdit:
-    """A span of the text and its replacement."""
-
     start: int
     end: int
     text: str
@@ -324,7 +321,6 @@ def _line_rest(text: str, at: int, most: int) -> int:
 
 
 def _indent(text: str, at: int) -> str:
-    """The indentation of the line at a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 

@@ -34,8 +34,8 @@ class EnvValue(NamedTuple):
 
 
 class ValueKind(ABC):
-    """The allowed values of a setting. `word` names them on the settings page, `json_type` in the schema; `sentence`
-    says what a user may write.
+    """The allowed values of a setting: `word` is for the settings page, `json_type` for the schema, `sentence` for
+    users.
     """
 
     __slots__ = ()

@@ -1,6 +1,4 @@
-"""Finds and loads settings: config file locations, accepted keys and spellings, and precedence of environment, file and
-default.
-"""
+"""Finds and loads settings: config files, accepted keys, and precedence of environment, file and default."""
 
 from __future__ import annotations
 
@@ -148,7 +146,6 @@ def is_toml(path: Path) -> bool:
 
 
 def unusable_config(path: Path, why: str) -> BadSetting:
-    """The error for an unusable config file."""
     return BadSetting("config", str(path), "the config file", why)
 
 
@@ -164,7 +161,6 @@ def read_config(path: Path) -> ConfigText:
 
 
 def parse_config(path: Path, data: bytes) -> ConfigText:
-    """The settings in the bytes of a config file."""
     return _parse_toml(path, data) if is_toml(path) else _parse_json(path, data)
 
 
@@ -290,7 +286,6 @@ def settings_by_key() -> Mapping[str, Setting]:
 
 
 def retired_keys() -> frozenset[str]:
-    """The keys without effect."""
     return frozenset(retired.key for retired in RETIRED_KEYS)
 
 

@@ -1,6 +1,4 @@
-"""Settings for models: which are called in which order, threshold overrides by model, context size or session, fallback
-routes, prices.
-"""
+"""Settings for models: order of calls, threshold overrides, fallback routes, prices."""
 
 from __future__ import annotations
 

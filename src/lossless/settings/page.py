@@ -1,6 +1,4 @@
-"""Generated descriptions of the settings: the documentation page (`python -m lossless.settings.page`), and the JSON
-Schema of a host plugin manifest.
-"""
+"""Generates the settings page (`python -m lossless.settings.page`) and the JSON Schema of a host's plugin manifest."""
 
 from __future__ import annotations
 
@@ -173,7 +171,6 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
 def settings_page() -> str:
-    """The page as Markdown."""
     parts = [_INTRO]
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
         parts.append(f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}")

@@ -181,7 +181,6 @@ def _comment(rest: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as TOML writes it on one line."""
     import json
 
     if isinstance(value, dict):

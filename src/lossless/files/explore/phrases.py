@@ -37,10 +37,8 @@ def list_items(label: str, items: Sequence[str], limit: int, separator: str = ",
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 page`, `2 pages`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def count_list(pairs: Iterable[tuple[str, int]]) -> str:
-    """`a 3, b 2`."""
     return ", ".join(f"{list_item(name)} {count:,}" for name, count in pairs)

@@ -1,6 +1,4 @@
-"""Summaries of text payloads: prose, logs, diffs, JSON, tables, YAML, markup; and samples of prose for a model to
-describe.
-"""
+"""Summaries of text payloads: prose, logs, diffs, JSON, tables, YAML, markup; and samples of prose for a model."""
 
 from __future__ import annotations
 
@@ -350,7 +348,6 @@ def yaml_summary(text: str) -> str:
 
 
 def settings_summary(text: str, kind: str) -> str:
-    """Sections and keys."""
     sections = list(dict.fromkeys(found.strip() for found in _SECTION.findall(text)))
     keys = list(dict.fromkeys(_ASSIGNED.findall(text)))
     lines = [f"Structured summary ({kind}):", f"Characters: {len(text):,}.", f"Lines: {_lines(text):,}."]
