@@ -1,5 +1,5 @@
--- What must hold of the rows themselves. Each query returns offenders: their id, and what is wrong.
--- A query's name begins with the table that it is about. SQLite forgets CHECK rules when it reads only, so they are here again.
+-- Rules that rows must satisfy. Each query returns violations: their id, and what is wrong. A query's name begins with
+-- its table. CHECK constraints do not apply to reads, so they are repeated here.
 
 -- name: integrity
 PRAGMA integrity_check(100);
@@ -22,13 +22,13 @@ SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM m
     OR julianday(created_at) IS NULL;
 
 -- name: messages.order
--- Ids and seqs of a conversation grow together.
+-- Ids and seqs of a conversation increase together.
 SELECT message_id, 'its seq is out of order' FROM (
     SELECT message_id, conversation_id, lag(message_id) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
  WHERE message_id <= before AND conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant'));
 
 -- name: messages.gaps
--- Nothing of ours deletes single messages; lossless-claw, whose search tables the file has then, prunes heartbeats.
+-- We never delete single messages; lossless-claw, recognisable by its search tables in the file, prunes heartbeats.
 SELECT message_id, 'a message before it is missing, or its seq is another' FROM (
     SELECT message_id, conversation_id, seq, lag(seq, 1, 0) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
  WHERE seq <> before + 1 AND conversation_id IN (SELECT conversation_id FROM ingest_state)
@@ -53,7 +53,7 @@ SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_e
  WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) NOT IN (8, 16));
 
 -- name: message_extras.lost
--- A message of ours whose extras are gone; other programs give every message a part with an id of their own.
+-- A message of ours whose extras are gone; other programs give every message a part with their own id.
 SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
  WHERE m.message_id < (SELECT max(message_id) FROM message_extras)
    AND m.message_id NOT IN (SELECT message_id FROM message_extras)
@@ -100,7 +100,7 @@ SELECT summary_id, 'its kind is unknown, a count is negative, file_ids is no JSO
     OR (latest_at IS NOT NULL AND julianday(latest_at) IS NULL);
 
 -- name: summaries.leaf_counts
--- What upstream's one-time steps fill in is looked at once they have run.
+-- What upstream's one-time steps fill in is checked once they have run.
 SELECT s.summary_id, 'its depth or its source tokens differ from its messages' FROM summaries s
  WHERE s.kind = 'leaf' AND EXISTS (SELECT 1 FROM lcm_migration_state WHERE step_name = 'backfillSummaryMetadata')
    AND (s.depth <> 0 OR s.source_message_token_count <> (
@@ -118,7 +118,7 @@ SELECT s.summary_id, 'its depth or counts differ from its sources' FROM summarie
         WHERE p.summary_id = s.summary_id);
 
 -- name: summaries.leaf_times
--- Programs write times in two ways, which do not compare as texts: where both are below a summary, its day must do.
+-- Programs write times in two formats, which do not compare as text: where a summary has both, only its day is checked.
 SELECT s.summary_id, 'its times are not those of its messages' FROM summaries s
   JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
  WHERE s.kind = 'leaf' GROUP BY s.summary_id
@@ -174,9 +174,9 @@ SELECT conversation_id || ':' || max(ordinal), 'the same item stands in the cont
  GROUP BY conversation_id, message_id, summary_id HAVING count(*) > 1;
 
 -- name: context_order
--- Items that stand behind younger ones: whether behind a message (1), or only behind a summary (0), as lossless-claw's
--- transplants leave them. System prompts and notices go to the front; a host's branches and edits put messages at places of
--- their own, and the log names these.
+-- Items after newer ones: whether after a message (1), or only after a summary (0), as lossless-claw's transplants
+-- leave them. System prompts and notices go to the front; a host's branches and edits put messages at their own
+-- positions, which the log names.
 WITH RECURSIVE moved (message_id) AS MATERIALIZED (
     SELECT message_id FROM message_extras WHERE preamble = 1
     UNION
@@ -203,7 +203,7 @@ SELECT file_id, 'it has no place, or its size is negative' FROM large_files
  WHERE storage_uri = '' OR byte_size < 0 OR julianday(created_at) IS NULL;
 
 -- name: large_files.conversation
--- A file that lies where another conversation stores: some message there names it, and none of its own.
+-- A file stored in another conversation's folder: some message there names it, and none of its own.
 WITH moved AS MATERIALIZED (
     SELECT file_id, conversation_id FROM large_files
      WHERE instr(replace(storage_uri, '\', '/'), '/' || conversation_id || '/' || file_id) = 0
@@ -278,7 +278,7 @@ SELECT conversation_id, 'its counters do not add up' FROM ingest_state
     OR (blocked_at IS NULL) <> (blocked_reason IS NULL) OR typeof(context_tokens) NOT IN ('null', 'integer');
 
 -- name: ingest_state.tokens
--- Another program that folds, or clears a context, does not count: what it has written is not indexed, or says so.
+-- Another program that folds or clears a context does not count along: what it wrote is not indexed, or recorded.
 SELECT i.conversation_id, 'its context has other tokens than were counted' FROM ingest_state i
  WHERE i.context_tokens IS NOT NULL AND i.context_seq IS (SELECT max(seq) FROM messages m WHERE m.conversation_id = i.conversation_id)
    AND i.context_tokens <> (SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
@@ -349,7 +349,7 @@ SELECT name, 'its value makes no sense' FROM archive_state
  WHERE name IN ('schema', 'indexed_through') AND (typeof(value) <> 'integer' OR value < 0);
 
 -- name: page
--- Messages with what was worked out about them when they were stored.
+-- Messages with the values derived when they were stored.
 SELECT m.message_id, m.identity_hash, x.fingerprint, CAST(x.digest AS BLOB), d.sz FROM messages m
   LEFT JOIN message_extras x USING (message_id) LEFT JOIN message_index_docsize d ON d.id = m.message_id
  WHERE m.message_id > :after ORDER BY m.message_id LIMIT :limit;
@@ -363,7 +363,7 @@ SELECT p.message_id, p.start, p.length, d.sz, p.passage_id FROM message_passages
 SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 
 -- name: rewritten
--- Whether lossless-claw has written the text of a summary: its own search table holds the same.
+-- Whether lossless-claw has written the text of a summary: its own search table has the same.
 SELECT s.content, CAST(x.digest AS BLOB) FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id
   LEFT JOIN summary_extras x ON x.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
 
@@ -376,14 +376,14 @@ SELECT s.summary_id, s.content, CAST(x.digest AS BLOB), d.sz, x.index_id FROM su
  WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
 
 -- name: not_smaller
--- Summaries that are no smaller than what they stand for, and who wrote them.
+-- Summaries that are not smaller than what they cover, and their models.
 SELECT s.summary_id, s.model, s.token_count FROM summaries s
  WHERE s.content <> '[forgotten]' AND s.token_count >= CASE s.kind WHEN 'leaf' THEN s.source_message_token_count ELSE (
        SELECT sum(c.token_count) FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
         WHERE p.summary_id = s.summary_id) END;
 
 -- name: unreachable
--- Messages that are neither in the context, nor below a summary in it, nor hidden with a cause.
+-- Messages that are not in the context, not under a summary in it, and not hidden with a cause.
 WITH RECURSIVE reached (summary_id) AS (
     SELECT summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
@@ -399,7 +399,7 @@ SELECT m.message_id FROM messages m
  ORDER BY m.seq;
 
 -- name: covered_twice
--- Messages that stand in the context and below a summary in it, or below two.
+-- Messages that are both in the context and under a summary in it, or under two.
 WITH RECURSIVE roots (root, summary_id) AS (
     SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
