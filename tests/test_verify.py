@@ -356,7 +356,7 @@ def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> N
     with Archive.open(path, read_only=True) as archive:
         verification = verify_archive(archive)
     assert not verification.ok
-    assert "error: messages 2: its indexed text is not its text (index)" in map(str, verification.problems)
+    assert "error: messages 2: its indexed text differs from its text (index)" in map(str, verification.problems)
 
 
 def test_verify_only_reads(whole: Path) -> None:

@@ -677,7 +677,7 @@ class Engine:
         from lossless.maintenance import backup
 
         if path is not None and rolling:
-            raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
+            raise BadInput("the rolling backup has a fixed path; pass a path or ask for the rolling one")
         if path is not None:
             return backup.make_backup(self.archive, Path(path), progress=progress, vault=self.vault)
         return self._parts.copy(backup.ROLLING if rolling else "backup", progress)
@@ -713,7 +713,7 @@ class Engine:
                 if not what.strip():
                     raise BadInput("there is nothing to pin in an empty text")
                 if not is_encodable(what):
-                    raise BadInput("the text to pin holds half a surrogate pair, which is no text")
+                    raise BadInput("the text to pin contains a lone surrogate, which is not valid text")
                 return self.archive.beside.pin(conversation.id, self.clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:

@@ -97,7 +97,7 @@ class NoArchive(NotFound):
         self.kind, self.id = "archive", path
         LosslessError.__init__(
             self,
-            f"there is no archive at {path!r} yet: it is made when the first message is stored, by a host "
+            f"there is no archive at {path!r} yet: it is created when the first message is stored, by a host "
             "(`lcm install`) or an import (`lcm import`); name another one with --db or LCM_DATABASE_PATH",
         )
 

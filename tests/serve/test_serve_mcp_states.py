@@ -33,7 +33,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("lcm_expand_query", {"prompt": "Which port?", "query": "ferry"}),
     ("lcm_status", {}),
 ]
-MISSING = re.compile(r"Nothing is kept so far; there is no archive at .*`lcm install`.*--db")
+MISSING = re.compile(r"Nothing is stored yet; there is no archive at .*`lcm install`.*--db")
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions are a matter of POSIX")
 
@@ -149,8 +149,8 @@ def test_a_database_of_something_else_is_said_and_left_alone(tmp_path: Path) -> 
         other.executescript("CREATE TABLE notes (text)")
     before = path.read_bytes()
     answers, resources = asked(path)
-    assert all(failed and "a database of something else" in text for failed, text in answers.values())
-    assert "a database of something else" in resources[0]
+    assert all(failed and "a database of another program" in text for failed, text in answers.values())
+    assert "a database of another program" in resources[0]
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["lcm.db"]
 

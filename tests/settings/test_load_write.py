@@ -177,7 +177,7 @@ def test_a_wrong_key_or_value_leaves_the_file_alone(
     ("name", "text", "key", "why"),
     [
         ("lossless.toml", "freshTailCount = [", "freshTailCount", "must be TOML"),
-        ("lossless.toml", '"freshTailCount" = 5\n', "freshTailCount", "only a person can edit"),
+        ("lossless.toml", '"freshTailCount" = 5\n', "freshTailCount", "must be edited by hand"),
         ("lossless.toml", "ignoreSessionPatterns = [\n 'a',\n]\n", "ignoreSessionPatterns", "only a person"),
         (
             "lossless.toml",
@@ -195,7 +195,7 @@ def test_a_wrong_key_or_value_leaves_the_file_alone(
             "lossless.toml",
             'customInstructions = """\nfreshTailCount = 5\n"""\n',
             "freshTailCount",
-            "only a person can edit",
+            "must be edited by hand",
         ),
         ("openclaw.json", '{"plugins": {}, ', "freshTailCount", "JSON or JSON5"),
         ("openclaw.json", '{"gateway": [{"$include": "x"}]}', "freshTailCount", "$include"),

@@ -124,7 +124,7 @@ def test_messages_made_by_hand_come_back(shared: lossless.Engine, message: Messa
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"role": "tool", "tool_call_id": "\ud800", "content": "x"}, "half a surrogate pair"),
+        ({"role": "tool", "tool_call_id": "\ud800", "content": "x"}, "lone surrogate"),
         ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "\udfff", "input": {}}]}, "half a"),
         ({"content": "x"}, "role"),
         ({"role": 7, "content": "x"}, "role"),

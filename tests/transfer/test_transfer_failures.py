@@ -230,7 +230,7 @@ def test_rows_that_do_not_fit_together_are_named(archive: Path, tmp_path: Path) 
         "PRAGMA foreign_keys = OFF",
         "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES ('sum_top', 'nobody', 9)",
     )
-    with pytest.raises(ArchiveCorrupt, match="conversation 1 holds rows that do not fit together"):
+    with pytest.raises(ArchiveCorrupt, match="conversation 1 has inconsistent rows"):
         to_claw(archive, tmp_path / "out.db")
     assert not (tmp_path / "out.db").exists()
 

@@ -244,7 +244,7 @@ def _raise_missing(conversation_id: int, lacking: set[str]) -> None:
     if lacking:
         raise ArchiveCorrupt(
             f"the context of conversation {conversation_id} holds {min(lacking)}, which is not in the archive; "
-            "`lcm doctor` says what is missing, `lcm restore` puts a backup back"
+            "`lcm doctor` says what is missing, `lcm restore` restores a backup"
         )
 
 

@@ -139,7 +139,9 @@ class Receipt:
         sizes += [(kind, tokens) for kind, tokens in self.tokens_by_kind.items() if kind in _EXTRAS]
         largest = sorted(sizes, key=lambda size: -size[1])[:_NAMED]
         named = ", ".join(f"{id} takes {tokens:,}" for id, tokens in largest)
-        return f"{self.tokens:,} tokens where {self.capacity:,} fit, and nothing else can go or be shortened: {named}"
+        return (
+            f"{self.tokens:,} tokens where {self.capacity:,} fit, and nothing else can be dropped or shortened: {named}"
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.tokens:,} of {self.capacity:,} tokens{'' if self.fits else ' (over budget)'}"]

@@ -146,9 +146,7 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
         for step in reversed(steps):
             document = _undone(document, step, files)
     except (LookupError, TypeError, ValueError) as error:
-        raise ArchiveCorrupt(
-            "an original cannot be made again: its recipe, its message and its files differ"
-        ) from error
+        raise ArchiveCorrupt("an original cannot be rebuilt: its recipe, its message and its files differ") from error
     return cast("dict[str, Any]", document)
 
 

@@ -283,7 +283,7 @@ class Vault:
                     return folder, place[len(root) + 1 :].split(os.sep)
         name = re.split(r"[/\\]", file.storage_uri)[-1]
         if not _NAME.fullmatch(name):
-            raise ArchiveDenied(f"file {file.id}: it lies outside of {self.root}")
+            raise ArchiveDenied(f"file {file.id}: it is outside of {self.root}")
         return self.root, (str(file.conversation_id), name)
 
     @contextmanager
@@ -390,10 +390,10 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
     except FileNotFoundError as error:
         if missing:
             raise NotFound("stored bytes of file", file_id) from error
-        raise ArchiveError(f"file {file_id}: its folder went away") from error
+        raise ArchiveError(f"file {file_id}: its folder is gone") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ArchiveFull(f"file {file_id}: no room left on the disk") from error
+            raise ArchiveFull(f"file {file_id}: the disk is full") from error
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
             raise ArchiveDenied(
                 f"file {file_id}: its place is a link or not a folder; links are not followed"
@@ -532,13 +532,13 @@ def find_damage(file: PlacedPayload, vault: Vault | None) -> str | None:
         if not path.is_file():
             return f"its bytes are not at {file.place}"
         if file.size is not None and path.stat().st_size != file.size:
-            return f"{path} has another size than was stored"
+            return f"{path} does not have the stored size"
         if path.stem != file.id:  # a row cannot make us read another file
             return None
         is_proven = file.is_proven_by(path.read_bytes())
     except (OSError, ValueError):
         return f"its bytes cannot be read at {file.place}"
-    return None if is_proven else f"{path} does not hold the bytes that were stored"
+    return None if is_proven else f"{path} does not contain the stored bytes"
 
 
 class FileRows(Protocol):

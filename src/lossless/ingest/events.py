@@ -107,7 +107,7 @@ def _check_names(message: Message | str, entry_id: str | None) -> None:
                 names += [("tool call id", part.call_id), ("tool name", part.name)]
     for field, name in names:
         if name is not None and not is_encodable(name):
-            raise BadMessage("holds half a surrogate pair, which is no text", field=field)
+            raise BadMessage("contains a lone surrogate, which is not valid text", field=field)
 
 
 def is_encodable(name: str) -> bool:

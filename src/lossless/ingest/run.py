@@ -130,7 +130,7 @@ def drop_delivery_notes(
         if may_be_note(event.message):
             before = kept[-1].message if kept else _newest(archive, conversation) if follows else None
             if is_note_of(event.message, before):
-                skips.append(Skip(event.index, "the note of a delivery"))
+                skips.append(Skip(event.index, "a delivery note"))
                 continue
         kept.append(event)
     return kept
@@ -216,7 +216,7 @@ def copy_detector(archive: Archive) -> IsCopy:
 def _check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
         if name is not None and not incoming.is_encodable(name):
-            raise BadInput(f"the {what} holds half a surrogate pair, which is no text")
+            raise BadInput(f"the {what} contains a lone surrogate, which is not valid text")
 
 
 def write_plan(

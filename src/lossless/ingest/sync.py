@@ -383,15 +383,15 @@ def _choose_quarantine(
     for other in archive.conversations.quarantined_of(conversation):
         seen = read(other)
         if seen.plan.cause != "disjoint":
-            was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Quarantine(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
+            was = "was refused" if other.archive_cause == "refused" else "is quarantined"
+            return _Quarantine(other, seen, f"the window continues what {was}, in conversation {other.id}")
     cap = _flood_cap(archive, conversation, plan)
     if cap is None:
         return None
     made = archive.conversations.quarantine(conversation, now)
     reason = (
         f"a window of {len(plan.new)} messages has nothing in common with conversation {conversation.id}, and more "
-        f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
+        f"than {cap} at once are not accepted: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
     return _Quarantine(made, read(made), reason)

@@ -87,7 +87,7 @@ class ModelChain:
             except (ModelError, GuardOpen) as error:
                 if _ends_the_chain(error):
                     raise
-                _log.warning("%s gave no answer (%s), asking the next model", candidate.name, error.code)
+                _log.warning("%s gave no answer (%s), calling the next model", candidate.name, error.code)
             self.sleep(pause_seconds(index))
         return self._ask_twice(last, prompt)
 

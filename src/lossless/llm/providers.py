@@ -329,7 +329,7 @@ def _odd_answer(call: _ProviderCall, error: Exception) -> Completion:
         raise ModelError(f"{name}: {_redact(call.endpoint, response.error_message(problem))}")
     answer = llm_response.parse_completion(body, name)
     if not answer.text and not answer.blocks:
-        raise ModelBadAnswer(f"{name}: an answer of unknown shape ({type(error).__name__})")
+        raise ModelBadAnswer(f"{name}: an answer of unknown format ({type(error).__name__})")
     return answer
 
 
@@ -461,7 +461,7 @@ class ModelConnector:
 
     def __call__(self, candidate: ModelCandidate, /) -> Complete:
         if not candidate.is_configured:
-            raise ModelDenied(f"{candidate.name} is the host's model: only the host may ask it")
+            raise ModelDenied(f"{candidate.name} is the host's model: only the host may call it")
         if candidate.provider == COMMAND_PROVIDER:
             return command_model(candidate.model, self.timeout_seconds)
         return ProviderModel(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))
@@ -507,7 +507,7 @@ class HostModel:
 
     def _answer(self, result: object) -> Completion:
         if result is None:
-            raise ModelDenied(f"{self.name} has no model to offer")
+            raise ModelDenied(f"{self.name} has no model")
         if isinstance(result, Completion):
             return replace(result, text=response.strip_reasoning(result.text))
         if inspect.iscoroutine(result):

@@ -74,7 +74,7 @@ class RestoreReport:
 def backup_path(archive_path: str, label: str, now: datetime) -> Path:
     """A name for a new backup next to an archive; the rolling one's name is constant."""
     if archive_path == _MEMORY:
-        raise BadInput("an archive in memory has no place for backups beside it; name a file")
+        raise BadInput("an archive in memory has no folder for backups; name a file")
     if not _LABEL.fullmatch(label):
         raise BadInput(f"a backup's label has small letters, digits and hyphens, not {label!r}")
     place = Path(archive_path)
@@ -100,7 +100,7 @@ def make_backup(
     refers to are copied first.
     """
     if not replace and os.path.exists(target):  # False for an invalid name
-        raise BadInput(f"{str(target)!r} is there already; choose another name")
+        raise BadInput(f"{str(target)!r} already exists; choose another name")
     if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")
     sweep_leftovers(target)
@@ -171,7 +171,7 @@ def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> A
         problems = check(archive)
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            raise ArchiveCorrupt(f"backup {str(source)!r} is not sound: {problems[0]}{more}; nothing was changed")
+            raise ArchiveCorrupt(f"backup {str(source)!r} is damaged: {problems[0]}{more}; nothing was changed")
         return archive.care.counts()
 
 

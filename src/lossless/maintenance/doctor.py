@@ -73,7 +73,7 @@ def _finding(
 _REBUILD = "lcm doctor rebuild --apply"
 _REINDEX = "lcm doctor reindex --apply"
 _REINDEX_ALL = "lcm doctor reindex --all --apply"
-_ANEW = "nothing that was said is in it, and the next run writes it anew"
+_ANEW = "it contains no messages, and the next run recreates it"
 #: Text is lost or changed and cannot be derived: restore it from a copy.
 _RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
 #: Rules of `lcm verify` that have their own finding here.
@@ -129,7 +129,7 @@ def torn(checks: VerifyReads) -> list[DoctorFinding]:
 def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding]:
     """Rows that differ from what was written."""
     if ids := list(digests.changed_messages()):
-        message = f"messages that are not as they were written: {len(ids):,}, from msg#{ids[0]} on"
+        message = f"messages that differ from what was written: {len(ids):,}, from msg#{ids[0]} on"
         yield _finding("changed", "problem", message, _RESTORE, ids=[f"msg#{id_}" for id_ in ids])
     changed: defaultdict[str, list[str]] = defaultdict(list)
     derived = {one.id for name in COUNT_RULES for one in checks.rule(name)}
@@ -142,7 +142,7 @@ def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding
         elif table != "summaries" or id_ not in derived:
             changed[table].append(key)
     for table, keys in changed.items():
-        message = f"rows of {table!r} that are not as they were written: {len(keys):,}, from {keys[0]} on"
+        message = f"rows of {table!r} that differ from what was written: {len(keys):,}, from {keys[0]} on"
         yield _finding("changed", "problem", message, _RESTORE, ids=keys)
 
 
@@ -154,7 +154,7 @@ def _tables(archive: Archive) -> Iterator[DoctorFinding]:
         yield _finding("tables", "problem", message, _RESTORE, ids=base)
     if added:
         message = f"tables are missing: {', '.join(added)}; an older version did not know them, or they were dropped"
-        yield _finding("tables", "note", message, "any command that writes makes them anew", ids=added)
+        yield _finding("tables", "note", message, "any command that writes recreates them", ids=added)
 
 
 def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
@@ -188,7 +188,7 @@ def _first(items: list[str]) -> str:
 
 def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     if cycle := symptoms.cycle():
-        message = f"summaries that are made of each other in a circle: {len(cycle):,}, from {cycle[0]} on"
+        message = f"summaries that are made of each other in a cycle: {len(cycle):,}, from {cycle[0]} on"
         yield _finding("sources.cycle", "problem", message, _RESTORE, ids=cycle)
     bare: defaultdict[int, list[str]] = defaultdict(list)
     for owner, summary_id in symptoms.without_sources():
@@ -203,7 +203,7 @@ def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     """Rows of other tables with broken references; contexts have their own finding."""
     for (table, wanted), count in Counter(symptoms.broken_references()).items():
         if table != "context_items":
-            message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
+            message = f"rows of {table!r} that refer to rows of {wanted!r} that do not exist: {count:,}"
             yield _finding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
 
 
@@ -340,7 +340,7 @@ def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
     gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
     if gone:
-        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
+        message = f"the bytes of {len(gone)} files are missing or changed"
         yield _finding("files.missing", "problem", message, "restore them from a backup", ids=gone)
     orphans: list[OrphanFile] = []
     if vault is not None and vault.root.is_dir():
@@ -357,23 +357,23 @@ def _debts(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
     for debt in open_debts(archive, now):
         id_ = debt.conversation_id
         if debt.pending and not debt.active:
-            message = f"conversation {id_} is closed and still owes a sweep"
+            message = f"conversation {id_} is closed and still has a pending compaction"
             yield _finding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
         elif is_stuck(debt):
-            message = f"conversation {id_}: a sweep is said to run, but nobody is at work"
+            message = f"conversation {id_}: a compaction is marked as running, but no worker is active"
             yield _finding("debt.stuck", "warning", message, "lcm worker", id_)
         elif debt.last_failure:
-            message = f"conversation {id_}: its sweep failed {debt.retry_attempts} times ({debt.last_failure})"
+            message = f"conversation {id_}: its compaction failed {debt.retry_attempts} times ({debt.last_failure})"
             yield _finding("debt.failing", "warning", message, "lcm model test", id_)
         else:
-            yield _finding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
+            yield _finding("debt.pending", "note", f"conversation {id_} has a pending compaction", "lcm worker", id_)
 
 
 def _splits(archive: Archive) -> Iterator[DoctorFinding]:
     for split in merge.find_splits(archive):
         remedy = "lcm doctor rollover-splits --apply"
         if split.review:
-            remedy = f"look at it, then lcm merge --session-key {split.session_key} --reviewed --apply"
+            remedy = f"review it, then lcm merge --session-key {split.session_key} --reviewed --apply"
         ids = tuple(map(str, split.source_ids))
         yield _finding("split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids)
 
@@ -406,7 +406,7 @@ def _liveness(live: IngestHealth) -> Iterator[DoctorFinding]:
 def _guards(symptoms: DoctorReads, now: datetime) -> Iterator[DoctorFinding]:
     for key, failures, until in symptoms.open_breakers(now):
         when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
-        message = f"{key} refused credentials {failures} times and is not asked until {when}"
+        message = f"{key} refused credentials {failures} times and is not called until {when}"
         yield _finding("breaker", "warning", message, "lcm model test")
 
 

@@ -221,7 +221,7 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 def _delete(vault: Vault | None, path: str) -> None:
     place = Path(path)
     if vault is None or place.parent.parent != vault.root:
-        raise ArchiveError("it lies outside of the folder of files")
+        raise ArchiveError("it is outside of the folder of files")
     vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
 
 
@@ -375,7 +375,7 @@ class _Forgetting:
             for name in TEXT_ENCODINGS
         ]
         if any(one in data for one in spelled):
-            self._left.append(f"file {file.id} holds it, and is no text; forget the message that it belongs to")
+            self._left.append(f"file {file.id} contains it, and is not text; forget the message that it belongs to")
 
     def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
         data = fresh.encode()
@@ -458,11 +458,11 @@ class _Forgetting:
             if fresh is cell.text:
                 continue
             if cell.is_name:
-                self._left.append(f"{cell.table}.{cell.column}: it is a name there, by which it is looked for")
+                self._left.append(f"{cell.table}.{cell.column}: it is an identifier there")
             elif dry_run or self._store.set_cell(cell, fresh):
                 self._elsewhere[cell.table] += 1
             else:
-                self._left.append(f"{cell.table}.{cell.column}: its table allows no other text there")
+                self._left.append(f"{cell.table}.{cell.column}: its table does not allow another text")
         records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
         if records:
             self._elsewhere["transcript_records"] += records
@@ -489,7 +489,7 @@ class _Forgetting:
         self._drop_files()
         self._store.forget_prints(conversations, self._changed, now)
         archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
-        self._left += [f"search table {name}: it cannot be written anew here" for name in self._store.tidy_indexes()]
+        self._left += [f"search table {name}: it cannot be rebuilt here" for name in self._store.tidy_indexes()]
         for id_ in conversations:
             ids = tuple(one for one, where in self._changed.items() if where == id_)
             tokens = archive.context.tokens(id_)

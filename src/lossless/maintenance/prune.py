@@ -41,7 +41,7 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     mine = os.path.realpath(archive.path)
     if not users.are_all:
         raise BadInput(
-            f"the folder {str(vault.root)!r} is from before archives had folders of their own, so others may keep "
+            f"the folder {str(vault.root)!r} dates from before archives had their own folders, so others may keep "
             "files there: name all archives that do, once, with `lcm files gc --used-by PATH`"
         )
     found: set[str] = set()
@@ -168,7 +168,7 @@ def parse_age(text: str) -> timedelta:
         raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
     days = int(found[1]) * _DAYS[found[2].lower()]
     if days > _MAX_DAYS:
-        raise BadInput(f"{text!r} is longer ago than a calendar goes; 1000y is the most")
+        raise BadInput(f"{text!r} is too long; the maximum is 1000y")
     return timedelta(days=days)
 
 
@@ -314,7 +314,7 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
     """Vacuum the file, when that is worthwhile or requested."""
     size, free = archive.care.size()
     if not always and free < _WORTHWHILE * size:
-        return VacuumReport(size, size, False, "too little is free to be worthwhile")
+        return VacuumReport(size, size, False, "too little space is free to be worthwhile")
     reason = ConversationRemover(archive.database).give_back()
     return VacuumReport(size, archive.care.size()[0], reason is None, reason)
 
@@ -424,9 +424,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
     gone = [
         *_prunable_by_age(held, borrowed, size - free, now),
-        SpaceSaving(
-            "files that no row knows", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"
-        ),
+        SpaceSaving("files without a row", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"),
         SpaceSaving("lossless-claw's search tables", len(claw.tables), claw.bytes, "lcm adopt --apply"),
         SpaceSaving("free pages", 1 if free else 0, free, "lcm prune --vacuum --apply"),
         _old_backups(archive.path),
@@ -498,4 +496,4 @@ def _prunable_by_age(
 
 def _old_backups(path: str) -> SpaceSaving:
     found = [] if path == ":memory:" else backup.list_backups(path)
-    return SpaceSaving("backups beside the archive", len(found), sum(item.bytes for item in found), "lcm backups")
+    return SpaceSaving("backups next to the archive", len(found), sum(item.bytes for item in found), "lcm backups")

@@ -96,7 +96,7 @@ def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_
         if sound := [id_ for id_ in wanted if id_ not in marks]:
             summary_in_conversation(archive, sound[0], conversation_id)
             raise BadInput(
-                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` writes any anew"
+                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
             )
         place = {id_: n for n, id_ in enumerate(DoctorReads(archive.database).context_order(conversation_id))}
         found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
@@ -114,7 +114,7 @@ def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str
         yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
     debt = archive.debts.get(work.conversation_id)
     if debt and (debt.pending or debt.running):
-        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
+        yield f"a compaction of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
 
 
 #: Rows per transaction.
@@ -325,8 +325,8 @@ def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> Rebui
 #: The filters by name, with their descriptions.
 CLEAN_FILTERS = {
     "archived_subagents": "closed conversations of sub-agents",
-    "cron_sessions": "runs of cron jobs, closed or silent for a day",
-    "null_subagent_context": "nameless conversations that begin as a sub-agent's, closed or silent for a day",
+    "cron_sessions": "runs of cron jobs, closed or inactive for a day",
+    "null_subagent_context": "conversations without a key that begin like a sub-agent's, closed or inactive for a day",
 }
 #: All of them together.
 ALL_FILTERS = "all"
@@ -349,7 +349,7 @@ class CleanPlan:
 
     @property
     def meaning(self) -> str:
-        return CLEAN_FILTERS.get(self.filter_id, "what any filter means")
+        return CLEAN_FILTERS.get(self.filter_id, "all filters")
 
     @property
     def text(self) -> str:
@@ -421,7 +421,8 @@ class CloseDebtPlan:
     @property
     def text(self) -> str:
         since = f" since {self.debt.requested_at:%Y-%m-%d %H:%M} UTC" if self.debt.requested_at else ""
-        return f"conversation {self.debt.conversation_id}: the sweep owed{since} ({self.debt.reason}) is closed unpaid"
+        what = f"the pending compaction{since} ({self.debt.reason})"
+        return f"conversation {self.debt.conversation_id}: {what} is closed without running"
 
 
 def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
@@ -439,9 +440,9 @@ def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> Cl
     archive.conversations.get(conversation_id)
     found = next((debt for debt in open_debts(archive, now) if debt.conversation_id == conversation_id), None)
     if found is None or not found.pending:
-        raise BadInput(f"conversation {conversation_id} owes nothing")
+        raise BadInput(f"conversation {conversation_id} has no pending compaction")
     if found.active:
-        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` pays its debt")
+        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` runs its compaction")
     return CloseDebtPlan(found)
 
 
@@ -451,5 +452,7 @@ def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backu
         debt = work.debt
         symptoms = DoctorReads(archive.database)
         if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
-            raise Stale(f"the debt of conversation {debt.conversation_id} changed since it was listed; look again")
+            raise Stale(
+                f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
+            )
         return step.backup

@@ -110,7 +110,7 @@ def _record(raw: bytes, start: int, end: int, number: int) -> TranscriptRecord:
     except (ValueError, RecursionError):
         raise UnsafeTranscript(f"line {number} cannot be read") from None
     if not isinstance(value, dict):
-        raise UnsafeTranscript(f"line {number} is no record")
+        raise UnsafeTranscript(f"line {number} is not a record")
     message = value.get("message") if value.get("type") == "message" else value if "type" not in value else None
     role = message.get("role") if isinstance(message, dict) else None
     kind = value.get("type", "message")
@@ -368,7 +368,7 @@ def _refuse_by(status: os.stat_result) -> None:
     if not status.st_mode & stat.S_IWUSR:
         raise UnsafeTranscript("it is read-only")
     if status.st_nlink > 1:
-        raise UnsafeTranscript("it has another name (a hard link), under which it would stay as it is")
+        raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
 
 
 def foreign_kind_reason(kind: str) -> str:

@@ -54,7 +54,7 @@ class Rotation:
         size, name = report.size or 0, str(transcript)
         if size > self._noted_sizes.get(name, self._parts.settings.auto_rotate_session_files_size_bytes):
             self._noted_sizes[name] = size + size // 4
-            self.between_turns(session, transcript, unsafe="a turn is going on")
+            self.between_turns(session, transcript, unsafe="a turn is in progress")
         return report
 
     def rotate(
@@ -119,7 +119,7 @@ class Rotation:
         if (blocked := self._parts.archive.ingest.state(found.id).blocked_reason) is not None:
             return f"input is refused: {blocked}"
         if any(epoch.conversation_id == found.id for epoch in self._parts.archive.transcripts.held()):
-            return "a transcript is held back and waits for a decision"
+            return "a transcript is held and waits for a decision"
         return self._model_rests(found.id)
 
     def _model_rests(self, conversation_id: int) -> str | None:
@@ -131,7 +131,7 @@ class Rotation:
         """Import the transcript into the archive; returns why that failed, or None."""
         report = self._transcripts.bootstrap(conversation.session, place)
         if report.conversation_id != conversation.id:
-            return "the session goes on in another conversation"
+            return "the session continues in another conversation"
         if report.status in ("stored", "up to date") and not report.bad_lines:
             return None
         return f"the transcript is not in the archive: {report.reason or report.status}"

@@ -132,7 +132,7 @@ def _digests(archive: Archive) -> Iterator[VerificationProblem]:
     """Rows that differ from what was written."""
     for id_ in archive.row_digests.changed_messages():
         yield VerificationProblem(
-            "digests", "messages", str(id_), "the message, or one of its parts, is not as it was written"
+            "digests", "messages", str(id_), "the message, or one of its parts, differs from what was written"
         )
     for table, key, detail in archive.row_digests.changed_rows():
         problem = VerificationProblem("digests", table, key, detail)
@@ -143,7 +143,7 @@ def _rewritten(archive: Archive, problem: VerificationProblem, summary_id: str) 
     """A changed summary is no damage when lossless-claw's doctor rewrote it."""
     if summary_id not in archive.checks.rewritten():
         return problem
-    detail = "lossless-claw has written it anew; `lcm doctor reindex --apply` takes note of it"
+    detail = "lossless-claw has rewritten it; `lcm doctor reindex --apply` records that"
     return replace(problem, detail=detail, severity="warning")
 
 
@@ -159,7 +159,9 @@ def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
     """An interrupted forget: rows have lost their text, but payloads and free pages may still have it."""
     if (paths := TextRemover(archive).pending) is not None:
         files = f" and payloads ({len(paths):,})" if paths else ""
-        detail = f"a forgetting was stopped: free pages{files} may hold its words; any `lcm forget --apply` ends it"
+        detail = (
+            f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
+        )
         yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
@@ -253,9 +255,7 @@ def _unreadable(
 def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[VerificationProblem]:
     id_, message = str(stored.id), stored.message
     if derived.identity and derived.identity != identity_hash(message.role, message.content):
-        yield VerificationProblem(
-            "identity", "messages", id_, "its identity is not the one that we give its text", "warning"
-        )
+        yield VerificationProblem("identity", "messages", id_, "its identity does not match its text", "warning")
     is_indexed = derived.fingerprint is not None and derived.digest is not None
     if not _has_same_output(message):
         detail = "the output in its part is not the one in its text"
@@ -264,7 +264,7 @@ def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[Ve
         yield VerificationProblem("index", "message_extras", id_, _NOT_INDEXED, "warning")
         return
     if derived.indexed != index_digest(indexed_text(message.content, message)):
-        yield VerificationProblem("index", "messages", id_, "its indexed text is not its text")
+        yield VerificationProblem("index", "messages", id_, "its indexed text differs from its text")
     if derived.fingerprint != fingerprint(message):
         yield VerificationProblem("parts", "message_parts", id_, "its parts do not agree with what was stored")
     if message.body is not None:
@@ -294,12 +294,12 @@ def _check_intercepted(
         original = restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
     except (NotFound, ArchiveError) as error:
         yield VerificationProblem(
-            "files", "large_files", str(stored.id), f"its original cannot be made again: {error}", "warning"
+            "files", "large_files", str(stored.id), f"its original cannot be rebuilt: {error}", "warning"
         )
         return
     if derived.fingerprint != fingerprint(original):
         yield VerificationProblem(
-            "parts", "message_parts", str(stored.id), "with its file put back it is not what was stored"
+            "parts", "message_parts", str(stored.id), "with its file restored it differs from what was stored"
         )
 
 
@@ -342,12 +342,12 @@ def _check_version(archive: Archive, version: Version, vault: Vault | None) -> I
             )
         except (NotFound, ArchiveError) as error:
             yield VerificationProblem(
-                "files", "large_files", name, f"its original cannot be made again: {error}", "warning"
+                "files", "large_files", name, f"its original cannot be rebuilt: {error}", "warning"
             )
             return
         if version.digest == words_digest(original):
             return
-    yield VerificationProblem("versions", "message_versions", name, "its words are not those that were kept")
+    yield VerificationProblem("versions", "message_versions", name, "its text is not the stored one")
 
 
 def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
@@ -373,7 +373,7 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
     for table in IndexProbe(archive.database).damaged():
         yield VerificationProblem(
-            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` makes it anew"
+            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
         )
 
 
@@ -386,7 +386,7 @@ def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
         )
         yield VerificationProblem("index", table, "", detail)
     if not emptied and (count := archive.checks.upstream_lost()):
-        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` puts them there"
+        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` adds them"
         yield VerificationProblem("index", "messages_fts", "", detail, "warning")
 
 

@@ -184,7 +184,7 @@ class QuoteSpan:
     @property
     def why(self) -> str:
         """Why it is quoted."""
-        what = f"has {self.words} of its words" if self.words else "stands beside what has its words"
+        what = f"has {self.words} of its words" if self.words else "is next to a message with its words"
         return f"fits the newest words by {self.score:.2f}: {what}"
 
 

@@ -275,7 +275,7 @@ def _arguments(value: Json) -> Json:
 def _object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("duplicate key")
     return value
 
 

@@ -80,7 +80,7 @@ def _is_json(value: Any, below: list[Any]) -> bool:
 def _wrong(body: RawObject) -> BadMessage:
     for path, reason in _wrong_values(body, ""):
         return BadMessage(reason, field=path)
-    return BadMessage("holds a value that JSON cannot hold")
+    return BadMessage("contains a value that JSON cannot represent")
 
 
 def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -68,11 +68,11 @@ def check_phrase(phrase: str) -> str:
     if len(phrase.strip()) < (MIN_CHARS if phrase.isascii() else MIN_CHARS - 1):
         raise BadInput(f"a phrase to forget needs at least {MIN_CHARS} characters; a shorter one is in too many words")
     if phrase in FORGOTTEN or FORGOTTEN in phrase:
-        raise BadInput(f"{FORGOTTEN} is what stands where something was forgotten; it cannot be forgotten itself")
+        raise BadInput(f"{FORGOTTEN} is the replacement for forgotten text; it cannot be forgotten itself")
     try:
         phrase.encode()
     except UnicodeEncodeError:
-        raise BadInput("the phrase holds half a surrogate pair, which is no text") from None
+        raise BadInput("the phrase contains a lone surrogate, which is not valid text") from None
     return phrase
 
 

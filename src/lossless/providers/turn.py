@@ -419,7 +419,7 @@ class Turn:
 def _why_not(report: AppendReport) -> str | None:
     if report.blocked is not None:
         return report.blocked
-    return "nothing of this session is kept" if report.conversation_id is None else None
+    return "nothing of this session is stored" if report.conversation_id is None else None
 
 
 def _is_whole(made: Assembled, count: int) -> bool:

@@ -122,7 +122,7 @@ class Access:
             return AccessDenied(401, f"the proxy's token is missing or wrong: {hint}")
         if self._holds_token(url):
             return AccessDenied(
-                400, "the proxy's token stands in the address, which goes to the provider: send it in a header"
+                400, "the proxy's token is in the URL, which is sent to the provider: send it in a header"
             )
         return self._granted(pairs)
 

@@ -94,7 +94,7 @@ class ArchiveTools:
             with self.engine() as engine:
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
-            return ToolCallResult(f"Nothing is kept so far; {error}.", {"kept": False})
+            return ToolCallResult(f"Nothing is stored yet; {error}.", {"kept": False})
         except LosslessError as error:
             return _refusal(error, caller, everywhere=given.get("allConversations") is True)
 

@@ -89,7 +89,9 @@ def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
     """The content of a resource URI, as `lcm_describe` shows it; an error result for an invalid one."""
     found = _ADDRESS.fullmatch(uri)
     if found is None:
-        return error_result("this is no address here", hint="There are lcm://summary/…, lcm://message/…, lcm://file/….")
+        return error_result(
+            "this is not a resource address", hint="There are lcm://summary/…, lcm://message/…, lcm://file/…."
+        )
     kind, name = found[1], unquote(found[2])
     wanted = f"msg#{name.removeprefix('msg#')}" if kind == "message" else name
     return room.call("lcm_describe", {"id": wanted})

@@ -191,12 +191,12 @@ class Proxy:
         try:
             body = read_body(content, request.headers.get("content-encoding", ""), self._lists)
             if body is None:
-                return self._passed(request, target, granted, content, "it is no JSON object")
+                return self._passed(request, target, granted, content, "it is not a JSON object")
             turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers)
         except BadInput as error:
             return error_response(provider, 400, str(error))
         except LosslessError as error:  # a message that cannot be stored is refused: it would be lost silently
-            return error_response(provider, 503, f"the archive cannot keep this: {error}")
+            return error_response(provider, 503, f"the archive cannot store this: {error}")
         is_same = turn.body is body.raw
         sent = self._request(request, target, granted, content if is_same else rewrite_body(body, turn.body), is_same)
         return RelayResponse(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
@@ -274,7 +274,7 @@ def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> His
         raise BadInput(f"{HISTORY_HEADER} is window or append, not {given!r:.40}")
     if not is_named and options.by != "key":
         ways = f"name the session in {SESSION_HEADER}, or start the proxy with --session-by key"
-        raise BadInput(f"with the history append it has to be known whose past it is: {ways}")
+        raise BadInput(f"the history `append` needs to know the session: {ways}")
     return "append"
 
 

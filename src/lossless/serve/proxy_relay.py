@@ -155,7 +155,7 @@ class RelayResponse(Response):
             try:
                 is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
                 if not _is_readable(answer):
-                    await self._keep_rest("the provider's answer is packed in a way that we do not know")
+                    await self._keep_rest("the provider's response has an unknown compression")
                 if self._turn is not None and await self._is_too_long(self._turn, answer):
                     self._request = self._again(self._turn)
                     continue
@@ -186,7 +186,7 @@ class RelayResponse(Response):
             await answer.aread()
             await self._keep_rest()
             await self._send_error(
-                send, f"the provider answered {answer.status_code} while recall was read; what had come is kept"
+                send, f"the provider answered {answer.status_code} while recall was read; what was received is stored"
             )
             return
         await self._start(answer, send)
@@ -264,14 +264,14 @@ class RelayResponse(Response):
 
     async def _broken(self, error: httpx2.HTTPError, scope: Scope, receive: Receive, send: Send) -> None:
         """The provider failed: report it, and store what was received, if this turn is stored at all."""
-        not_kept = self._not_kept or ("it is no conversation" if self._session is None else None)
+        not_kept = self._not_kept or ("it is not a conversation" if self._session is None else None)
         await self._keep_rest()
         status, reason = _what_broke(error, self._request)
         if not self._begun:
-            fate = "nothing of it is kept" if not_kept else "what was said is kept"
+            fate = "nothing of it is stored" if not_kept else "the messages are stored"
             await error_response(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
             return
-        await self._send_error(send, reason if not_kept else f"{reason}; what had come is kept")
+        await self._send_error(send, reason if not_kept else f"{reason}; what was received is stored")
 
     async def _send_error(self, send: Send, reason: str) -> None:
         named = self._provider == "anthropic"
@@ -312,8 +312,8 @@ def _what_broke(error: httpx2.HTTPError, request: httpx2.Request) -> tuple[int, 
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.UnsupportedProtocol):
         return 502, f"the provider cannot be reached at {request.url.host}"
     if isinstance(error, httpx2.TimeoutException):
-        return 504, "the provider said nothing for too long"
-    return 502, "the provider broke off"
+        return 504, "the provider did not respond in time"
+    return 502, "the provider's response was cut off"
 
 
 def _taken(turn: Turn, reply: dict[str, Any]) -> dict[str, Any] | None:

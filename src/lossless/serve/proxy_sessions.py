@@ -126,7 +126,7 @@ class SessionFinder:
         if ties and best is None:
             self.doubtful += 1
             self.engine.admin.log.log(
-                "session", sessionKey=session.name, ambiguous=ties, reason="may be of several chats"
+                "session", sessionKey=session.name, ambiguous=ties, reason="may belong to several chats"
             )
         return session
 

@@ -130,7 +130,7 @@ class _Json5Reader:
                 pieces.append(char)
                 at += 1
             else:
-                raise self.wrong(start, "a text does not end")
+                raise self.wrong(start, "a text is not terminated")
         made = "".join(pieces)
         if _HALF.search(made):  # two escapes may be one character
             made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

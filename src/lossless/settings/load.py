@@ -422,7 +422,7 @@ def _take(
         hint = f"; did you mean {meant}?" if meant else ""
         notices.append(SettingNotice("unknown", name, origin, f"is not a setting{hint}"))
     elif key in given:
-        raise BadSetting(key, shorten_value(value), str(origin), "one value; it stands there in two spellings")
+        raise BadSetting(key, shorten_value(value), str(origin), "one value; it is given in two spellings")
     else:
         given[key] = value
         if key in retired_keys():

@@ -424,4 +424,4 @@ def _candidate(
     if provider:
         yield ModelCandidate(provider.lower(), model, source)
     elif setting:
-        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set beside it")
+        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set separately")

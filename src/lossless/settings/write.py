@@ -100,7 +100,7 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
     except BadSetting:
         is_set = False
     if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
-        raise unusable_config(path, f"{name} stands there in a form that only a person can edit safely")
+        raise unusable_config(path, f"{name} is written in a form that must be edited by hand")
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
@@ -202,7 +202,7 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
     from lossless.settings.json5 import NotJson5, edit_json5
 
     if config.includes_others:
-        raise unusable_config(path, "the file must not take parts from others ($include)")
+        raise unusable_config(path, "the file must not include other files ($include)")
     document = copy.deepcopy(dict(config.document))
     inside: dict[str, Any] = document
     for step in config.block or HOST_CONFIG_BLOCKS[0]:
@@ -219,9 +219,7 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
     try:
         return edit_json5(text, document).encode("utf-8", "surrogatepass")
     except NotJson5 as error:
-        raise unusable_config(
-            path, f"{name} stands there in a form that only a person can edit safely ({error})"
-        ) from error
+        raise unusable_config(path, f"{name} is written in a form that must be edited by hand ({error})") from error
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:

@@ -195,7 +195,7 @@ def _check_place(path: str, *, read_only: bool) -> None:
 def _why(folder: Path, error: OSError) -> str:
     """What is wrong with an archive's folder, and how to fix it."""
     what = "be used" if os.path.lexists(folder) else "be made"
-    advice = "mend it, or name another place with databasePath, LCM_DATABASE_PATH or --db"
+    advice = "fix that, or choose another path with databasePath, LCM_DATABASE_PATH or --db"
     return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
 
 

@@ -41,7 +41,7 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     """A summary from `summaries.sql`'s columns."""
     id_, conversation_id, depth, content, tokens, earliest, latest, count, below, source, created, files, model = row
     if not isinstance(content, str):
-        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
+        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is not text; {RESTORE_ADVICE}")
     return Summary(
         id_, conversation_id, column_count(depth), content, column_count(tokens), column_time(earliest),
         column_time(latest), column_count(count), column_count(below), column_count(source), time_or_epoch(created),

@@ -211,7 +211,7 @@ _PRAGMAS = (
 _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] = (
     (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
     (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
-    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some room and repeat"),
+    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some space and try again"),
     (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
     (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
     (
@@ -225,7 +225,7 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
 )
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 #: A search table can be rebuilt from rows: nothing has to be restored.
-_INDEX_ADVICE = "its search index is damaged, its rows are not; make the index anew with `lcm doctor reindex --apply`"
+_INDEX_ADVICE = "its search index is damaged, its rows are not; rebuild the index with `lcm doctor reindex --apply`"
 
 
 def _is_of_index(error: apsw.Error) -> bool:
@@ -476,7 +476,7 @@ class Database:
                     pairs = zip(row[::2], row[1::2], strict=True)
                     yield tuple(raw.decode("utf-8", "replace") if is_text else raw for raw, is_text in pairs)
         except apsw.SQLError as error:  # not a query
-            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it holds text that is no UTF-8") from error
+            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it contains text that is not valid UTF-8") from error
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
@@ -681,11 +681,11 @@ def drop_wal(database: Database) -> None:
 def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
     """Why a copy could not be written, as one of our errors."""
     if isinstance(error, apsw.FullError):
-        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some room and repeat")
+        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some space and try again")
     if isinstance(error, apsw.IOError):
         return ArchiveError(
             f"no copy can be made at {target!r}: it could not be written; "
-            "is there room for it, and may a file be that large?"
+            "is there enough space, and are files of that size allowed?"
         )
     return refused(error, target)
 

@@ -107,11 +107,11 @@ def why_refused(database: Database, shape: FileSchema) -> str | None:
             if unknown and column.not_null and column.default is None and not column.is_key:
                 return f"table {table!r} has an unknown column {column.name!r} that must be filled"
         if changed := shape.checks[table] - expected.checks[table]:
-            return f"table {table!r} has a rule that we do not know: CHECK ({sorted(changed)[0]})"
+            return f"table {table!r} has an unknown rule: CHECK ({sorted(changed)[0]})"
     if "lcm_migration_state" in shape.columns:
         for step, version in database.rows(_QUERIES["steps"]):
             if not isinstance(version, int) or version > KNOWN_STEPS.get(step, 0):
-                return f"migration step {step!r} version {version} is newer than we know"
+                return f"migration step {step!r} version {version} is newer than this version knows"
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     if "archive_state" in tables:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
@@ -187,8 +187,8 @@ def _wrong_columns(
     unknown = [name for name in there if name not in declared]
     if len(missing) == len(unknown) == 1:
         statement = f'ALTER TABLE "{table}" RENAME COLUMN "{unknown[0]}" TO "{missing[0]}"'
-        advice = f"if it is the same under another name, `{statement}` in a copy of the file mends it"
-        yield f"column {missing[0]!r} is missing, and nobody knows {unknown[0]!r}, which is there; {advice}"
+        advice = f"if it is the same under another name, `{statement}` in a copy of the file fixes it"
+        yield f"column {missing[0]!r} is missing, and {unknown[0]!r} is unknown; {advice}"
     else:
         yield from (f"column {name!r} is missing" for name in missing if unknown or name not in may_lack)
     kind = str if table in added_tables() else affinity  # lossless-claw's versions may spell types differently
@@ -214,7 +214,7 @@ def check_is_archive(database: Database) -> bool:
         return True
     if tables:
         raise errors.NotAnArchive(
-            f"archive {database.path!r}: it is a database of something else "
+            f"archive {database.path!r}: it is a database of another program "
             f"(tables {', '.join(sorted(tables)[:5])}); choose another path"
         )
     return False
@@ -324,7 +324,7 @@ def _refuse_damaged(database: Database) -> None:
         table, detail = found[0]
         raise errors.ArchiveCorrupt(
             f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
-            "`lcm restore` brings a backup back (`lcm backups` lists them)"
+            "`lcm restore` restores a backup (`lcm backups` lists them)"
         )
 
 

@@ -439,11 +439,11 @@ def unpack_message(
 def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
     """Raises for bytes in a text column, which SQLite allows."""
     if not isinstance(content, str):
-        raise ValueError("its content is no text")
+        raise ValueError("its content is not text")
     for row in rows:
         columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
         if bytes in map(type, columns):
-            raise ValueError(f"its part {row.ordinal} is no text")
+            raise ValueError(f"its part {row.ordinal} is not text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -729,9 +729,9 @@ class RowDigests:
             for key, digest in self._digests(one):
                 written = known.pop(key, None)
                 if written is None and one.is_ours and is_complete:
-                    yield one.table, key, "no program of ours has written it"
+                    yield one.table, key, "it was not written by lossless"
                 elif written is not None and written != digest:
-                    yield one.table, key, "it is not as it was written"
+                    yield one.table, key, "it differs from what was written"
             # lossless-claw's tools dissolve summaries, and the check of reachability covers the rest
             if one.table != "summaries":
                 yield from ((one.table, key, "it is gone") for key in known)

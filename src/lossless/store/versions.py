@@ -526,16 +526,16 @@ def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: StoredWo
     if row.body is not None:
         return StoredWording.from_body(row.body, row.tokens)
     if row.length is None:
-        raise ValueError("it has neither words nor a length")
+        raise ValueError("it has neither text nor a length")
     if row.base_id is None:
         base = current
     else:
         kept = by_id.get(row.base_id)
         if kept is None or kept.body is None:
-            raise ValueError(f"the version {row.base_id}, of which it is the beginning, is not there")
+            raise ValueError(f"the version {row.base_id} that it is a prefix of is missing")
         base = StoredWording.from_body(kept.body, kept.tokens)
     if not 0 <= row.length < len(base.content):
-        raise ValueError("it is longer than the words of which it is the beginning")
+        raise ValueError("it is longer than the text that it is a prefix of")
     return base.cut(row.length, row.tokens)
 
 

@@ -75,7 +75,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
     with _refusing(folder):
         is_new = not folder.exists()
         if not is_new and not overwrite and any(folder.iterdir()):
-            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
+            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or allow overwriting")
         make_private_folder(folder.parent)
         beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
         make_private_folder(beside)
@@ -131,7 +131,7 @@ def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None
     if place.exists() and not place.is_file():
         raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
     if place.exists() and not overwrite:
-        raise BadInput(f"{str(place)!r} is there already; choose another name, or say that it may be overwritten")
+        raise BadInput(f"{str(place)!r} already exists; choose another name, or allow overwriting")
 
 
 def check_written(path: Path, digest: str) -> None:
@@ -141,7 +141,7 @@ def check_written(path: Path, digest: str) -> None:
         while chunk := file.read(_CHUNK):
             found.update(chunk)
     if found.hexdigest() != digest:
-        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was put in its place")
+        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was replaced")
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def _refusing(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         kind: type[ArchiveError] = ArchiveFull if error.errno in _NO_ROOM else ArchiveDenied
-        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
+        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was written") from error
 
 
 def _flush_names(folder: Path) -> None:

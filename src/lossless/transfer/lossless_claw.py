@@ -230,7 +230,7 @@ def export_lossless_claw(
                     name = f"conversation {bundle.conversation['conversation_id']}"
                     raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
             if not wanted.plain and back.pruned() != pruned:
-                raise ArchiveCorrupt("what was deleted for good, read back from the new database, is not the same")
+                raise ArchiveCorrupt("what was permanently deleted, read back from the new database, is not the same")
     return report
 
 
@@ -242,7 +242,7 @@ def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
         if "constraint failed" not in str(error):
             raise
         name = f"conversation {bundle.conversation['conversation_id']}"
-        raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
+        raise ArchiveCorrupt(f"{name} has inconsistent rows; `lcm verify` names them") from error
 
 
 def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:

@@ -114,7 +114,7 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[R
         if _is_sound(one):
             found.setdefault((*(one[name] for name in _TEXTS), one["marks"]), one)
         else:
-            report.warnings.append("a deleted conversation is remembered by what makes no sense: left out")
+            report.warnings.append("an invalid record of a deleted conversation: left out")
     return sorted(found.values(), key=lambda row: row["number"])
 
 
@@ -325,8 +325,8 @@ class Merger:
             report.sessions_touched.add(bundle.session)
         if self._conflicts(plan):
             report.warnings.append(
-                f"session key {bundle.conversation['session_key']!r} is active here already: "
-                f"the conversation of run {bundle.session!r} comes as an archived one"
+                f"session key {bundle.conversation['session_key']!r} is already active here: "
+                f"the conversation of run {bundle.session!r} is imported as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
         report.message_parts_skipped += plan.known_parts()

@@ -279,7 +279,9 @@ class _RemnicExport:
                 back = there.get(node.id, {})
                 found = tuple(back.get(name) for name in ("text", "depth", "parent_id", "start", "end"))
                 if found != (node.summary["content"], node.depth, node.parent, node.start, node.end):
-                    raise ArchiveCorrupt(f"summary {node.id!r}, read back, is not what was written; all is undone")
+                    raise ArchiveCorrupt(
+                        f"summary {node.id!r}, read back, is not what was written; everything was rolled back"
+                    )
 
     def _prove_messages(self, bundle: Bundle, there: dict[int, RowValues]) -> None:
         number = bundle.conversation["conversation_id"]
@@ -293,7 +295,7 @@ class _RemnicExport:
                 payloads = [part_to_remnic(part)["payload"] for part in _real(message["parts"])]
                 is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
                 if not is_same_row or [part["payload"] for part in parts] != payloads:
-                    raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; all is undone")
+                    raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; everything was rolled back")
 
     # --- boundaries -----------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
 #: Kinds whose files may have several conversations.
 _WITH_LANES = frozenset(("claude-code", "jsonl", "chatgpt"))
-_SILENT = "nothing was said in it"
+_SILENT = "it has no messages"
 #: How many unreadable lines are listed.
 _NAMED = 3
 _HEAD = 1 << 16
@@ -382,8 +382,7 @@ def stat_named(path: Path) -> os.stat_result:
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return status
     raise BadInput(
-        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be read again where it was stopped: "
-        "write it to a file and import that"
+        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be resumed: write it to a file and import that"
     )
 
 

@@ -270,9 +270,9 @@ def _surveyed(work: TranscriptReading) -> PathSurvey:
 def _is_unreadable(work: TranscriptReading) -> bool:
     """Report why a followed file has no content any more; returns whether not even a line can be read."""
     is_spoilt = work.transcript.last_line is None and bool(work.transcript.state.size)
-    reason = "nothing is said in it; what was stored stays"
+    reason = "it has no messages; stored messages stay"
     if is_spoilt:
-        reason = "no line of it can be read: it was overwritten or is not finished; what was stored stays"
+        reason = "no line of it can be read: it was overwritten or is not finished; stored messages stay"
     work.report = replace(work.report, status="failed" if is_spoilt else work.report.status, reason=reason)
     return is_spoilt
 
@@ -520,8 +520,8 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
     if work.archive.messages.known_entries(work.id, ids):
         return None
     return (
-        f"a page after {after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
-        f"hand over the page after {work.stored.cursor!r}"
+        f"a page after {after!r} does not continue from what is stored, which ends at {work.stored.cursor!r}; "
+        f"pass the page after {work.stored.cursor!r}"
     )
 
 

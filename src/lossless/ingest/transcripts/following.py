@@ -154,10 +154,10 @@ def judge_claim(claim: TranscriptClaim) -> tuple[Verdict, str]:
         return "fresh", "every message is later than what is stored"
     cap = max(_FLOOD_FLOOR, claim.stored // _FLOOD_SHARE)
     if claim.new <= cap:
-        return "small", f"{claim.new} messages with nothing in common, up to {cap} are taken over"
+        return "small", f"{claim.new} messages with nothing in common, up to {cap} are accepted"
     return "held", (
         f"its {claim.new} messages have nothing in common with the {claim.stored} stored ones, "
-        f"and not all of them are later; up to {cap} would be taken over"
+        f"and not all of them are later; up to {cap} would be accepted"
     )
 
 
@@ -403,7 +403,7 @@ def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
     """
     last = work.archive.transcripts.last_decision(work.id, work.point.path)
     if last is not None and last.decision in ("held", "refused"):
-        reason = "someone accepted it" if accept else "what is stored is in it again"
+        reason = "someone accepted it" if accept else "it contains the stored messages again"
         with work.archive.writing():
             write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
             if (beside := find_quarantine(work.archive, work.conversation, last.path, last.header_id)) is not None:

@@ -275,7 +275,7 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
     reader = KINDS[kind] if kind is not None else _recognised(head)
     if reader is None:
         if not is_blank:
-            raise BadInput(f"{str(path)!r} is no transcript of a known kind: {', '.join(sorted(KINDS))}")
+            raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(sorted(KINDS))}")
         reader = KINDS["jsonl"]
     return Transcript(reader, state, reader.header(head), is_array=in_array)
 

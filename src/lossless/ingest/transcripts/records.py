@@ -33,7 +33,7 @@ _BUFFER = 1 << 18
 def file_state(path: Path) -> FileState:
     """The current state of the file; BadInput when it is not a readable file, or its name is not valid text."""
     if not str(path).isascii() and any("\ud800" <= character <= "\udfff" for character in str(path)):
-        raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; give it another one")
+        raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; rename it")
     try:
         found = path.stat()
     except OSError as error:
@@ -213,7 +213,7 @@ def read_items(
                     yield BadLine(line, "not an object")
                 number += 1
             if window.is_left():
-                yield BadLine(RecordPosition(number, window.offset, size), "behind the end of the array")
+                yield BadLine(RecordPosition(number, window.offset, size), "after the end of the array")
         except UnicodeDecodeError:
             yield BadLine(RecordPosition(number, window.offset, size), "not UTF-8, and nothing after it can be read")
 

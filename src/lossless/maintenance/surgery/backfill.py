@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
 
 BUSY = "another worker is summarising this conversation"
-NOT_SMALLER = "no text came out that is smaller than these summaries together"
-APART = "messages that nothing makes smaller stand between the summaries"
+NOT_SMALLER = "no text was produced that is smaller than these summaries together"
+APART = "messages that cannot be made smaller are between the summaries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
 
 #: No time limit: the user asked for all of it.
 _UNLIMITED = 2**53 - 1
-SHORT_ENOUGH = "it is short enough as it is"
+SHORT_ENOUGH = "it is already short enough"
 
 
 @dataclass(frozen=True, slots=True)

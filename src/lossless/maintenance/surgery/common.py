@@ -171,7 +171,7 @@ def diff_context(
         newest = entries[-1].id if entries else 0
         before = _previous(entries) if after is None else _point(operations, conversation_id, after) or 0
         if last is not None and before > last:
-            raise BadInput(f"the first point ({before}) lies behind the second ({last})")
+            raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
         left, entered = _net_changes(chosen)
         return ContextDiff(
@@ -314,7 +314,7 @@ def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -
     messages, summaries = made["messages"], made["summaries"]
     seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
     if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
-        raise _refused(entry, "the copied messages no longer stand at the head of the conversation")
+        raise _refused(entry, "the copied messages are no longer at the start of the conversation")
     if needed := RowOwners(archive).needed(conversation_id, summaries, messages):
         raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
 
@@ -330,7 +330,7 @@ def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
         items = [item for _, item in source["context"]]
         seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])
         if any(not 0 < seq - source["offset"] <= source["last"] for seq in seqs.values()):
-            raise _refused(entry, f"the messages of conversation {source['id']} no longer stand where they were put")
+            raise _refused(entry, f"the messages of conversation {source['id']} are no longer where they were put")
 
 
 def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key: str | None) -> None:
@@ -342,7 +342,7 @@ def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key
     if source.session_key != session_key:
         raise _refused(entry, f"conversation {source_id} is of another session than the one that was merged")
     if ConversationMerger(archive).last_seq(source_id):
-        raise _refused(entry, f"conversation {source_id}, which was merged, has messages of its own since")
+        raise _refused(entry, f"conversation {source_id}, which was merged, has new messages of its own")
 
 
 def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> None:

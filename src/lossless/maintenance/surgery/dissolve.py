@@ -60,7 +60,7 @@ class DissolvePlan:
             [
                 f"- [{self.ordinal}] {self.summary}",
                 *(f"+ [{self.ordinal + n}] {item}" for n, item in enumerate(self.items)),
-                *([f"{self.hidden} of its sources are hidden and stay so"] if self.hidden else []),
+                *([f"{self.hidden} of its sources stay hidden"] if self.hidden else []),
                 f"context: {self.tokens_before} → {self.tokens_after} tokens; {moved}",
                 f"the summary is {'deleted' if self.purge else 'kept in the archive'}",
             ]
@@ -81,15 +81,15 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
             above = _summary_above(archive, summary_id, {item_id(item) for item in context})
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
             raise BadInput(
-                f"summary {summary_id!r} is not in the context; only what stands there can be dissolved{first}"
+                f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
             )
         sources = _sources(archive, summary_id, summary.source_ids)
         ids = SurgeryWrites(archive).visible(summary.conversation_id, sources)
         if not ids:
-            raise BadInput(f"summary {summary_id!r}: all that it was made of is hidden; there is nothing to put back")
+            raise BadInput(f"summary {summary_id!r}: all its sources are hidden; there is nothing to restore")
         there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
-            raise BadInput(f"summary {summary_id!r}: {twice[0]!r} stands in the context already")
+            raise BadInput(f"summary {summary_id!r}: {twice[0]!r} is already in the context")
         users = tuple(user for user in SurgeryWrites(archive).uses(summary_id) if user != "context")
         items, own = preview_items(archive, ids), preview_items(archive, [summary_id])[0]
     if purge and users:
@@ -140,7 +140,7 @@ def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> 
 def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:
     ids: list[int | str] = [*(source_ids or archive.summaries.message_ids(summary_id))]
     if not ids:
-        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to put back")
+        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
     return ids
 
 
@@ -175,8 +175,8 @@ class UnfoldPlan:
     @property
     def text(self) -> str:
         back = sum(isinstance(id_, int) for id_ in self.added) - sum(isinstance(id_, int) for id_ in self.removed)
-        rows = [f"- {len(self.summary_ids)} summaries give way to the {back} messages below them"]
-        rows += [f"{self.hidden} messages are hidden and stay so"] if self.hidden else []
+        rows = [f"- {len(self.summary_ids)} summaries are replaced by the {back} messages under them"]
+        rows += [f"{self.hidden} messages stay hidden"] if self.hidden else []
         return "\n".join([*rows, f"context: {self.tokens_before} → {self.tokens_after} tokens before it is folded"])
 
 
@@ -196,7 +196,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         whole = _unfolded(archive, context, back)
         gone = SurgeryWrites(archive).below(back)
     if (twice := _first_repeated(whole)) is not None:
-        raise BadInput(f"conversation {conversation_id} cannot be folded anew: msg#{twice} stands in its context twice")
+        raise BadInput(f"conversation {conversation_id} cannot be folded again: msg#{twice} is in its context twice")
     places = [n for n, item in enumerate(context) if item_id(item) in back]
     first, last = places[0], places[-1]
     behind = len(context) - 1 - last

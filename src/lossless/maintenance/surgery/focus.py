@@ -277,14 +277,12 @@ def plan_focus(
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
         active = archive.beside.active_brief(conversation_id)
         if prompt is None and active is None:
-            raise BadInput(f"conversation {conversation_id} has no active focus to bring up to date")
+            raise BadInput(f"conversation {conversation_id} has no active focus to update")
         question = (prompt if prompt is not None else active.prompt if active else "").strip()
         if not question:
             raise BadInput("a focus needs a question in words")
         if not ids:
-            raise BadInput(
-                f"conversation {conversation_id} has no summaries in its context that a brief could stand for"
-            )
+            raise BadInput(f"conversation {conversation_id} has no summaries in its context that a brief could cover")
         seqs = archive.beside.newest_seqs(conversation_id)
         covered = preview_items(archive, ids)
         times = [summary.latest_at for summary in archive.summaries.many(ids) if summary.latest_at]

@@ -81,7 +81,7 @@ class Surgery:
 
         found = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
         if found.blocked and not confirm:
-            raise BadInput(f"the repair wants your word first: {'; '.join(found.blocked)}")
+            raise BadInput(f"the repair needs confirmation: {'; '.join(found.blocked)}")
         return self._rewritten(found.plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:

@@ -59,7 +59,7 @@ class SplitSession:
     @property
     def text(self) -> str:
         sources = ", ".join(map(str, self.source_ids))
-        doubt = f"; look first: {self.review}" if self.review else ""
+        doubt = f"; review first: {self.review}" if self.review else ""
         return f"{self.session_key}: {self.messages} messages of {sources} belong to {self.target_id}{doubt}"
 
 
@@ -83,11 +83,11 @@ class MergePlan:
     @property
     def text(self) -> str:
         rows = [
-            f"conversation {id_}: {count} context items go to the head of {self.split.target_id}"
+            f"conversation {id_}: {count} context items go to the start of {self.split.target_id}"
             for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
         ]
         if self.superseded:
-            rows.append(f"system prompts at their heads that are hidden, as superseded: {self.superseded}")
+            rows.append(f"leading system prompts that are hidden as superseded: {self.superseded}")
         return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
 
 
@@ -113,7 +113,7 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
             )
         split = found[0]
         if split.review and not reviewed:
-            raise BadInput(f"session {session_key!r} needs a look first: {split.review}")
+            raise BadInput(f"session {session_key!r} needs a review first: {split.review}")
         contexts = [_context(archive, id_) for id_ in split.source_ids]
         before = token_sum(archive.context.items(split.target_id))
     moved = [item for _, rest in contexts for item in rest]
@@ -239,7 +239,7 @@ class TransplantPlan:
         counts = f"{len(self.summary_ids)} summaries, {len(self.message_ids)} messages, {len(self.file_ids)} files"
         return "\n".join(
             [
-                f"{counts} are copied from conversation {self.source_id} to the head of conversation {self.target_id}",
+                f"{counts} are copied from conversation {self.source_id} to the start of conversation {self.target_id}",
                 *(f"+ {root}" for root in self.roots),
                 f"context: {self.tokens_before} → {self.tokens_after} tokens",
             ]
@@ -266,8 +266,8 @@ def plan_transplant(
         if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
             archive.summaries.get(unknown[0])
             raise BadInput(
-                f"summary {unknown[0]!r} does not stand in the context of conversation {source_id}; "
-                "only what stands there can be transplanted"
+                f"summary {unknown[0]!r} is not in the context of conversation {source_id}; "
+                "only summaries in the context can be transplanted"
             )
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")

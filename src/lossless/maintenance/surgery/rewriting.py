@@ -84,8 +84,8 @@ def _refusal(guilty: str, user: str, reason: str | None) -> str:
         return "with the new texts below it, it would be no smaller than its sources"
     larger = f"{user}, which was made of it, would no longer be smaller than its sources"
     if reason is not None:
-        return f"{larger}, and is not written anew: {reason}; try again, or with another --model"
-    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` writes both anew"
+        return f"{larger}, and is not rewritten: {reason}; try again, or with another --model"
+    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` rewrites both"
 
 
 def _find_conflict(
@@ -206,7 +206,7 @@ RewriteAction: TypeAlias = Literal["rewrite", "repair"]
 _CALLS_EACH = 4
 #: After so many failures in a row a model counts as down.
 _FAILURES = 3
-NOT_SMALLER = "no text came out that is smaller than its sources"
+NOT_SMALLER = "no text was produced that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"
 GONE = "it is no longer in the archive"

@@ -53,7 +53,7 @@ class UndoPlan:
         head = f"undo {self.entry.action} of {self.entry.at:%Y-%m-%d %H:%M:%S} UTC (change {self.entry.id})"
         rows = [*(f"- {item}" for item in self.leaves), *(f"+ {item}" for item in self.returns)]
         rows += [f"~ {id_} gets its former text back" for id_ in self.restored]
-        rows += [f"{self.hidden} items are hidden and stay so"] if self.hidden else []
+        rows += [f"{self.hidden} items stay hidden"] if self.hidden else []
         return "\n".join([head, *rows])
 
 
@@ -156,7 +156,7 @@ def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int
     context = archive.context.items(conversation_id)
     at = find_run(context, entry.added)
     if at is None:
-        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context no longer stands there")
+        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context is no longer there")
     return context[at].ordinal, context[at + len(entry.added) - 1].ordinal
 
 

@@ -239,7 +239,7 @@ class ClawFile:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
         found = self._db.rows(_CLAW_QUERIES["integrity"])
         if found != [("ok",)]:
-            raise ArchiveCorrupt(f"the new database is not sound: {found[0][0]}")
+            raise ArchiveCorrupt(f"the new database is damaged: {found[0][0]}")
         row = self._db.row(_CLAW_QUERIES["counts"])
         assert row is not None
         return tuple(row)
@@ -455,7 +455,7 @@ class RemnicFile:
                 try:
                     row = json.loads(value)
                 except (ValueError, TypeError, RecursionError) as error:
-                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is no JSON") from error
+                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is not JSON") from error
                 if isinstance(row, dict):
                     found[kind].append((str(id_), row))
         return dict(found)

@@ -417,7 +417,9 @@ class TextRemover:
         finally:
             if is_file:  # the temp store was changed, which drops temporary tables
                 self._db.reconnect()
-        return "another process reads it, so its log could not be emptied; close it and repeat" if busy[0] else None
+        return (
+            "another process reads it, so its log could not be truncated; close it and try again" if busy[0] else None
+        )
 
 
 _SCAN_QUERIES = load_queries("absence")

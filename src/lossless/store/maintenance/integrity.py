@@ -192,7 +192,7 @@ _PAGE = 500
 _ONE_IN = 20
 #: Ids for rows that the index lacks, while their expected content is computed.
 _NOWHERE = 1 << 50
-_WRONG_ROW = "its row in the index is not made of its text"
+_WRONG_ROW = "its index row does not match its text"
 #: How SQLite names the table, or its index, in an error about rows.
 _COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
 _INDEX_COMPLAINT = re.compile(r"\bindex (\w+)")
@@ -307,7 +307,7 @@ class VerifyReads(TableAccess):
     def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
         """Context items after newer ones, and whether that is certain: after a message."""
         for conversation_id, ordinal, is_certain in self._db.rows(_VERIFY_QUERIES["context_order"]):
-            detail = "it stands behind what came later"
+            detail = "it comes after newer items"
             yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
 
     def rewritten(self) -> frozenset[str]:
@@ -369,9 +369,9 @@ class VerifyReads(TableAccess):
             if derived.size != (expected[0][2] if expected else None):
                 yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
             if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
-                yield BrokenRow("message_passages", id_, "its passages are not those of its text")
+                yield BrokenRow("message_passages", id_, "its passages do not match its text")
             elif list(derived.passages) != expected[1:]:
-                yield BrokenRow("message_index", id_, "the row of one of its passages is not made of its text")
+                yield BrokenRow("message_index", id_, "the index row of one of its passages does not match its text")
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
 
@@ -390,15 +390,15 @@ class VerifyReads(TableAccess):
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
         """Of one in twenty existing index rows, those that search does not find by their own words."""
         for rowid in IndexProbe(self._db).lacking(table, rows[::_ONE_IN]):
-            yield BrokenRow(table, str(rowid), "its own words do not find it")
+            yield BrokenRow(table, str(rowid), "search does not find it by its own words")
 
     def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
         """Whether an index whose rows are individually correct has exactly the expected content."""
         stored = StoredIndexTotals(self._db)
         if stored.settings(table) != ScratchIndex(WordTotals()).settings():
-            yield BrokenRow(table, "", "its settings are not those that it was made with")
+            yield BrokenRow(table, "", "its settings have changed")
         if stored.of(table) != expected:
-            yield BrokenRow(table, "", "its words are not those of the rows that it indexes")
+            yield BrokenRow(table, "", "its words do not match the indexed rows")
 
     def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
@@ -408,11 +408,11 @@ class VerifyReads(TableAccess):
             sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
-                    yield BrokenRow("summaries", summary_id, "its content is no text")
+                    yield BrokenRow("summaries", summary_id, "its content is not text")
                 elif known is None:
                     yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
                 elif known != index_digest(content):
-                    yield BrokenRow("summaries", summary_id, "its text is not the text that was indexed")
+                    yield BrokenRow("summaries", summary_id, "its text differs from the indexed text")
                 elif size != sizes[index_id]:
                     yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]

@@ -54,7 +54,7 @@ SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_e
 
 -- name: message_extras.lost
 -- A message of ours whose extras are gone; other programs give every message a part with their own id.
-SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
+SELECT m.message_id, 'its derived values are missing' FROM messages m
  WHERE m.message_id < (SELECT max(message_id) FROM message_extras)
    AND m.message_id NOT IN (SELECT message_id FROM message_extras)
    AND NOT EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND p.part_id <> m.message_id || '.' || p.ordinal);
@@ -427,7 +427,7 @@ SELECT epoch_id, 'its decision, count or time makes no sense' FROM transcript_ep
     OR messages < 0 OR julianday(at) IS NULL;
 
 -- name: transcript_records.fields
-SELECT conversation_id || ', ' || record_key, 'it is not as it was written' FROM transcript_records
+SELECT conversation_id || ', ' || record_key, 'it differs from what was written' FROM transcript_records
  WHERE after_seq < 0 OR hex(substr(record, 1, 1)) <> '78';
 
 -- name: pruned_histories.fields
@@ -439,4 +439,4 @@ SELECT conversation_id || ', ' || source_id, 'the conversation that it relies on
  WHERE source_id NOT IN (SELECT conversation_id FROM conversations);
 
 -- name: former_summaries.fields
-SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);
+SELECT log_id || ', ' || summary_id, 'it differs from what was written' FROM former_summaries WHERE NOT json_valid(state);
