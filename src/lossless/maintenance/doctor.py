@@ -137,7 +137,7 @@ def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding
     for table, key, _ in digests.changed_rows():
         id_ = json.loads(key)[0]
         if table == "summaries" and id_ in rewritten:
-            message = f"lossless-claw has written summary {id_} anew"
+            message = f"lossless-claw has rewritten summary {id_}"
             yield _finding("rewritten", "note", message, _REINDEX, ids=(str(id_),))
         elif table != "summaries" or id_ not in derived:
             changed[table].append(key)

@@ -155,7 +155,7 @@ _PRICES = """\
 ## Prices of models
 
 `modelPrices` holds, by `provider/model`, US dollars for a million tokens. `input` and `output` are needed;
-`cacheRead` and `cacheWrite` are the input price unless they are given. A price that nobody stated is unknown,
+`cacheRead` and `cacheWrite` are the input price unless they are given. A missing price is unknown,
 never 0; a wrong one is an error that names the model and the field.
 
 ```toml
