@@ -458,7 +458,7 @@ def test_times_that_are_not_those_of_the_sources_are_found(path: Path, column: s
             engine.archive.database.run(f"{change} WHERE depth = ?", (depth,))
         found = engine.verify().problems
         assert {(problem.check, problem.table) for problem in found} == {("rows", "summaries")}
-        assert all("its times are not those of" in problem.detail for problem in found)
+        assert all("its times do not match" in problem.detail for problem in found)
 
 
 def test_what_others_write_meanwhile_is_no_damage(path: Path) -> None:

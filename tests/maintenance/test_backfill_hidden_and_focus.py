@@ -129,7 +129,7 @@ def test_a_branch_that_is_returned_to_after_dissolving_is_back_whole(path: Path,
 def test_a_summary_of_hidden_messages_alone_has_nothing_to_put_back(path: Path) -> None:
     with leaves_only(path) as engine:
         branched(engine)
-        with pytest.raises(BadInput, match="all that it was made of is hidden"):
+        with pytest.raises(BadInput, match="all its sources are hidden"):
             engine.surgery.dissolve(roots(engine, 1)[-1])
 
 

@@ -146,7 +146,7 @@ def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:
         before = context(engine, active)
         work = merge.plan_merge(engine.archive, str(HERE.key))
         assert (work.context_items, work.superseded) == ((4,), 1)
-        assert "4 context items go to the head" in work.text
+        assert "4 context items go to the start" in work.text
         assert "hidden as superseded: 1" in work.text
         engine.surgery.merge(str(HERE.key))
         assert len(context(engine, active)) == len(before) + 4

@@ -178,18 +178,18 @@ def test_a_wrong_key_or_value_leaves_the_file_alone(
     [
         ("lossless.toml", "freshTailCount = [", "freshTailCount", "must be TOML"),
         ("lossless.toml", '"freshTailCount" = 5\n', "freshTailCount", "must be edited by hand"),
-        ("lossless.toml", "ignoreSessionPatterns = [\n 'a',\n]\n", "ignoreSessionPatterns", "only a person"),
+        ("lossless.toml", "ignoreSessionPatterns = [\n 'a',\n]\n", "ignoreSessionPatterns", "edited by hand"),
         (
             "lossless.toml",
             "independentLogFile = {enabled = true}",
             "independentLogFile.file",
-            "only a person",
+            "edited by hand",
         ),
         (
             "lossless.toml",
             "[[contextThresholdOverrides]]\nmatch = {model = 'm'}\ncontextThreshold = 1\n",
             "contextThresholdOverrides",
-            "only a person",
+            "edited by hand",
         ),
         (
             "lossless.toml",

@@ -152,7 +152,7 @@ def test_what_lies_there_stays(archive: Path, tmp_path: Path) -> None:
     target.parent.mkdir()
     target.write_text("mine")
     for put in (to_claw, to_file):
-        with pytest.raises(BadInput, match="is there already"):
+        with pytest.raises(BadInput, match="already exists"):
             put(archive, target)
     with pytest.raises(NotAnArchive, match="not a SQLite database"):
         to_remnic(archive, target)
@@ -297,7 +297,7 @@ def test_a_remnic_database_that_was_there_is_as_it_was(
     target = tmp_path / "memory.sqlite"
     to_remnic(archive, target, sessions=frozenset(["run-2"]))
     monkeypatch.setattr(remnic_export, "RemnicFile", LosingRemnic)
-    with pytest.raises(ArchiveCorrupt, match="all is undone"):
+    with pytest.raises(ArchiveCorrupt, match="everything was rolled back"):
         to_remnic(archive, target)
     assert rows(target, "SELECT content FROM lcm_messages") == [("b",)]
 
