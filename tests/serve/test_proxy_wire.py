@@ -207,7 +207,9 @@ def test_a_provider_that_does_not_answer(
 @pytest.mark.parametrize(
     ("where", "content", "why"),
     [
-        pytest.param("/v1/embeddings", b'{"model": "m", "input": "x"}', "it is not a conversation", id="no conversation"),
+        pytest.param(
+            "/v1/embeddings", b'{"model": "m", "input": "x"}', "it is not a conversation", id="no conversation"
+        ),
         pytest.param(CHAT, b"{broken", "it is not a JSON object", id="no JSON"),
         pytest.param(CHAT, b'{"model": "m", "messages": [{"content": "x"}]}', "role", id="no message"),
     ],
