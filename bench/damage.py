@@ -182,7 +182,7 @@ def _update(connection: apsw.Connection, chosen: _Table, key: tuple[Any, ...], d
             f'UPDATE "{chosen.name}" SET "{column}" = CAST(? AS TEXT) WHERE {chosen.where}',
             (raw[:at] + b"\xff" + raw[at + 1 :], *key),
         )
-        return Change(chosen.name, "UPDATE", column, f"{key}: a byte that is no text")
+        return Change(chosen.name, "UPDATE", column, f"{key}: a byte that is not text")
     other = _other(dice, value)
     if dice.random() < 0.2:
         pick = f'SELECT "{column}" FROM "{chosen.name}" ORDER BY random() LIMIT 1'

@@ -6,9 +6,11 @@ Every rule is a function over a folder of sources, so that the last tests can sh
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -61,6 +63,16 @@ MAX_ALL_FILES = 300
 INVENTED = frozenset(
     """room desk crew beside whose told heard apart standing rooting elsewhere looks what_of_ours said paid situation
     squeeze logbook means keeping aged pictures exchange revising recognise assembly owe pay""".split()  # noqa: SIM905
+)
+#: Words that read like a translation, in comments and docstrings (names of parameters in backticks aside).
+STILTED = re.compile(
+    r"\b(?:anew|afresh|ow(?:ed|es)|beside|whoever|nobody|somebody|put off|lets? go of|as it lies|hangs? in the air)\b",
+    re.I,
+)
+#: Packages that are held to plain English.
+PLAIN_PACKAGES = tuple(
+    """errors model settings formats store files llm ingest context maintenance transfer engine async_engine providers
+    serve""".split()  # noqa: SIM905
 )
 DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "aiosqlite", "sqlalchemy"})
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")
@@ -273,6 +285,28 @@ def invented_words(root: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {node.name}"
 
 
+def comments_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every comment and docstring of a Python file, and of every whole-line comment of an SQL file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".sql":
+        yield from ((n, line) for n, line in enumerate(text.splitlines(), 1) if re.match(r" *--(?! name:)", line))
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def stilted_english(root: Path) -> Iterator[str]:
+    for path in [*python_files(root), *sorted(root.rglob("*.sql"))]:
+        if package_of(path, root) in PLAIN_PACKAGES:
+            for line, text in comments_in(path):
+                if found := STILTED.search(re.sub(r"`[^`]*`", "", text)):
+                    yield f"{path}:{line}: {found[0]!r}; say it in plain modern English"
+
+
 # --- the rules hold ------------------------------------------------------------------------------------------
 
 
@@ -305,6 +339,10 @@ def test_the_map_is_drawn_as_it_is() -> None:
 def test_the_source_is_easy_to_find_ones_way_in(rule: Callable[[Path], Iterator[str]]) -> None:
     none(rule(PACKAGE))
     assert len(python_files(PACKAGE)) <= MAX_ALL_FILES
+
+
+def test_comments_and_docstrings_are_plain_english() -> None:
+    none(stilted_english(PACKAGE))
 
 
 def test_the_picture_of_the_layers_is_fresh() -> None:
@@ -463,6 +501,8 @@ def test_a_bad_habit_is_found(tmp_path: Path, rule: Callable[[Path], Iterator[st
         (classes_defined_twice, "class Hit: ...\n\n\nclass Hit: ..."),
         (invented_words, "class Desk: ..."),
         (invented_words, "def _said() -> None: ..."),
+        (stilted_english, "x = 1  # written anew"),
+        (stilted_english, 'def f():\n    """Lets go of the file."""'),
     ],
 )
 def test_a_name_that_misleads_is_found(tmp_path: Path, rule: Callable[[Path], Iterator[str]], text: str) -> None:

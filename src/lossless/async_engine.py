@@ -1,4 +1,4 @@
-"""`AsyncEngine`: the verbs of `Engine`, awaited. Each call runs in a worker thread, so that the event loop goes on."""
+"""`AsyncEngine`: the methods of `Engine`, awaitable. Each call runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 def _awaited(
     verb: Callable[Concatenate[Engine, P], R],
 ) -> Callable[Concatenate[AsyncEngine, P], Coroutine[Any, Any, R]]:
-    """The verb with the same parameters, result and errors, as a coroutine."""
+    """The method as a coroutine with the same parameters, result and errors."""
 
     async def call(self: AsyncEngine, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(verb, self.engine, *args, **kwargs)
@@ -35,7 +35,7 @@ def _awaited(
 
 
 class AsyncEngine:
-    """An engine for programs with an event loop. A call that is cancelled goes on in its thread and stays whole."""
+    """An engine for programs with an event loop. A cancelled call still completes in its thread."""
 
     def __init__(self, open_it: Callable[[], Engine]) -> None:
         self._open, self._engine = open_it, None
@@ -44,7 +44,7 @@ class AsyncEngine:
 
     @property
     def engine(self) -> Engine:
-        """The engine itself; its calls block."""
+        """The underlying engine; its calls block."""
         if self._engine is None:
             raise BadInput("this engine is not open: use `async with lossless.open_async(…) as engine`")
         return self._engine
@@ -76,7 +76,7 @@ class AsyncEngine:
     close = _awaited(Engine.close)
 
     async def run(self, work: Callable[[Engine], R]) -> R:
-        """Anything else that an engine does: `await engine.run(lambda it: it.surgery.dissolve("sum_…"))`."""
+        """Any other operation of an engine: `await engine.run(lambda it: it.surgery.dissolve("sum_…"))`."""
         return await asyncio.to_thread(work, self.engine)
 
     async def __aenter__(self) -> AsyncEngine:
@@ -96,7 +96,7 @@ def open_async(
     *,
     background: bool = True,
 ) -> AsyncEngine:
-    """As `open`, for `async with`. `complete` may be a coroutine function: it then runs on this event loop."""
+    """Like `open`, for `async with`. `complete` may be a coroutine function; it runs on this event loop."""
     if complete is not None and iscoroutinefunction(complete):
         loop, asked = asyncio.get_running_loop(), complete
 

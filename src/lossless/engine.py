@@ -1,4 +1,4 @@
-"""`Engine`: the one door to an archive. Hosts, commands, screens and servers use it and the values it returns."""
+"""`Engine`: the single entry point to an archive, for hosts, commands, screens and servers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lossless.recall.tools import Toolbox
     from lossless.transfer.group import Transfer
 
-#: What closing an engine may spend on debts, extractively.
+#: Time limit for pending compactions on close, with extractive summaries.
 _CLOSING_SECONDS = 0.25
 
 
@@ -68,11 +68,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """What a turn stored, and what was done about the size of its context."""
+    """What a turn stored, and the compaction that followed."""
 
     append: AppendReport
     paid: TurnOutcome | None = None
-    #: What was read of the host's transcript, if one was named.
+    #: The result of reading the host's transcript, if one was given.
     transcript: TranscriptReport | None = None
 
     @property
@@ -107,22 +107,22 @@ class Engine:
 
     @cached_property
     def vault(self) -> Vault | None:
-        """Where the bytes of stored files lie; None for an archive in memory."""
+        """Where the bytes of stored files are; None for an archive in memory."""
         return self._parts.vault
 
     @cached_property
     def loop(self) -> Compactor:
-        """What decides when to fold, and folds."""
+        """Decides when to compact, and compacts."""
         return self._parts.loop
 
     @cached_property
     def rotation(self) -> Rotation:
-        """Shortens hosts' transcripts, once all of them is stored."""
+        """Shortens hosts' transcripts that are completely stored."""
         from lossless.maintenance.rotation import Rotation
 
         return Rotation(self._parts, self.transcripts)
 
-    # --- what comes in ---
+    # --- ingest ---
 
     def append(
         self,
@@ -133,7 +133,7 @@ class Engine:
     ) -> AppendReport:
         """Store messages that are new.
 
-        What carries an entry id, an event key or a batch `key` that is stored already is not stored again.
+        A message is skipped when its entry id, event key or batch `key` is already stored.
         """
         from lossless.ingest.run import append
 
@@ -152,9 +152,9 @@ class Engine:
         key: str | None = None,
         whole: bool = False,
     ) -> AppendReport:
-        """Store what the host's whole current list adds; showing the same list again changes nothing.
+        """Store what is new in the host's whole current list; idempotent.
 
-        A list that is `whole` shows all that the model shall know of: what it leaves out leaves the context.
+        With `whole`, messages that are missing from the list leave the context.
         """
         from lossless.ingest.sync import sync
 
@@ -167,7 +167,7 @@ class Engine:
             return self._settled(report)
 
     def _settled(self, report: AppendReport) -> AppendReport:
-        """See to what follows from what was stored: summaries of changed messages are extracted anew."""
+        """Follow-up work after storing: summaries of changed messages are extracted again."""
         if report.changes_past and report.conversation_id is not None:
             self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
@@ -186,13 +186,13 @@ class Engine:
         again: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> TranscriptReport:
-        """Store what a transcript has that the archive does not; again with the same one changes nothing.
+        """Store what a transcript has and the archive does not; idempotent.
 
-        A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
-        part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
-        is stored is quarantined (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
-        own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
-        (`.status == "failed"`). What was deleted for good comes back only with `again`.
+        A transcript is a path, or the host's entries. On a first import the newest part stays verbatim and the older
+        part is folded at once, without a model (`fold`). A transcript that has nothing in common with the stored
+        conversation is quarantined (`.status == "held"`) until it is accepted. `after` and `cursor` are a host's own
+        marks: entries after the stored mark are new, and a page that leaves a gap is rejected (`.status == "failed"`).
+        Permanently deleted messages are imported only with `again`.
         """
         return self.transcripts.bootstrap(
             as_session(session),
@@ -226,14 +226,14 @@ class Engine:
         heartbeat: bool = False,
         whole: bool = False,
     ) -> TurnReport:
-        """Store a turn, then see whether the context has grown over its threshold.
+        """Store a turn, then check whether the context exceeds its threshold.
 
-        Pass `new_messages` (they are appended) or the whole `window` (it is synced), or the `transcript` that the
-        host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
-        cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
-        sweep is deferred to the background. A turn that the host calls a `heartbeat` leaves the context when it had
-        nothing to say. `whole` is as for `sync`; `beside` and `reply` are as for `assemble`. `sent` is our estimate
-        of the messages that the provider has counted, if others than were assembled last.
+        Pass `new_messages` (appended) or the whole `window` (synced), or the `transcript` that the host has written the
+        turn to, or both: the transcript is read first, and its messages are not stored twice. One that cannot be read
+        is reported and read again after the next turn. Below the budget no model is called here: compaction is deferred
+        to the background. A `heartbeat` turn leaves the context when it had nothing to report. `whole` is as for
+        `sync`; `beside` and `reply` are as for `assemble`. `sent` is our estimate of the messages that the provider has
+        counted, if they differ from those assembled last.
         """
         from lossless.compaction.compactor import parse_usage
         from lossless.ingest.run import AppendReport
@@ -268,7 +268,7 @@ class Engine:
         return TurnReport(report, paid, read)
 
     def _work_later(self, conversation_id: int, *, has_work: bool) -> None:
-        """Let the background thread do what a turn leaves: a deferred sweep, summaries ahead, words about files."""
+        """Schedules background work: deferred compaction, summaries in advance, file descriptions."""
         describing = self._parts.describing
         has_work = has_work or self.archive.embedder is not None
         if self._background is not None and (
@@ -276,7 +276,7 @@ class Engine:
         ):
             self._background.enqueue(conversation_id)
 
-    # --- what the model sees ---
+    # --- assemble ---
 
     def assemble(
         self,
@@ -294,13 +294,13 @@ class Engine:
         fold: bool = False,
         record: bool = True,
     ) -> Assembled:
-        """The messages for the next turn, within the budget, in a form that strict providers take.
+        """The messages for the next turn, within the budget, in a form that strict providers accept.
 
-        A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
-        Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
-        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. With `fold`, history
-        that would be left out with nothing standing for it is folded first, without a model. What was quoted as
-        evidence, and the receipt, are recorded, unless `record` says that this prompt is only looked at.
+        A model name selects the rules that apply; with a model identity, other models' thinking is dropped. `beside`
+        tokens of the budget are sent in addition to the messages and `reply` tokens are reserved for the answer; the
+        defaults are the last values, or 0. Without `recall` tools, no text suggests calling one. With `fold`, history
+        that would be omitted without a summary is folded first, without a model. Evidence and receipt are recorded
+        unless `record` is false.
         """
         from lossless.context import run as assembly
 
@@ -334,7 +334,7 @@ class Engine:
         return made
 
     def _record(self, conversation: Conversation, made: Assembled, evidence: EvidenceMemory | None) -> None:
-        """Keep what was chosen for a prompt, and its receipt; a prompt is made whether or not this can be written."""
+        """Records the evidence and the receipt of a prompt; a failure to write does not fail the prompt."""
         from lossless.context.run import receipt_detail
 
         with suppress(ArchiveError), self.archive.writing():
@@ -346,7 +346,7 @@ class Engine:
     def _assembled(
         self, conversation: Conversation, request: AssembleRequest
     ) -> tuple[Assembled, EvidenceMemory | None]:
-        """A prompt, with evidence where that is wanted."""
+        """A prompt, with evidence if requested."""
         from lossless.context.run import assemble
 
         evidence = None
@@ -358,13 +358,13 @@ class Engine:
         return assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
 
     def receipts(self, session: SessionRef, *, limit: int = 100) -> list[PromptRecord]:
-        """How the last prompts of a session were put together, oldest first: sizes, ids and reasons, never text."""
+        """How the last prompts of a session were assembled, oldest first: sizes, ids and reasons, never text."""
         if limit < 1:
             raise BadInput(f"a limit must be a positive number, not {limit!r}")
         return self.archive.prompts.receipts(self._parts.conversation(session).id, limit)
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
-        """A search for the recall cue: what users and assistants said about a term, oldest first."""
+        """A search for the recall cue: messages of users and assistants about a term, oldest first."""
 
         def search(term: str) -> list[tuple[str, str]]:
             found = self.archive.search.quotes(conversation_id, term, 32)
@@ -373,9 +373,9 @@ class Engine:
         return search
 
     def _readers(self) -> tuple[ReaderModel, ...]:
-        """The models that answer questions, behind the same breaker and a spend window of their own.
+        """The models that answer questions, with the same breaker and a separate spend window.
 
-        Calls are rows: where nothing can be written, no model is asked.
+        Calls are recorded, so no model is called when the archive is read-only.
         """
         from lossless.recall.delegate import ReaderModel
 
@@ -389,7 +389,7 @@ class Engine:
         gate = replace(gate, conversation_id=None)
         return tuple(ReaderModel(name, chain) for name, chain in self.loop.summariser.readers(gate))
 
-    # --- questions ---
+    # --- search ---
 
     def grep(
         self,
@@ -407,9 +407,10 @@ class Engine:
         file_ids: Iterable[str] = (),
         cursor: str | None = None,
     ) -> SearchResult:
-        """Find what was said: in one conversation, in a session's family, or, without either, in all.
+        """Search one conversation, a session's family, or, without either, everything.
 
-        Any text will do; only a regular expression can be wrong (`BadPattern`). `since` is inside, `before` is not.
+        Any text is a valid query; only a regular expression can be invalid (`BadPattern`). `since` is inclusive,
+        `before` exclusive.
         """
         from lossless.recall.scope import GrepRequest
         from lossless.recall.search import SearchLimits, grep, parse_moment
@@ -429,7 +430,7 @@ class Engine:
         all_conversations: bool = False,
         max_tokens: int | None = None,
     ) -> RecallResult:
-        """Evidence for a question in plain words, without a model; `str()` of it is what an agent reads."""
+        """Evidence for a question in plain words, without a model; `str()` of it is for agents."""
         from lossless.recall.evidence import recall
 
         most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
@@ -463,9 +464,9 @@ class Engine:
         limit: int = 1000,
         seconds: float = 5.0,
     ) -> list[dict[str, Any]]:
-        """The rows of a `SELECT` over the archive's tables, for looking at them beside an open engine.
+        """The rows of a read-only `SELECT` over the archive's tables, for inspection.
 
-        Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
+        Raises `BadInput` for a query with more rows, or that takes longer.
         """
         from lossless.store.database import run_owner_query
 
@@ -503,7 +504,7 @@ class Engine:
         around: int | None = None,
         cursor: str | None = None,
     ) -> Expansion:
-        """The words behind summaries, in order and within a budget; a cursor goes on where it stopped."""
+        """The messages under summaries, in order and within a budget; a cursor continues where it stopped."""
         from lossless.recall.expand import ExpandRequest, expand
         from lossless.recall.results import parse_references
 
@@ -543,7 +544,7 @@ class Engine:
         return self.tools.call("lcm_expand_query", args, Caller(who, in_turn=False, is_owner=True))
 
     def _scope(self, who: SessionRef | None, conversation_id: int | None, *, everything: bool) -> Scope:
-        """Where a search looks; a session that has said nothing yet has nothing to look at."""
+        """The scope of a search; empty for a session without a conversation."""
         from lossless.recall.scope import Caller, Scope, resolve_scope
 
         if isinstance(who, Conversation):
@@ -576,7 +577,7 @@ class Engine:
 
         return Transfer(self._parts)
 
-    # --- folding ---
+    # --- compaction ---
 
     def compact(
         self,
@@ -595,7 +596,7 @@ class Engine:
     ) -> CompactionReport:
         """Fold older history now: when over the threshold, when forced, or until so many tokens are left.
 
-        `instructions` are for this time only; after `seconds` no further summary is begun.
+        `instructions` apply to this call only; after `seconds` no further summary is started.
         """
         from lossless.compaction.compactor import parse_usage
         from lossless.compaction.plan import CompactionReason
@@ -626,9 +627,10 @@ class Engine:
         seconds: float | None = None,
         transcript: str | os.PathLike[str] | None = None,
     ) -> CompactionReport | None:
-        """Pay the session's debt, if the host opted in (`allow`, else the setting `hostMaintainCompacts`).
+        """Run the session's pending compaction, if the host opted in (`allow`, else the setting
+        `hostMaintainCompacts`).
 
-        A host that names its transcript says that no turn is going on: one that grew too large is rotated then.
+        Naming the `transcript` means that no turn is in progress: it is then rotated if it is too large.
         """
         allowed = self.settings.host_maintain_compacts if allow is None else allow
         found = self._parts.find(session)
@@ -646,20 +648,20 @@ class Engine:
         return None if report is None else self._parts.logged("maintain", found.id, report)
 
     def settle(self, seconds: float = 60.0) -> bool:
-        """Wait until the background has paid what it was asked to; False when that takes longer."""
+        """Wait for pending background work; False on timeout."""
         return self._background is None or self._background.wait(seconds)
 
     # --- sessions ---
 
     def new(self, session: SessionRef, *, retain_depth: int | None = None) -> NewReport:
-        """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
+        """Start over in the same conversation: the context keeps only summaries of at least `retain_depth`."""
         from lossless.ingest import sessions
 
         depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
         return sessions.clear_context(self.archive, self._parts.conversation(session), depth, self.clock())
 
     def reset(self, session: SessionRef, *, cause: str = "manual-reset") -> Conversation:
-        """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
+        """Close the conversation with a cause and start a new one under its key; recall still finds the old one."""
         from lossless.ingest import sessions
 
         return sessions.reset_session(
@@ -667,14 +669,14 @@ class Engine:
         )
 
     def status(self, session: SessionRef) -> SessionStatus:
-        """How a session stands: stored, seen, owed, refused and why."""
+        """The state of a session: stored and seen messages, pending compaction, refusals and reasons."""
         from lossless.maintenance.admin import session_status
 
         conversation = self._parts.conversation(session)
         return session_status(self.archive, conversation, self.loop.debt(conversation.id))
 
     def undo(self, session: SessionRef) -> OperationReport:
-        """Take back the last fold, surgery or focus of a conversation; called again, the one before it."""
+        """Undo the last fold, surgery or focus of a conversation; repeated calls go further back."""
         return self.surgery.apply(self.surgery.plan_undo(self._parts.conversation(session).id))
 
     def backup(
@@ -684,11 +686,11 @@ class Engine:
         rolling: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Backup:
-        """Copy the archive while it is used: to `path`, else beside it; the rolling copy replaces the one before."""
+        """Copy the archive while it is in use: to `path`, else next to it; the rolling copy replaces the last one."""
         from lossless.maintenance import backup
 
         if path is not None and rolling:
-            raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
+            raise BadInput("the rolling backup has a fixed path; pass a path or ask for the rolling one")
         if path is not None:
             return backup.make_backup(self.archive, Path(path), progress=progress, vault=self.vault)
         return self._parts.copy(backup.ROLLING if rolling else "backup", progress)
@@ -703,10 +705,10 @@ class Engine:
         backup: bool = True,
         dry_run: bool = False,
     ) -> RotateReport:
-        """Rewrite the transcript that a session follows to its tail, once all of it is stored; `.reason` says why not.
+        """Rewrite a session's transcript to its tail, once all of it is stored; `.reason` says why not.
 
-        A host that reads its transcripts itself brings this one into the archive with `reconcile`, and again
-        afterwards with `checkpoint`.
+        For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
+        again afterwards.
         """
         return self.rotation.rotate(
             session, path, reconcile=reconcile, checkpoint=checkpoint, backup=backup, dry_run=dry_run
@@ -715,7 +717,7 @@ class Engine:
     # --- pins ---
 
     def pin(self, session: SessionRef, what: str | int) -> int:
-        """Never summarise this text, or this message, and show it verbatim in every prompt; returns the pin's id."""
+        """Pin a text or a message: it is never summarised and is in every prompt verbatim; returns the pin's id."""
         from lossless.ingest.events import is_encodable
 
         with self.archive.writing():
@@ -724,7 +726,7 @@ class Engine:
                 if not what.strip():
                     raise BadInput("there is nothing to pin in an empty text")
                 if not is_encodable(what):
-                    raise BadInput("the text to pin holds half a surrogate pair, which is no text")
+                    raise BadInput("the text to pin contains a lone surrogate, which is not valid text")
                 return self.archive.beside.pin(conversation.id, self.clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:
@@ -732,20 +734,20 @@ class Engine:
             return self.archive.beside.pin(conversation.id, self.clock(), message_id=what)
 
     def unpin(self, session: SessionRef, pin_id: int) -> None:
-        """Take a pin away."""
+        """Remove a pin."""
         with self.archive.writing():
             self.archive.beside.unpin(self._parts.conversation(session).id, pin_id)
 
-    # --- care ---
+    # --- maintenance ---
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
-        """Prove the archive; `.ok` and `.problems`."""
+        """Check the archive; see `.ok` and `.problems`."""
         from lossless.maintenance.verify import verify_archive
 
         return verify_archive(self.archive, progress, self.vault)
 
     def close(self) -> None:
-        """Let go of the archive; debts get a quarter of a second, without a model; the rest stay rows."""
+        """Close the archive; pending compactions get a quarter of a second, without a model; the rest stay stored."""
         until = time.monotonic() + _CLOSING_SECONDS
         waiting = [] if self._background is None else self._background.close(_CLOSING_SECONDS)
         for conversation_id in waiting:
@@ -781,12 +783,12 @@ def open_engine(
     busy_timeout_ms: int = 30_000,
     summariser: Summariser | None = None,
 ) -> Engine:
-    """Open an archive for use; without a path, the one that the settings name, else the usual place.
+    """Open an archive; without a path, the one in the settings, else the default place.
 
-    Settings that are not passed are the defaults; with neither path nor settings, those of this machine.
-    `complete` is the host's model; without it a configured one is asked, or summaries are extracted.
-    Opened `read_only`, the archive must be there, and its bytes stay as they are. Whoever waits for another writer
-    longer than `busy_timeout_ms` gets ArchiveLocked.
+    Missing settings are the defaults; with neither path nor settings, this machine's are loaded. `complete` is the
+    host's model; without it a configured one is called, or summaries are extracted. With `read_only`, the archive must
+    exist and its bytes do not change. Raises ArchiveLocked when another writer holds the archive for longer than
+    `busy_timeout_ms`.
     """
     place = path if path is not None or settings is None else settings.database_path
     if place is None:

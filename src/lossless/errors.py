@@ -29,14 +29,14 @@ from __future__ import annotations
 
 
 class LosslessError(Exception):
-    """The base of all errors of this package."""
+    """The base class of all errors in this package."""
 
     #: A short stable name for programs: the CLI prints it in its JSON envelope.
     code = "internal"
 
 
 class BadInput(LosslessError, ValueError):
-    """The caller's data is wrong; nothing was written."""
+    """The caller's data is invalid; nothing was written."""
 
     code = "bad_input"
 
@@ -60,7 +60,7 @@ class BadMessage(BadInput):
 
 
 class BadSetting(BadInput):
-    """A setting with a wrong value: says the key, the value, where it came from and what is allowed."""
+    """A setting with a wrong value; the message has the key, the value, its source and what is allowed."""
 
     code = "bad_setting"
 
@@ -91,7 +91,7 @@ class NotFound(LosslessError):
 
 
 class NoArchive(NotFound):
-    """There is no archive yet where one was looked for."""
+    """No archive exists at the given place."""
 
     def __init__(self, path: str) -> None:
         self.kind, self.id = "archive", path
@@ -103,7 +103,7 @@ class NoArchive(NotFound):
 
 
 class ArchiveError(LosslessError):
-    """The database refused; the driver's error is `__cause__`."""
+    """The database reported an error; the driver's error is `__cause__`."""
 
     code = "archive"
 
@@ -121,7 +121,7 @@ class ArchiveCorrupt(ArchiveError):
 
 
 class ArchiveFull(ArchiveError):
-    """No room left on the disk; the transaction was rolled back as a whole."""
+    """The disk is full; the whole transaction was rolled back."""
 
     code = "disk_full"
 
@@ -139,7 +139,7 @@ class ArchiveLocked(ArchiveError):
 
 
 class SchemaUnknown(ArchiveError):
-    """Written by a version whose tables this one does not know; reading may work, writing is refused."""
+    """Written by a version with unknown tables; reading may work, writing is refused."""
 
     code = "schema_unknown"
 
@@ -179,7 +179,7 @@ class ModelTimeout(ModelError):
 
 
 class ModelDenied(ModelError):
-    """A policy refused the call, or the host has no model to offer: fail closed."""
+    """A policy refused the call, or the host has no model."""
 
     code = "model_denied"
 
@@ -201,6 +201,6 @@ class GuardOpen(LosslessError):
 
 
 class GrantError(LosslessError):
-    """A recall went past its grant."""
+    """A recall exceeded its grant."""
 
     code = "grant"

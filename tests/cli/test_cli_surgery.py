@@ -218,7 +218,7 @@ WRONG: tuple[tuple[tuple[object, ...], int, str], ...] = (
     (("repair", "--conversation-id", 1, "--summary", "ROOT"), 2, "is not broken"),
     (("repair", "--conversation-id", 1, "--summary", "sum_nobody"), 3, "no summary 'sum_nobody'"),
     (("dissolve", "LEAF"), 2, "it is below 'ROOT': dissolve that one first"),
-    (("transplant", "--from", 1, "--to", 2, "--summary", "LEAF"), 2, "only what stands there"),
+    (("transplant", "--from", 1, "--to", 2, "--summary", "LEAF"), 2, "only summaries in the context"),
     (("transplant", "--from", 1, "--to", 9), 3, "no conversation 9"),
     (("transplant", "--from", 1, "--to", 1), 2, "into itself"),
     (("merge", "--session-key", "nobody"), 3, "session key 'nobody'"),

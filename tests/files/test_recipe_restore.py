@@ -138,7 +138,7 @@ def test_a_missing_file_is_said() -> None:
     ],
 )
 def test_a_recipe_that_does_not_fit_is_said(step: RecipeStep, data: bytes) -> None:
-    with pytest.raises(ArchiveCorrupt, match="cannot be made again"):
+    with pytest.raises(ArchiveCorrupt, match="cannot be rebuilt"):
         restore_document({"content": [1, 2]}, [step], lambda _: data)
 
 

@@ -74,7 +74,7 @@ def test_nothing_is_left_behind_when_a_write_fails(vault: Vault, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ArchiveError, match="no room left"):
+    with pytest.raises(ArchiveError, match="the disk is full"):
         stored(vault, b"second")
     monkeypatch.undo()
     assert len(list((vault.root / "1").iterdir())) == 1

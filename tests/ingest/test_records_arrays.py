@@ -85,7 +85,7 @@ def test_a_broken_item_is_told_and_ends_the_reading(tmp_path: Path, raw: bytes, 
 
 
 def test_what_stands_behind_the_array_is_told(tmp_path: Path) -> None:
-    assert values(read(written(tmp_path, b'[\n{"a":1}] \n {"b":2}'))) == [{"a": 1}, "behind the end of the array"]
+    assert values(read(written(tmp_path, b'[\n{"a":1}] \n {"b":2}'))) == [{"a": 1}, "after the end of the array"]
     assert values(read(written(tmp_path, b'[\n{"a":1}] \n \n'))) == [{"a": 1}]
 
 

@@ -138,7 +138,7 @@ def test_the_note_of_a_delivery_is_no_second_answer(engine: lossless.Engine, ver
     if apart:
         call(SESSION, [*hello(), ANSWER])
     report = call(SESSION, [MIRROR] if apart and verb == "append" else [*hello(), ANSWER, MIRROR])
-    assert [skip.reason for skip in report.skipped] == ["the note of a delivery"]
+    assert [skip.reason for skip in report.skipped] == ["a delivery note"]
     assert contents(engine) == ["hello", "It is 8443."]
     other = {"role": "assistant", "content": "It was delivered.", "model": "delivery-mirror", "stopReason": "stop"}
     assert engine.append(SESSION, [other]).stored == 1

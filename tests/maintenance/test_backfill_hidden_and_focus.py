@@ -88,7 +88,7 @@ def test_an_undone_fold_says_what_stays_hidden(path: Path) -> None:
         work = undo.plan_undo(engine.archive, 1)
         assert work.returns == ()
         assert work.hidden == len(engine.archive.summaries.message_ids(str(work.leaves[0].id)))
-        assert f"{work.hidden} items are hidden and stay so" in work.text
+        assert f"{work.hidden} items stay hidden" in work.text
 
 
 def test_dissolving_puts_only_visible_sources_back(path: Path) -> None:
@@ -97,7 +97,7 @@ def test_dissolving_puts_only_visible_sources_back(path: Path) -> None:
         leaf, visible, gone = parted(engine)
         before = context(engine, 1)
         work = dissolve.plan_dissolve(engine.archive, leaf)
-        assert f"{len(gone)} of its sources are hidden and stay so" in work.text
+        assert f"{len(gone)} of its sources stay hidden" in work.text
         done = engine.surgery.dissolve(leaf)
         at = before.index(leaf)
         assert context(engine, 1) == [*before[:at], *visible, *before[at + 1 :]]
@@ -129,7 +129,7 @@ def test_a_branch_that_is_returned_to_after_dissolving_is_back_whole(path: Path,
 def test_a_summary_of_hidden_messages_alone_has_nothing_to_put_back(path: Path) -> None:
     with leaves_only(path) as engine:
         branched(engine)
-        with pytest.raises(BadInput, match="all that it was made of is hidden"):
+        with pytest.raises(BadInput, match="all its sources are hidden"):
             engine.surgery.dissolve(roots(engine, 1)[-1])
 
 

@@ -120,8 +120,8 @@ def test_bytes_for_words_are_damage_and_no_crash(archive_path: Path, statement: 
     damage(archive_path, statement)
     finding(archive_path, "content")
     with open_engine(archive_path) as engine:
-        assert [problem for problem in engine.verify().problems if "is no text" in problem.detail]
-        with pytest.raises(ArchiveCorrupt, match=f"{named}.*is no text"):
+        assert [problem for problem in engine.verify().problems if "is not text" in problem.detail]
+        with pytest.raises(ArchiveCorrupt, match=f"{named}.*is not text"):
             engine.assemble(HERE)
 
 
@@ -134,6 +134,6 @@ def test_bytes_in_a_part_are_damage_and_no_crash(path: Path, column: str) -> Non
     with open_engine(path) as engine:
         details = [problem.detail for problem in engine.verify().problems if problem.check == "original"]
         assert len(details) == 1
-        assert "its part 1 is no text" in details[0]
-        with pytest.raises(ArchiveCorrupt, match="its part 1 is no text"):
+        assert "its part 1 is not text" in details[0]
+        with pytest.raises(ArchiveCorrupt, match="its part 1 is not text"):
             engine.assemble(HERE)

@@ -145,7 +145,7 @@ def test_a_followed_file_that_was_overwritten_says_so(
         file.touch()
         report = engine.bootstrap(SESSION, file.path)
         assert report.reason is not None
-        assert "what was stored stays" in report.reason
+        assert "stored messages stay" in report.reason
     assert engine.after_turn(SESSION, new_messages=[{"role": "user", "content": "c"}]).append.stored == 1
     assert contents(engine) == ["a", "b", "c"]
     assert problems(engine) == []

@@ -146,8 +146,8 @@ def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:
         before = context(engine, active)
         work = merge.plan_merge(engine.archive, str(HERE.key))
         assert (work.context_items, work.superseded) == ((4,), 1)
-        assert "4 context items go to the head" in work.text
-        assert "hidden, as superseded: 1" in work.text
+        assert "4 context items go to the start" in work.text
+        assert "hidden as superseded: 1" in work.text
         engine.surgery.merge(str(HERE.key))
         assert len(context(engine, active)) == len(before) + 4
 
@@ -256,7 +256,7 @@ def test_what_a_person_closed_is_never_merged(path: Path, cause: str) -> None:
 def test_what_is_not_certain_needs_a_look(path: Path) -> None:
     with open_engine(path) as engine:
         split(engine, "session-end")
-        with pytest.raises(BadInput, match="needs a look first"):
+        with pytest.raises(BadInput, match="needs a review first"):
             engine.surgery.merge(str(HERE.key))
         engine.surgery.merge(str(HERE.key), reviewed=True)
         prove(engine)

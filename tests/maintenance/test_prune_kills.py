@@ -59,7 +59,7 @@ def test_killed_while_forgetting(path: Path, share: float) -> None:
         is_new = not any(phrase in str(row) for table in dump(path).values() for row in table)
         assert is_new == (share == 1)
         assert is_new or dump(path) == old
-        assert all("a forgetting was stopped" in problem for problem in problems(engine))
+        assert all("a forget was interrupted" in problem for problem in problems(engine))
         assert engine.admin.forget([phrase]).left == ()
         assert prove_absence(str(path), engine.vault, [phrase]).traces == ()
         assert problems(engine) == []

@@ -54,7 +54,7 @@ def test_what_could_go_is_named_with_its_command(path: Path) -> None:
         work = engine.admin.prune_plan(PruneFilter(parse_age("90d")))
         assert (age.count, age.bytes) == (len(work.chosen), work.bytes)
         assert age.command == "lcm prune --older-than 90d --apply"
-        assert found["backups beside the archive"].count == 1
+        assert found["backups next to the archive"].count == 1
         assert "lossless-claw's search tables" not in found
         engine.archive.database.run("CREATE VIRTUAL TABLE messages_fts USING fts5 (content)")
         engine.archive.database.run("CREATE TABLE big AS SELECT randomblob(400000) AS x")
@@ -75,7 +75,7 @@ def test_files_that_no_row_knows_could_go(path: Path) -> None:
         lost = engine.vault.write(1, "file_0123456789abcdef", "txt", b"lost" * 100)
         os.utime(lost, (time.time() - 7200, time.time() - 7200))
         found = {item.what: item for item in engine.admin.size().could_go}
-    assert found["files that no row knows"].bytes == 400
+    assert found["files without a row"].bytes == 400
 
 
 def test_the_trigram_index_has_a_row_of_its_own(path: Path) -> None:

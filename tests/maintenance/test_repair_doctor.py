@@ -103,7 +103,7 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         debt = engine.archive.debts.get(here)
         assert debt is not None
         assert (debt.pending, debt.resolution_reason) == (False, "operator-ignored")
-        with pytest.raises(BadInput, match="owes nothing"):
+        with pytest.raises(BadInput, match="no pending compaction"):
             repair.plan_close_debt(engine.archive, here, engine.clock())
         prove(engine)
 

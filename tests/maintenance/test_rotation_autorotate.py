@@ -180,9 +180,9 @@ def test_a_transcript_that_is_refused_is_warned_of(engine: lossless.Engine, stat
     [
         (100, "rotate", None, "skip"),
         (101, "rotate", None, "rotate"),
-        (101, "rotate", "a turn is going on", "defer"),
+        (101, "rotate", "a turn is in progress", "defer"),
         (101, "warn", None, "warn"),
-        (101, "warn", "a turn is going on", "warn"),
+        (101, "warn", "a turn is in progress", "warn"),
         (10**9, "off", None, "off"),
     ],
 )
@@ -196,14 +196,14 @@ def test_between_turns_it_waits_for_a_safe_moment(
     session, file = lossless.Session(key="agent:main:large", id="large"), sessions(state)["large"]
     before = file.read_bytes()
     with caplog.at_level(logging.INFO, "lossless"):
-        assert engine.rotation.between_turns(session, file, unsafe="a turn is going on") == "defer"
+        assert engine.rotation.between_turns(session, file, unsafe="a turn is in progress") == "defer"
         assert file.read_bytes() == before
         assert engine.rotation.between_turns(session, file) == "rotate"
         assert engine.rotation.between_turns(session, file) == "skip"
     assert len(parsed(file.read_bytes())) == 6
     told = lines(log)
     assert [line["action"] for line in told] == ["defer", "rotate"]
-    assert told[0]["reason"] == "a turn is going on"
+    assert told[0]["reason"] == "a turn is in progress"
     assert told[1]["phase"] == "runtime"
     assert [record.getMessage() for record in caplog.records] == [line["message"] for line in told]
     small = lossless.Session(key="agent:main:small", id="small")

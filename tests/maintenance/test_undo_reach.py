@@ -117,7 +117,7 @@ def test_a_merge_whose_source_went_on_stays(path: Path) -> None:
         with engine.archive.writing():
             engine.archive.database.run("UPDATE messages SET conversation_id = 1 WHERE conversation_id = 3", ())
             engine.archive.database.run("UPDATE context_items SET conversation_id = 1 WHERE conversation_id = 3", ())
-        refused(engine, path, 2, "conversation 1, which was merged, has messages of its own")
+        refused(engine, path, 2, "conversation 1, which was merged, has new messages of its own")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Unfolding: summaries give way to their messages, in order, and one step brings them back."""
+"""Unfolding: summaries are replaced by their messages, in order, and one step brings them back."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_all_messages_come_back_in_order_and_the_summaries_go(tmp_path: Path) ->
         assert context(engine, 1) == said(engine)
         assert [item.tokens for item in work.context] == [item.tokens for item in engine.archive.context.items(1)]
         assert work.tokens_after == engine.archive.context.tokens(1)
-        assert f"{len(summaries)} summaries give way to the 56 messages" in work.text
+        assert f"{len(summaries)} summaries are replaced by the 56 messages" in work.text
         assert (depths(engine, 1), copies(path)) == ({}, ["recompact"])
         assert dissolve.plan_unfold(engine.archive, 1) is None
         back = undo.plan_undo(engine.archive, 1)

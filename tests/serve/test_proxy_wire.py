@@ -126,7 +126,7 @@ def test_what_cannot_be_read_passes_and_says_so(engine: lossless.Engine) -> None
     with Provider(lambda _: Status(400, {"error": {}})) as provider, proxied(engine, provider) as url:
         for content, encoding in ((b"{broken", ""), (b"no gzip", "gzip"), (b"\x0b\x02\x80", "br")):
             answer = post(url + CHAT, content=content, headers=GOOD | {"content-encoding": encoding})
-            assert answer.headers["x-lossless-not-kept"] == "it is no JSON object"
+            assert answer.headers["x-lossless-not-kept"] == "it is not a JSON object"
         nobody = {"model": "m", "messages": [{"content": "x"}]}
         answer = post(url + CHAT, json=nobody, headers=GOOD)
         assert "role" in answer.headers["x-lossless-not-kept"]
@@ -187,9 +187,9 @@ def test_pastes_beyond_the_window_are_sent_as_references(engine: lossless.Engine
 @pytest.mark.parametrize(
     ("answer", "silent", "status", "reason"),
     [
-        pytest.param(b"", False, 502, "broke off", id="hangs up"),
-        pytest.param(b"SSH-2.0-x\r\n\r\n", False, 502, "broke off", id="is no provider"),
-        pytest.param(http(b"{", length=99), False, 502, "broke off", id="ends too early"),
+        pytest.param(b"", False, 502, "cut off", id="hangs up"),
+        pytest.param(b"SSH-2.0-x\r\n\r\n", False, 502, "cut off", id="is no provider"),
+        pytest.param(http(b"{", length=99), False, 502, "cut off", id="ends too early"),
         pytest.param(b"", True, 504, "too long", id="says nothing"),
     ],
 )
@@ -207,8 +207,10 @@ def test_a_provider_that_does_not_answer(
 @pytest.mark.parametrize(
     ("where", "content", "why"),
     [
-        pytest.param("/v1/embeddings", b'{"model": "m", "input": "x"}', "it is no conversation", id="no conversation"),
-        pytest.param(CHAT, b"{broken", "it is no JSON object", id="no JSON"),
+        pytest.param(
+            "/v1/embeddings", b'{"model": "m", "input": "x"}', "it is not a conversation", id="no conversation"
+        ),
+        pytest.param(CHAT, b"{broken", "it is not a JSON object", id="no JSON"),
         pytest.param(CHAT, b'{"model": "m", "messages": [{"content": "x"}]}', "role", id="no message"),
     ],
 )
@@ -218,8 +220,8 @@ def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, where: str,
         kept = post(url + CHAT, json=BODY, headers=GOOD)
     assert got.status_code == 502
     assert why in got.headers["x-lossless-not-kept"]
-    assert got.json()["error"]["message"] == "the provider broke off; nothing of it is kept"
-    assert kept.json()["error"]["message"] == "the provider broke off; what was said is kept"
+    assert got.json()["error"]["message"] == "the provider's response was cut off; nothing of it is stored"
+    assert kept.json()["error"]["message"] == "the provider's response was cut off; the messages are stored"
     assert "x-lossless-not-kept" not in kept.headers
     assert said(engine) == ["Where is the ferry?"]
 

@@ -152,8 +152,8 @@ def test_a_database_of_something_else_is_said_and_left_alone(tmp_path: Path) -> 
         other.executescript("CREATE TABLE notes (text)")
     before = path.read_bytes()
     answers, resources = asked(path)
-    assert all(failed and "a database of something else" in text for failed, text in answers.values())
-    assert "a database of something else" in resources[0]
+    assert all(failed and "a database of another program" in text for failed, text in answers.values())
+    assert "a database of another program" in resources[0]
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["lcm.db"]
 

@@ -207,7 +207,7 @@ def test_a_hosts_file_may_have_comments_and_bare_names(world: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("openclaw.json", '{"plugins": {}, "open', "JSON or JSON5: a text does not end: line 1"),
+        ("openclaw.json", '{"plugins": {}, "open', "JSON or JSON5: a text is not terminated: line 1"),
         ("openclaw.json", '{"a": 1 "b": 2}', "a comma or } is missing"),
         ("openclaw.json", "[]", "must hold a JSON object"),
         ("openclaw.json", "[" * 100_000, "nested too deeply"),

@@ -118,7 +118,7 @@ def test_another_database_is_refused_and_left_alone(path: Path) -> None:
     change(path, "CREATE TABLE bookmarks (url TEXT)", "INSERT INTO bookmarks VALUES ('https://example.org')")
     before = digest(path)
     for read_only in (False, True):
-        with pytest.raises(errors.NotAnArchive, match=r"a database of something else .*bookmarks"):
+        with pytest.raises(errors.NotAnArchive, match=r"a database of another program .*bookmarks"):
             Archive.open(path, read_only=read_only)
     assert digest(path) == before
     assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
@@ -156,7 +156,7 @@ def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Archive.open(place / "lcm.db")
     said = str(refused.value)
     assert f"its folder {str(place)!r} cannot be made (Not a directory)" in said
-    assert "name another place with databasePath, LCM_DATABASE_PATH or --db" in said
+    assert "choose another path with databasePath, LCM_DATABASE_PATH or --db" in said
 
 
 def test_reading_what_is_not_there_makes_nothing(path: Path) -> None:

@@ -71,7 +71,7 @@ def test_every_column_under_another_name_is_found(table: str, whole: Path, path:
         with Archive.open(path, read_only=True) as archive:
             ((named, detail),) = migrate.damage(archive.database)
         assert named == table
-        assert detail.startswith(f"column {column!r} is missing, and nobody knows 'other', which is there")
+        assert detail.startswith(f"column {column!r} is missing, and 'other' is unknown")
         rename(path, table, "other", column)
 
 

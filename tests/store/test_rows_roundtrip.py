@@ -124,8 +124,8 @@ def test_messages_made_by_hand_come_back(shared: lossless.Engine, message: Messa
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"role": "tool", "tool_call_id": "\ud800", "content": "x"}, "half a surrogate pair"),
-        ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "\udfff", "input": {}}]}, "half a"),
+        ({"role": "tool", "tool_call_id": "\ud800", "content": "x"}, "lone surrogate"),
+        ({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "\udfff", "input": {}}]}, "lone"),
         ({"content": "x"}, "role"),
         ({"role": 7, "content": "x"}, "role"),
         ({"role": "user", "content": float("nan")}, "JSON"),
@@ -145,7 +145,7 @@ def test_what_cannot_be_kept_is_refused_with_its_place(engine: lossless.Engine, 
 
 def test_names_that_are_no_text_are_refused(engine: lossless.Engine) -> None:
     fine = {"role": "user", "content": "x"}
-    with pytest.raises(errors.BadInput, match="the key holds half"):
+    with pytest.raises(errors.BadInput, match="the key contains a lone"):
         engine.append(SESSION, [fine], key="\ud800")
     with pytest.raises(errors.BadInput, match="session key"):
         engine.sync(lossless.Session(key="\ud800"), [fine])

@@ -258,7 +258,7 @@ def test_lines_that_are_wrong_but_well_counted(full: Path, target: Path, tmp_pat
 def test_nothing_is_overwritten_by_accident(full: Path, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     file.write_text("mine")
-    with pytest.raises(BadInput, match="is there already"):
+    with pytest.raises(BadInput, match="already exists"):
         to_file(full, file)
     assert file.read_text() == "mine"
     to_file(full, file, overwrite=True)

@@ -116,7 +116,7 @@ def test_an_active_key_stays_active_here(tmp_path: Path, target: Path) -> None:
     source = real(tmp_path / "lcm.db", [Talk("theirs", [Line("there first")], "key")])
     report = bring("claw", source, target)
     assert rows(target, "SELECT session_id, active FROM conversations ORDER BY 1") == [("mine", 1), ("theirs", 0)]
-    assert any("active here already" in warning for warning in report.warnings)
+    assert any("already active here" in warning for warning in report.warnings)
     assert nothing_new(bring("claw", source, target))
 
 
@@ -256,7 +256,7 @@ def test_out_again_as_lossless_claw_has_it(tmp_path: Path, target: Path) -> None
     assert rows(out, "SELECT count(*) FROM summaries_fts WHERE summaries_fts MATCH 'words'") == [(4,)]
     assert len(rows(out, "SELECT * FROM lcm_migration_state")) == 4
     assert rows(out, "SELECT storage_uri FROM large_files")[0][0].startswith(str(tmp_path / "out" / "lcm-files"))
-    with pytest.raises(BadInput, match="is there already"):
+    with pytest.raises(BadInput, match="already exists"):
         to_claw(target, out)
     assert to_claw(target, out, overwrite=True).messages == 24
     assert rows(out, "SELECT count(*) FROM message_extras WHERE digest IS NULL") == [(24,)]

@@ -152,7 +152,7 @@ def test_what_lies_there_stays(archive: Path, tmp_path: Path) -> None:
     target.parent.mkdir()
     target.write_text("mine")
     for put in (to_claw, to_file):
-        with pytest.raises(BadInput, match="is there already"):
+        with pytest.raises(BadInput, match="already exists"):
             put(archive, target)
     with pytest.raises(NotAnArchive, match="not a SQLite database"):
         to_remnic(archive, target)
@@ -230,7 +230,7 @@ def test_rows_that_do_not_fit_together_are_named(archive: Path, tmp_path: Path) 
         "PRAGMA foreign_keys = OFF",
         "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES ('sum_top', 'nobody', 9)",
     )
-    with pytest.raises(ArchiveCorrupt, match="conversation 1 holds rows that do not fit together"):
+    with pytest.raises(ArchiveCorrupt, match="conversation 1 has inconsistent rows"):
         to_claw(archive, tmp_path / "out.db")
     assert not (tmp_path / "out.db").exists()
 
@@ -297,7 +297,7 @@ def test_a_remnic_database_that_was_there_is_as_it_was(
     target = tmp_path / "memory.sqlite"
     to_remnic(archive, target, sessions=frozenset(["run-2"]))
     monkeypatch.setattr(remnic_export, "RemnicFile", LosingRemnic)
-    with pytest.raises(ArchiveCorrupt, match="all is undone"):
+    with pytest.raises(ArchiveCorrupt, match="everything was rolled back"):
         to_remnic(archive, target)
     assert rows(target, "SELECT content FROM lcm_messages") == [("b",)]
 

@@ -88,7 +88,7 @@ def test_what_cannot_be_focused_is_a_message(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("enter", "o", "R", "d", "n", *"ebb", "enter")
-        for words in ("no active focus to bring", "no active focus", "no summaries in its context"):
+        for words in ("no active focus to update", "no active focus", "no summaries in its context"):
             assert any(words in told for told in person.told), person.told
 
     at(room_of(archive), do)

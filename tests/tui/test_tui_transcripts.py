@@ -136,7 +136,7 @@ def test_a_file_that_is_no_transcript_is_a_message(archive: Path, tmp_path: Path
 
     async def do(person: Person) -> None:
         await person.press("enter")
-        await person.until(lambda: any("no transcript of a known kind" in told for told in person.told))
+        await person.until(lambda: any("not a transcript of a known kind" in told for told in person.told))
         assert "it cannot be read" in person.where
         await person.press("q")
         assert person.screen == "SessionFilesScreen"

@@ -1,1 +1,1 @@
-"""From the stored context to a prompt: read, choose, repair and render. Only `read` touches the archive."""
+"""From the stored context to a prompt: read, choose, repair and render. Only `read` accesses the archive."""

@@ -1,4 +1,4 @@
-"""Choose which items go into the prompt, in which form, within the budget. Pure: candidates in, a selection out."""
+"""Chooses the items of a prompt, and their forms, within the budget. Pure: candidates in, a selection out."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from lossless.model.context import ContextItem
 
-#: Why something was left out.
+#: Reasons for omission.
 OVER_BUDGET = "over budget"
 TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
 TURN_OVER_BUDGET = "the current turn alone is over budget"
 COLLAPSED_STEP = "an older step of the current turn"
 
-#: Reasons after which nothing in the prompt stands for what was left out.
+#: Omission reasons for which nothing in the prompt represents the item.
 OMITTED_WITHOUT_TRACE = frozenset((OVER_BUDGET, TAIL_OVER_BUDGET))
 
-#: No message is shown in fewer tokens than this, if so few are possible.
+#: The minimum tokens of a shortened message, if so few are possible.
 MIN_MESSAGE_TOKENS = 64
 
 
@@ -40,29 +40,29 @@ class CoveringSummary:
 
 @dataclass(frozen=True, slots=True)
 class ContextCandidate:
-    """An item of the context, with what it would take in the prompt."""
+    """An item of the context, with its size in the prompt."""
 
     item: ContextItem
-    #: As it will be serialised.
+    #: As serialised.
     tokens: int
-    #: What it counts for when steps are counted: the same in every prompt; `tokens` when not given.
+    #: Its weight in steps: the same in every prompt; `tokens` when not given.
     weight: int | None = None
-    #: How many messages lie below a summary.
+    #: How many messages a summary covers.
     covers_messages: int = 0
-    #: How well it matches the prompt (`relevance`).
+    #: The match with the prompt (`relevance`).
     score: float = 0.0
-    #: Candidates with the same number stay or go together (`atoms.atoms`).
+    #: Candidates with the same number are kept or dropped together (`atoms.atoms`).
     atom: int | None = None
     covered_by: CoveringSummary | None = None
-    #: What it takes when its tool results are stubbed; None when there is nothing to stub.
+    #: Its size with stubbed tool results; None when there is nothing to stub.
     stub_tokens: int | None = None
-    #: What it takes when it is shown in part, as little as can be; None when it cannot be.
+    #: Its minimum size when shown in part; None when that is impossible.
     least_tokens: int | None = None
-    #: What it takes as the reference to its file that is stored; None when it has no file, or is that reference.
+    #: Its size as the reference to its stored file; None without a file, or when it already is that reference.
     reference_tokens: int | None = None
     #: A tool call that has no result yet.
     is_unanswered: bool = False
-    #: How it stands while nothing has to go.
+    #: Its form when nothing has to be dropped.
     form: ItemForm = "verbatim"
 
     @property
@@ -77,40 +77,39 @@ class ContextCandidate:
 
 @dataclass(frozen=True, slots=True)
 class SelectionPolicy:
-    """How much may go in, and what goes first."""
+    """The limits of the prompt, and the order in which items are dropped."""
 
     #: The provider's tokens for the whole prompt.
     budget: int
     #: Index of the first candidate of the fresh tail (`model.context.fresh_tail_start`).
     tail_start: int
-    #: Estimated tokens of what is always there (system text, pins, focus brief); not to vary between turns.
+    #: Estimated tokens of the fixed parts (system text, pins, focus brief); must not vary between turns.
     reserved: int = 0
     #: The provider's tokens per estimated token, as learned from its usage reports.
     factor: float = 1.0
-    #: Order by relevance instead of age; the stable prefix is given up for it.
+    #: Order by relevance instead of age, at the cost of the stable prefix.
     is_prompt_aware: bool = False
     step_share: float = 0.10
-    #: A summary up to this share of the budget is kept first if it covers most.
+    #: The summary that covers most is kept first if it is within this share of the budget.
     widest_share: float = 0.15
-    #: How many of the newest messages of a turn that is over budget stay verbatim.
+    #: How many of the newest messages of an over-budget turn stay verbatim.
     verbatim_in_turn: int = 8
-    #: What the one line for the oldest steps of such a turn takes at most.
+    #: The maximum size of the one line for the oldest steps of such a turn.
     run_tokens: int = 128
-    #: The weight of older items that are out already, before the first candidate.
+    #: The weight of older items, before the first candidate, that are already dropped.
     border: int = 0
-    #: Whether the tail before the newest turn stays while summaries go, as where it has no cap; else they stay longer.
+    #: Whether summaries are dropped before the tail that precedes the newest turn, as without a cap.
     keeps_tail: bool = True
-    #: What the line that says what is left out takes at most, once something is.
+    #: The maximum size of the line about omitted items, if there are any.
     notice_tokens: int = 0
 
     @property
     def capacity(self) -> int:
-        """The budget in estimated tokens; the factor counts in steps of 5 %, so that learning is not felt."""
+        """The budget in estimated tokens; the factor counts in steps of 5 %, to ignore small corrections."""
         return int(self.budget * 20 / max(1, math.ceil(round(self.factor * 20, 6))))
 
     @property
     def limit(self) -> int:
-        """What the candidates may take together."""
         return max(0, self.capacity - self.reserved)
 
     @property
@@ -119,22 +118,22 @@ class SelectionPolicy:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """What a message that is shown in part may take: half of all there is, or a quarter, and so on.
+        """Sizes for a message that is shown in part: half of the limit, a quarter, and so on.
 
-        They follow from the budget alone, so that a message reads the same from turn to turn.
+        They depend on the budget alone, so that a message is the same from turn to turn.
         """
         halves = (self.capacity >> n for n in range(1, 24))
         return tuple(length for length in halves if length >= MIN_MESSAGE_TOKENS) or (MIN_MESSAGE_TOKENS,)
 
 
-#: How a candidate stands in the prompt: as it is; with its beginning and its end; as the reference to its file;
-#: with stubs for its results; by the condensed summary that covers it; by one line for a run of them.
+#: How a candidate appears in the prompt: in full; its beginning and end; the reference to its file; with stubs for its
+#: results; the condensed summary that covers it; one line for a run of them.
 ItemForm = Literal["verbatim", "shortened", "reference", "stub", "stand-in", "run"]
 
 
 @dataclass(frozen=True, slots=True)
 class FormChange:
-    """How the candidate at `index` stands from now on; without a form it is left out for `reason`."""
+    """The new form of the candidate at `index`; without a form it is omitted for `reason`."""
 
     index: int
     form: ItemForm | None
@@ -148,7 +147,7 @@ class TrimAction:
 
     frees: int
     changes: tuple[FormChange, ...]
-    #: By how much they move the border of what is out; `frees` when not given.
+    #: By how much they move the border of dropped items; `frees` when not given.
     weight: int | None = None
 
     @property
@@ -158,7 +157,7 @@ class TrimAction:
 
 @dataclass(frozen=True, slots=True)
 class TrimStage:
-    """Actions in order. In a ladder each one builds on those before it."""
+    """Actions in order. In a ladder each one builds on the previous ones."""
 
     actions: tuple[TrimAction, ...]
     is_ladder: bool = False
@@ -171,9 +170,9 @@ class TrimStage:
 def free_tokens(stages: Sequence[TrimStage], needed: int, step: int, border: int = 0) -> tuple[TrimAction, ...] | None:
     """The actions that free at least `needed` tokens, taken in whole steps; None when all are too few.
 
-    A stage begins only when those before it are used up. What is taken depends on the number of steps and on
-    the beginning of each stage alone: candidates that join at the end do not change it until a step is full.
-    Steps are counted in weights, from the start of the whole context: `border` of it is out already.
+    A stage begins only when the previous ones are used up. The result depends only on the number of steps and on the
+    beginning of each stage: candidates that are appended do not change it until a step is full. Steps are counted in
+    weights, from the start of the whole context, of which `border` is already dropped.
     """
     taken: list[TrimAction] = []
     freed = 0
@@ -187,7 +186,7 @@ def free_tokens(stages: Sequence[TrimStage], needed: int, step: int, border: int
 
 
 def _enough(stage: TrimStage, needed: int, step: int, border: int) -> Sequence[TrimAction]:
-    """The actions that begin before the first whole step that frees `needed`; all of them free enough."""
+    """The actions that begin before the first whole step that frees `needed`; all of them together free enough."""
     actions = stage.actions
     starts = list(accumulate((action.moves for action in actions), initial=border))
     freed = list(accumulate((action.frees for action in actions), initial=0))
@@ -206,7 +205,7 @@ def _enough(stage: TrimStage, needed: int, step: int, border: int) -> Sequence[T
 
 
 def _without_spare(actions: Sequence[TrimAction], starts: Sequence[int], goal: int, step: int) -> list[TrimAction]:
-    """Without the actions of the last two steps that one larger than a step makes unnecessary."""
+    """Without the actions of the last two steps that an action larger than a step makes unnecessary."""
     spare = starts[len(actions)] - goal
     if spare < step:
         return list(actions)
@@ -226,12 +225,12 @@ STUB_SHARE = 0.30
 def turn_stages(
     candidates: Sequence[ContextCandidate], turn: Sequence[int], policy: SelectionPolicy
 ) -> tuple[TrimStage, list[TrimStage], list[TrimStage]]:
-    """How the turn at indices `turn` is shortened: older results, what else is not the user's, the user's words.
+    """How the turn at indices `turn` is shortened: older results, other items, the user's message last.
 
-    The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
-    that waits for its result. Where that is not enough, the turn's summaries go but for the widest; results among the
-    newest that the model has read become stubs; then whatever is longest is shown in part; and at last results that it
-    has not read become stubs, and the widest summary goes.
+    The user's message and the newest `policy.verbatim_in_turn` messages stay verbatim, and so does a call without its
+    result. If that is not enough, the turn's summaries are dropped except for the widest; results among the newest that
+    the model has read become stubs; then the longest items are shown in part; and at last unread results become stubs,
+    and the widest summary is dropped.
     """
     said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
     users = [i for i in said if _role(candidates[i]) == "user"]
@@ -261,7 +260,7 @@ def turn_stages(
 def _summaries(
     candidates: Sequence[ContextCandidate], summaries: Sequence[int], policy: SelectionPolicy, ladder: TrimStage
 ) -> tuple[TrimStage, TrimStage]:
-    """Summaries of the turn join the run, oldest first; the one that covers most does so last."""
+    """Summaries of the turn join the run, oldest first; the one that covers most is last."""
     if not summaries:
         return TrimStage(()), TrimStage(())
     widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
@@ -274,7 +273,7 @@ def _summaries(
 
 
 def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:
-    """Stubs for the results in `atoms`, oldest first; `sizes` are those of the moment, and go on from there."""
+    """Stubs for the results in `atoms`, oldest first; `sizes` are the current ones and are updated."""
     actions = [action for atom in atoms if (action := _stubbed(candidates, atom, sizes)).frees > 0]
     for change in (change for action in actions for change in action.changes):
         sizes[change.index] = change.tokens
@@ -284,7 +283,7 @@ def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]
 def _shorter(
     candidates: Sequence[ContextCandidate], sizes: dict[int, int], policy: SelectionPolicy
 ) -> Iterator[TrimStage]:
-    """No message longer than half of all there is, then than a quarter, and so on."""
+    """Limits messages to half of the limit, then to a quarter, and so on."""
     references = {i for i in sizes if candidates[i].form == "reference"}
     for length in policy.lengths:
         changes = [
@@ -300,7 +299,7 @@ def _shorter(
 
 
 def _shown_in_part(index: int, candidate: ContextCandidate, length: int, is_reference: bool) -> FormChange:
-    """A message as the reference to its file, or in at most `length` tokens; unchanged where it cannot be."""
+    """A message as the reference to its file, or in at most `length` tokens; unchanged where that is impossible."""
     if candidate.reference_tokens is not None and not is_reference:
         return FormChange(index, "reference", candidate.reference_tokens, TURN_OVER_BUDGET)
     if candidate.least_tokens is None:
@@ -324,7 +323,7 @@ def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes:
 
 @dataclass(frozen=True, slots=True)
 class _LiveGroup:
-    """An atom that still stands, stubbed as far as it can be."""
+    """An atom that is still in the prompt, stubbed as far as possible."""
 
     atom: Sequence[int]
     tokens: int
@@ -334,9 +333,9 @@ class _LiveGroup:
 def _collapse_ladder(
     candidates: Sequence[ContextCandidate], older: Sequence[list[int]], policy: SelectionPolicy
 ) -> list[TrimAction]:
-    """Stubs from the oldest on; whenever they are too many, the older half of them joins the run.
+    """Stubs from the oldest on; when they are too many, the older half of them joins the run.
 
-    Its rungs are set by weights alone, so that they stand where they stood when the turn was shorter.
+    Its steps depend on weights alone, so that they are the same as when the turn was shorter.
     """
     actions: list[TrimAction] = []
     live: deque[_LiveGroup] = deque()
@@ -368,7 +367,7 @@ def _collapse_ladder(
 
 
 def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
-    """Take atoms into the run; the first to go leave a line of `line` tokens where they stood."""
+    """Moves atoms into the run; the first ones leave a line of `line` tokens in their place."""
     indices = [i for entry in entries for i in entry.atom]
     changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
     if line:
@@ -377,26 +376,26 @@ def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
     return TrimAction(frees - line, tuple(changes), weight - line)
 
 
-#: How a prompt is meant to divide: shown beside what it came to, never enforced.
+#: Target shares of a prompt: reported next to the actual ones, never enforced.
 SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
     "protected tail": (0.25, 0.30),
     "recent summaries": (0.30, 0.40),
     "widest summary": (0.10, 0.15),
 }
 
-#: Beside a system prompt, a message that is shown in part takes at most so many times its share of the rest.
+#: With a system prompt, a shortened message takes at most this many times its share of the rest.
 _PART_SLACK = 1.2
 
 
 @dataclass(frozen=True, slots=True)
 class KeptItem:
-    """A candidate that goes in, and how."""
+    """A candidate that is included, and its form."""
 
     candidate: ContextCandidate
     form: ItemForm
     tokens: int
     in_tail: bool
-    #: For a run: the candidates that its one line stands for.
+    #: For a run: the candidates that its line replaces.
     stands_for: tuple[ContextCandidate, ...] = ()
 
     @property
@@ -408,7 +407,7 @@ class KeptItem:
 
 @dataclass(frozen=True, slots=True)
 class OmittedItem:
-    """A candidate that stays out, and why."""
+    """A candidate that is omitted, and why."""
 
     candidate: ContextCandidate
     reason: str
@@ -416,12 +415,12 @@ class OmittedItem:
 
 @dataclass(frozen=True, slots=True)
 class PromptSelection:
-    """What goes in, in the context's order, and what does not."""
+    """The included items, in the context's order, and the omitted ones."""
 
     kept: tuple[KeptItem, ...]
     left_out: tuple[OmittedItem, ...]
     limit: int
-    #: The share of the limit that each lane of `SHARE_TARGETS` came to, and the rest as `background`.
+    #: The share of the limit for each lane of `SHARE_TARGETS`, and the rest as `background`.
     shares: Mapping[str, float]
 
     @property
@@ -430,7 +429,7 @@ class PromptSelection:
 
     @property
     def spare_tokens(self) -> int:
-        """What may still be added, such as a recall cue."""
+        """Tokens that are still free, for example for a recall cue."""
         return max(0, self.limit - self.tokens)
 
     @property
@@ -447,23 +446,23 @@ class PromptSelection:
 
 @dataclass(frozen=True, slots=True)
 class _ProtectionZones:
-    """Indices of the candidates by how well they are protected."""
+    """Indices of the candidates by level of protection."""
 
-    #: System prompts that the context begins with: they never go.
+    #: Leading system prompts: never dropped.
     head: tuple[int, ...]
     older: tuple[int, ...]
     tail: tuple[int, ...]
-    #: The newest user message and what follows it.
+    #: The newest user message and everything after it.
     turn: tuple[int, ...]
     widest: int | None
 
 
 def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
-    """What fits: the fresh tail always, then the widest summary, then the newest of what is older.
+    """What fits: the fresh tail always, then the widest summary, then the newest of the older items.
 
-    Where summaries do not fit, the condensed one that covers them stands in. A tail that is over budget alone
-    gives up what is before the newest user message; a turn that is over budget alone gives up its older tool
-    results, oldest first, but never the user's message. What is longer than the budget by itself is shown in part.
+    Summaries that do not fit are replaced by the condensed one that covers them. A tail that is over budget alone loses
+    what precedes the newest user message; a turn that is over budget alone loses its older tool results, oldest first,
+    but never the user's message. A message that exceeds the budget by itself is shown in part.
     """
     candidates = _shorten_oversized(candidates, policy)
     zones = _zones(candidates, policy)
@@ -479,7 +478,7 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
 
 
 def _shorten_oversized(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> Sequence[ContextCandidate]:
-    """Messages that no prompt can hold stand in it in part, wherever they are: the same in every turn."""
+    """Messages that no prompt can hold are shown in part, at any position and the same in every turn."""
     head = list(takewhile(_is_system, candidates))
     room = policy.limit - sum(candidate.tokens for candidate in head)
     rest = candidates[len(head) :]
@@ -499,7 +498,7 @@ def _in_part(candidate: ContextCandidate, room: int, lengths: Sequence[int]) -> 
     return replace(candidate, tokens=max(least, length), form="shortened")
 
 
-# --- what is protected ----------------------------------------------------------------------------
+# --- protected items ------------------------------------------------------------------------------
 
 
 def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
@@ -531,15 +530,15 @@ def _with_atoms(candidates: Sequence[ContextCandidate], indices: Iterable[int]) 
     return found | {i for i, candidate in enumerate(candidates) if candidate.atom in atoms}
 
 
-# --- making room ----------------------------------------------------------------------------------
+# --- trimming -------------------------------------------------------------------------------------
 
 
 def _trim_stages(
     candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
 ) -> _TrimStages:
-    """Messages that no turn needs first, then summaries and the stand-ins they left, then the widest summary.
+    """Messages that no turn needs first, then summaries and their replacements, then the widest summary.
 
-    Where the tail is kept (`policy.keeps_tail`) older items go as they come, and messages of the tail go last.
+    With `policy.keeps_tail` older items are dropped in their order, and messages of the tail last.
     """
     raw: list[TrimAction] = []
     details: list[TrimAction] = []
@@ -566,7 +565,7 @@ def _trim_stages(
 
 
 class _TrimStages(NamedTuple):
-    """What goes, one after the other."""
+    """The stages of trimming, in order."""
 
     raw: TrimStage
     details: TrimStage
@@ -578,7 +577,7 @@ class _TrimStages(NamedTuple):
 def _units(
     candidates: Sequence[ContextCandidate], indices: Sequence[int], policy: SelectionPolicy
 ) -> list[tuple[int, ...]]:
-    """Candidates that go together, in the order in which they go."""
+    """Candidates that are dropped together, in the order of dropping."""
     units: dict[object, list[int]] = {}
     for i in indices:
         candidate = candidates[i]
@@ -603,7 +602,7 @@ def _shorten_turn(
 ) -> tuple[TrimAction, ...]:
     """Only the widest summary and the current turn are left, and the turn is shortened from within.
 
-    The summary stays as long as anything of the turn but the words of the user can be shorter.
+    The summary stays as long as anything of the turn except the user's message can be shortened.
     """
     ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
     before = [action for stage in stages if stage is not stages.widest for action in stage.actions]
@@ -613,7 +612,7 @@ def _shorten_turn(
     return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
 
 
-# --- what came of it ------------------------------------------------------------------------------
+# --- result ---------------------------------------------------------------------------------------
 
 
 def _make_selection(
@@ -641,7 +640,7 @@ def _make_selection(
 
 
 def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: int) -> dict[str, float]:
-    """Recent summaries are the newest ones up to their target; whatever is older is background."""
+    """Recent summaries are the newest ones up to their target; older ones are background."""
     tokens = dict.fromkeys([*SHARE_TARGETS, "background"], 0)
     most = SHARE_TARGETS["recent summaries"][1] * limit
     for item in reversed(kept):
@@ -658,7 +657,7 @@ def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: in
 
 
 _WORD = re.compile(r"[^\W_]+")
-#: Words that say nothing about a topic; a light list, as rare terms weigh more anyway.
+#: Words without topic; a short list, as rare terms weigh more anyway.
 _STOP_WORDS = """
 an and are as at be but by can did do does for from had has have he her his how if in into is it its me my no
 not of on or our she so that the their them then there they this to us was we were what when where which who
@@ -666,13 +665,13 @@ why will with would you your der die das und ist ein eine nicht le la les et est
 en de du des не на что по это как os um uma het een van
 """
 _STOP = frozenset(_STOP_WORDS.split())
-#: The usual weights of BM25: how fast repeats stop counting, and how much long texts pay.
+#: The usual BM25 parameters: term saturation, and length normalisation.
 _SATURATION = 1.2
 _LENGTH = 0.75
 
 
 def relevance_terms(text: str) -> list[str]:
-    """The words of a text in lower case, and pairs of letters where words have no blanks between them.
+    """The words of a text in lower case, and letter pairs in scripts without spaces.
 
     >>> relevance_terms("Why did the DEPLOY of web_app fail? 数据库")
     ['deploy', 'web', 'app', 'fail', '数据', '据库']
@@ -696,9 +695,9 @@ def _without(word: str, runs: Sequence[str]) -> str:
 
 
 def relevance_scores(prompt: str, texts: Sequence[str]) -> tuple[float, ...]:
-    """A score for each text: 0 when it shares no term with the prompt, more for rarer shared terms.
+    """A score for each text: 0 when it shares no term with the prompt, higher for rarer shared terms.
 
-    Length is evened out, so that a short remark is not favoured over a long answer.
+    Scores are normalised by length, so that short texts are not favoured.
     """
     asked = set(relevance_terms(prompt))
     if not asked or not texts:

@@ -1,4 +1,4 @@
-"""Read everything a prompt may need in one snapshot, and measure each item in each form it can take."""
+"""Reads everything a prompt may need in one snapshot, and measures each item in each possible form."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 def restore_turn_payloads(
     archive: Archive, items: Sequence[ContextItem], vault: Vault | None, capacity: int
 ) -> dict[int, Message | None]:
-    """Messages from the newest user message on that have payloads, by ordinal: whole, or None where that is too much.
+    """Messages with payloads from the newest user message on, by ordinal: in full, or None where that is too large.
 
-    The user's own message may take all there is; the others, newest first, half of it together. What does not fit, or
-    whose file is gone, stays the reference that it is in the archive.
+    The user's own message may use the whole budget; the others, newest first, half of it together. A payload that does
+    not fit, or whose file is missing, stays a reference as in the archive.
     """
     start = newest_user_index(items)
     if vault is None or start is None:
@@ -73,13 +73,13 @@ def restore_turn_payloads(
     return found
 
 
-#: Context items beyond this many budgets' worth of tokens are not even read. What a step may spare lies within.
+#: Context items beyond this many times the budget are not read. A step's slack lies within.
 _READ_SHARE = 1.3
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSnapshot:
-    """Everything that was read, in one snapshot."""
+    """Everything that was read in one snapshot."""
 
     items: tuple[ContextItem, ...]
     #: The weight of older items that were not read because they cannot fit.
@@ -89,35 +89,35 @@ class ContextSnapshot:
     pins: tuple[render.Pin, ...]
     brief: render.FocusBrief | None
     newest_seqs: Mapping[str, int]
-    #: Summaries that the brief cannot know of, whatever their places say.
+    #: Summaries that are newer than the brief, whatever their position.
     newcomers: frozenset[str]
     files: Mapping[str, tuple[int, str]]
-    #: Messages of the newest turn that have payloads, by ordinal: whole, or None where that is too much.
+    #: Messages with payloads in the newest turn, by ordinal: in full, or None where that is too large.
     payloads: Mapping[int, Message | None]
-    #: Where the newest user message stands; it and what follows stay as they are.
+    #: The index of the newest user message; it and everything after it stay unchanged.
     newest_turn: int = 0
-    #: Older messages that no summary covers and that cannot fit.
+    #: How many older messages without a summary cannot fit.
     unread: int = 0
-    #: What changed below summaries since they were written.
+    #: Changes to summarised messages since the summaries were written.
     changes: Mapping[str, tuple[SourceChange, ...]] = field(default_factory=dict)
 
     @property
     def answered(self) -> frozenset[str]:
-        """Call ids whose result is in the context, whether or not it was chosen."""
+        """Call ids whose result is in the context, chosen or not."""
         found = (part.call_id for known in self.stored.values() for part in known.message.tool_results)
         return frozenset(call_id for call_id in found if call_id)
 
     def covered(self, item: ContextItem) -> int:
-        """How much history a summary stands for, by the tokens of the messages below it."""
+        """The history that a summary covers, in tokens of its messages."""
         return self.summaries[item.summary_id].source_message_tokens if isinstance(item, SummaryItem) else 0
 
     def estimate(self, item: ContextItem, message: Message) -> int:
-        """What the words of an item take, by the estimate for budgets: read, where it is a message as it is stored."""
+        """The budget estimate of an item's text: stored, where it is a message as it is in the archive."""
         is_stored = isinstance(item, MessageItem) and message.tokens == item.tokens
         return item.budget_tokens if is_stored else estimated_tokens(message)
 
     def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
-        """The items without the summaries that an active focus brief stands for, and those summaries."""
+        """The items without the summaries that an active focus brief replaces, and those summaries."""
         brief = self.brief
         if brief is None:
             return self.items, ()
@@ -141,7 +141,7 @@ class ContextSnapshot:
         return self.payloads.get(item.ordinal) or self.kept(item)
 
     def kept(self, item: MessageItem) -> Message:
-        """A message as the archive has it: with references for its payloads."""
+        """A message as stored: with references for its payloads."""
         stored = self.stored[item.message_id]
         if stored.file_id is not None and stored.file_id in self.files and stored.message.tool_results:
             size, summary = self.files[stored.file_id]
@@ -149,11 +149,11 @@ class ContextSnapshot:
         return self._as_past(item, _with_openclaw_format(stored.message))
 
     def _as_past(self, item: MessageItem, message: Message) -> Message:
-        """A message before the newest turn, such that nothing in it can be taken for a summary, pin or quotation."""
+        """A message before the newest turn, escaped so that nothing in it looks like a summary, pin or quotation."""
         return message if item.ordinal >= self.newest_turn else escape_synthetic_blocks(message)
 
     def exact(self, item: MessageItem, message: Message, request: AssembleRequest) -> Message:
-        """A message as it came, where it came in the format that is asked for."""
+        """The original message, where it came in the requested format."""
         known = self.stored[item.message_id]
         is_own = known.message.format in (request.format, "plain")
         is_whole = self.payloads.get(item.ordinal) is message
@@ -184,7 +184,7 @@ class ContextSnapshot:
         return render.summary_message(xml, self.changes.get(summary_id, ()))
 
     def least(self, item: MessageItem, message: Message, request: AssembleRequest, shortest: int) -> Message:
-        """A message that is shown in part, as little of it as can be."""
+        """A message cut to its minimum size."""
         return self._shortened(item, message, shortest, request)
 
     def _shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
@@ -193,19 +193,19 @@ class ContextSnapshot:
         return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
 
     def _to_cut(self, item: MessageItem, message: Message) -> Message:
-        """What is cut: of a message whose payload is too much as a whole, the reference that the archive has."""
+        """The message to cut: when its payload is too large, the stored one with the reference."""
         return self.kept(item) if item.ordinal in self.payloads else message
 
 
 def read_snapshot(
     archive: Archive, conversation_id: int, request: AssembleRequest, vault: Vault | None
 ) -> ContextSnapshot:
-    """Read what a prompt may need; raises `ArchiveCorrupt` when the context names what is not there."""
+    """Read what a prompt may need; raises `ArchiveCorrupt` when an item of the context is missing."""
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     newest = archive.context.newest_items(conversation_id, most)
     sizes = [item.budget_tokens for item in newest.items if isinstance(item, MessageItem)]
-    if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # which are shown in part
+    if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # these are shown in part
         newest = archive.context.newest_items(conversation_id, most + beyond)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
@@ -235,21 +235,21 @@ def read_snapshot(
 
 
 def item_weight(item: ContextItem) -> int:
-    """What an item counts for in steps: by what is stored of it, so that nothing else can change it."""
+    """An item's weight in steps: from its stored size, so that it never changes."""
     return framed_tokens(item.budget_tokens)
 
 
 def _raise_missing(conversation_id: int, lacking: set[str]) -> None:
-    """A prompt without something that stands in the context is none."""
+    """Raises: a prompt without an item of its context would be wrong."""
     if lacking:
         raise ArchiveCorrupt(
             f"the context of conversation {conversation_id} holds {min(lacking)}, which is not in the archive; "
-            "`lcm doctor` says what is missing, `lcm restore` puts a backup back"
+            "`lcm doctor` says what is missing, `lcm restore` restores a backup"
         )
 
 
 def _trim_to_step(newest: NewestItems, step: int) -> tuple[tuple[ContextItem, ...], int]:
-    """What was read, without its oldest messages up to the next whole step; and the weight of all that is out."""
+    """The items without the oldest messages up to the next whole step, and the weight of all that is dropped."""
     border = framed_tokens(newest.unread_budget_tokens, newest.unread)
     goal = -(-border // step) * step
     user = newest_user_index(newest.items) or 0
@@ -284,7 +284,7 @@ def _brief_from_row(row: Any) -> render.FocusBrief:
 
 @dataclass(frozen=True, slots=True)
 class CandidateBuilder:
-    """Makes candidates of items. Shorter forms are measured only where they may be needed."""
+    """Makes candidates of items. Shorter forms are measured only when they may be needed."""
 
     material: ContextSnapshot
     request: AssembleRequest
@@ -293,7 +293,7 @@ class CandidateBuilder:
     def candidates(
         self, items: Sequence[ContextItem], rendered: Mapping[int, Message], sizes: Sequence[int] | None = None
     ) -> list[ContextCandidate]:
-        """The candidates for `items`, by their true sizes when these are known."""
+        """The candidates for `items`, with their true sizes when known."""
         request, messages = self.request, [rendered[item.ordinal] for item in items]
         groups, open_at = message_groups(messages), unanswered_indices(messages)
         scores: Sequence[float] = [0.0] * len(items)
@@ -350,6 +350,6 @@ class CandidateBuilder:
         return tokens_as_sent(message, encode_for_model(message, self.request.format))
 
     def _is_reference(self, item: ContextItem) -> bool:
-        """Whether it is in the newest turn, and has a payload that is too much."""
+        """Whether it is in the newest turn and has a payload that is too large."""
         payloads = self.material.payloads
         return item.ordinal in payloads and payloads[item.ordinal] is None

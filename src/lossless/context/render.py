@@ -1,6 +1,4 @@
-"""Messages as the model gets them: summaries, pins, stubs, shortened messages and the recall policy as text; encoded
-as they are sent, and measured in tokens.
-"""
+"""Messages for the model: rendered as text (summaries, pins, stubs), shortened, encoded, and measured in tokens."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def summary_message(xml: str, changes: Sequence[SourceChange] = ()) -> Message:
-    """A rendered summary as the user message that carries it, with a line about what changed below it since."""
+    """A rendered summary as a user message, with a line about later changes to its messages."""
     return Message(role="user", content="\n".join([xml, *_corrections([changes])]))
 
 
@@ -51,7 +49,7 @@ def _corrections(changes: Sequence[Sequence[SourceChange]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FocusBrief:
-    """A long summary written for one question; it stands for the summaries that it covers."""
+    """A long summary written for one question; it replaces the summaries that it covers."""
 
     id: str
     prompt: str
@@ -63,7 +61,7 @@ class FocusBrief:
     covered_message_seq: int | None = None
 
     def covers(self, latest_seq: int | None, latest_at: datetime | None) -> bool:
-        """Whether a summary whose newest message has this seq and time is replaced by the brief."""
+        """Whether the brief replaces a summary whose newest message has this seq and time."""
         if self.covered_message_seq is not None and latest_seq is not None:
             return latest_seq <= self.covered_message_seq
         return self.covered_latest_at is not None and latest_at is not None and latest_at <= self.covered_latest_at
@@ -72,7 +70,7 @@ class FocusBrief:
 def focus_message(brief: FocusBrief, timezone: tzinfo = UTC, changes: Sequence[Sequence[SourceChange]] = ()) -> Message:
     """The brief as a user message; prompt and content are escaped, so neither can end its element.
 
-    `changes` are those below the summaries that it stands for, a line for each.
+    `changes` concern the summaries that it replaces, one line each.
     """
     attributes = {
         "id": brief.id,
@@ -92,7 +90,7 @@ def focus_message(brief: FocusBrief, timezone: tzinfo = UTC, changes: Sequence[S
 
 
 def escape_markup(text: str, *, quote: bool = False) -> str:
-    """Text that cannot be taken for markup; with `quote` it may stand inside an attribute."""
+    """Text with escaped markup; with `quote` also safe inside an attribute."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return plain.replace('"', "&quot;").replace("\n", "&#10;") if quote else plain
 
@@ -107,14 +105,14 @@ def _stamp(moment: datetime, timezone: tzinfo) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A text that the user wants the model to see always, exactly as it is."""
+    """A text that the model must always see, verbatim."""
 
     id: str
     text: str
 
 
 def choose_pins(pins: Sequence[Pin], limit: int, share: float = 0.10) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
-    """The pins that fit into their share of `limit` tokens, oldest first, and those that do not."""
+    """The pins that fit into their share of `limit` tokens, oldest first, and the others."""
     kept: list[Pin] = []
     left_out: list[Pin] = []
     for pin in pins:
@@ -127,7 +125,7 @@ def choose_pins(pins: Sequence[Pin], limit: int, share: float = 0.10) -> tuple[t
 def pins_message(pins: Sequence[Pin]) -> Message | None:
     """One user message with the pins, byte for byte; None without pins.
 
-    A pin is not escaped. Its tag carries a mark drawn from its text when the text itself could end the block.
+    Pins are not escaped. When a pin's text could end the block, its tag carries a mark derived from the text.
     """
     if not pins:
         return None
@@ -186,7 +184,7 @@ If one of these is in doubt and the tools cannot settle it, say so.
 
 
 def with_parts(message: Message, parts: Iterable[Part], *, role: Role | None = None) -> Message:
-    """The message with other parts; its foreign `body` no longer holds, so a codec writes it anew."""
+    """The message with other parts; its foreign `body` is dropped, so that a codec encodes it again."""
     kept = tuple(parts)
     return replace(
         message,
@@ -199,7 +197,7 @@ def with_parts(message: Message, parts: Iterable[Part], *, role: Role | None = N
 
 
 def escape_synthetic_blocks(message: Message) -> Message:
-    """The message, with what looks like a block of ours escaped; the same when there is nothing like it."""
+    """The message with text that looks like one of our blocks escaped; the same object when there is none."""
     if not (message.parts or has_synthetic_block(message.content)):
         return message
     if not message.parts:
@@ -213,7 +211,7 @@ def escape_synthetic_blocks(message: Message) -> Message:
 
 
 def part_tokens(part: Part) -> int:
-    """What a part is reckoned to take once it is serialised."""
+    """The estimated tokens of a part once it is serialised."""
     match part:
         case ToolCall():
             return estimate_tokens(part.name) + estimate_tokens(_json(part.input))
@@ -233,14 +231,14 @@ def is_blank(part: Part) -> bool:
 
 
 def says_something(message: Message) -> bool:
-    """Whether anything but blanks and thinking is in it. A tool result says something even when empty."""
+    """Whether it has anything but white space and thinking. A tool result counts even when empty."""
     if not message.parts:
         return bool(message.content.strip())
     return any(not isinstance(part, Reasoning) and not is_blank(part) for part in message.parts)
 
 
 def is_thinking_only(message: Message) -> bool:
-    """Whether an assistant's message holds thinking and nothing else that counts."""
+    """Whether an assistant message has only thinking."""
     return (
         message.role == "assistant"
         and any(isinstance(part, Reasoning) for part in message.parts)
@@ -249,7 +247,7 @@ def is_thinking_only(message: Message) -> bool:
 
 
 def is_user_turn(message: Message) -> bool:
-    """Whether a person speaks in it: results that travel under the user's role are not a turn."""
+    """Whether a person wrote it: tool results with the user's role are not a turn."""
     return message.role == "user" and (
         says_something(message)
         if not message.tool_results
@@ -258,12 +256,12 @@ def is_user_turn(message: Message) -> bool:
 
 
 def newest_user(messages: tuple[Message, ...]) -> int | None:
-    """The index of the newest message in which a person speaks."""
+    """The index of the newest message written by a person."""
     return next((i for i in range(len(messages) - 1, -1, -1) if is_user_turn(messages[i])), None)
 
 
 def open_calls(message: Message) -> tuple[ToolCall, ...]:
-    """The calls of an assistant that another message must answer (a provider's own tools answer inside)."""
+    """The calls of an assistant that another message must answer (a provider's own tools answer in place)."""
     if message.role != "assistant" or not message.parts:
         return ()
     inside = {part.call_id for part in message.tool_results}
@@ -280,25 +278,25 @@ def answering_results(message: Message) -> tuple[ToolResult, ...]:
 
 
 def same_if_unchanged(messages: tuple[Message, ...], made: Iterable[Message]) -> tuple[Message, ...]:
-    """`messages` itself when `made` holds the same objects, so that callers see that nothing changed."""
+    """`messages` itself when `made` has the same objects, so that callers see that nothing changed."""
     new = tuple(made)
     same = len(new) == len(messages) and all(a is b for a, b in zip(new, messages, strict=True))
     return messages if same else new
 
 
 def estimated_tokens(message: Message) -> int:
-    """What the words of a message take, by the estimate for budgets; never less than by their length."""
+    """The budget estimate of a message's text; never less than by its length."""
     return max(message.tokens, message_budget_tokens(message))
 
 
-#: Ids of summaries that a stub for a run of messages names before it only counts them.
+#: How many summary ids a stub for a run of messages lists; more are only counted.
 MAX_NAMED_SUMMARIES = 6
-#: What the line about what is left out takes at most, as it is sent.
+#: The maximum size of the line about omitted items, as sent.
 NOTICE_TOKENS = 160
 
 
 def message_ref(message_id: int) -> str:
-    """How a message is named to the model, as `lcm_grep` prints it.
+    """A message's name for the model, as `lcm_grep` prints it.
 
     >>> message_ref(812)
     'msg#812'
@@ -307,7 +305,7 @@ def message_ref(message_id: int) -> str:
 
 
 def turn_output_stub(message_id: int, tool: str | None, byte_size: int, *, recall: bool = True) -> str:
-    """Stands for an older tool output of the turn that is still going on; with `recall` it says how to read it."""
+    """Replaces an older tool output of the current turn; with `recall` it says how to read it."""
     ref = message_ref(message_id)
     how = f' Call lcm_describe(id="{ref}") to read it in full.' if recall else ""
     return (
@@ -316,7 +314,7 @@ def turn_output_stub(message_id: int, tool: str | None, byte_size: int, *, recal
 
 
 def stub_results(message: Message, message_id: int, *, recall: bool = True) -> Message:
-    """The message with each of its results stubbed; ids, names and error marks stay, so it still pairs."""
+    """The message with each of its results stubbed; ids, names and error marks stay, so that pairs stay valid."""
     results = answering_results(message)
     parts = tuple(
         replace(
@@ -332,7 +330,7 @@ def stub_results(message: Message, message_id: int, *, recall: bool = True) -> M
 
 
 def stub_with_file(message: Message, file_id: str, byte_size: int, summary: str) -> Message:
-    """The message with its one result replaced by the reference to the file that holds it."""
+    """The message with its one result replaced by the reference to its file."""
     parts = tuple(
         replace(part, text=tool_reference(file_id, part.name, byte_size, summary))
         for part in message.parts
@@ -342,9 +340,9 @@ def stub_with_file(message: Message, file_id: str, byte_size: int, summary: str)
 
 
 def omission_notice(count: int, next_id: int | None, summary_ids: Sequence[str], *, recall: bool = True) -> Message:
-    """Says how many messages, before which, and which summaries are left out with nothing standing for them.
+    """Says how many messages, before which one, and which summaries are omitted without a replacement.
 
-    It changes only when what is left out does.
+    It changes only when the omitted items do.
     """
     before = "" if next_id is None else f" before {message_ref(next_id)}"
     what = [_count(count, "message") + before] if count else []
@@ -382,15 +380,15 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def item_json(item: dict[str, Any]) -> str:
-    """An encoded message as JSON, with the comma behind it."""
+    """An encoded message as JSON, with a trailing comma."""
     if _is_role_and_text(item):
-        # Most messages: written without the machinery for whatever else may be in one.
+        # The common case, without the general serialiser.
         return f'{{"role":{encode_basestring(item["role"])},"content":{encode_basestring(item["content"])}}},'
     return _encode(item) + ","
 
 
 def item_tokens(item: dict[str, Any], text: str) -> int:
-    """The tokens of an encoded message whose `item_json` is `text`; data of files has a flat price."""
+    """The tokens of an encoded message whose `item_json` is `text`; file data has a flat price."""
     if len(text) < BLOB_CHARS:
         return estimate_tokens(text)
     if _is_role_and_text(item) and not is_blob(item["content"], "content"):
@@ -402,18 +400,18 @@ def _is_role_and_text(item: dict[str, Any]) -> bool:
     return len(item) == 2 and type(item.get("role")) is str and type(item.get("content")) is str
 
 
-#: So many blocks of an Anthropic prompt may carry `cache_control`.
+#: How many blocks of an Anthropic prompt may have `cache_control`.
 MAX_CACHE_MARKS = 4
-#: What OpenClaw passes on of a message; usage, times, prices and the like stay with it.
+#: The fields of a message that OpenClaw forwards; usage, times and prices are not among them.
 _OPENCLAW_FIELDS = ("role", "content", "toolCallId", "toolName", "isError")
 _HOST_FIELDS = 2
-#: Under this name a message carries a framework's own, which comes back as it was and is never sent.
+#: The key under which a message carries a framework's own object; it is returned unchanged and never sent.
 CARRIED = "carried"
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedForModel:
-    """A message as it is sent, and the tokens that it takes with the commas behind it."""
+    """An encoded message, and its tokens with trailing commas."""
 
     message: Message
     written: EncodedMessage
@@ -421,7 +419,7 @@ class EncodedForModel:
 
 
 def encode_for_model(message: Message, format: str) -> EncodedForModel:
-    """A message as a model may get it: in the strict shape of its format, every text valid Unicode."""
+    """A message for the model: in the strict shape of its format, with valid Unicode."""
     written = formats.encode_message(message, format)
     if not written.is_built and CARRIED in written.items[0]:
         written = replace(written, items=[without_carried(item) for item in written.items])
@@ -441,7 +439,7 @@ def encode_for_model(message: Message, format: str) -> EncodedForModel:
 
 
 def _tokens(item: dict[str, Any], text: str, format: str) -> int:
-    """The tokens of an item; of a host's own format, only what it passes on to the model counts."""
+    """The tokens of an item; in a host's own format, only the forwarded fields count."""
     if format != "openclaw" or len(item) <= _HOST_FIELDS:
         return item_tokens(item, text)
     shown = {name: item[name] for name in _OPENCLAW_FIELDS if name in item}
@@ -449,18 +447,18 @@ def _tokens(item: dict[str, Any], text: str, format: str) -> int:
 
 
 def tokens_as_sent(message: Message, written: EncodedForModel, estimate: int | None = None) -> int:
-    """What a message takes once it is sent: by its length, and for text that is denser than prose by the estimate."""
+    """The tokens of a message as sent: by its length, and by the budget estimate for text that is denser than prose."""
     words = estimated_tokens(message) if estimate is None else estimate
     return written.tokens if words <= message.tokens else max(written.tokens, framed_tokens(words))
 
 
 def without_carried(item: dict[str, Any]) -> dict[str, Any]:
-    """A message as it is sent: without what it carries for a framework."""
+    """A message as sent: without a framework's own object."""
     return item if CARRIED not in item else {name: item[name] for name in item if name != CARRIED}
 
 
 def limit_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with at most as many cache marks as Anthropic takes: the newest ones."""
+    """Messages with at most as many cache marks as Anthropic accepts: the newest ones."""
     left = MAX_CACHE_MARKS
     for n in range(len(messages) - 1, -1, -1):
         content = messages[n].get("content")
@@ -477,7 +475,7 @@ def limit_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def clean_text(text: str) -> str:
-    """`text` in valid Unicode: a surrogate without its other half is U+FFFD.
+    """`text` as valid Unicode: lone surrogates become U+FFFD.
 
     >>> clean_text("a\\ud83d\\ude00 \\ud800")
     'a😀 �'
@@ -503,21 +501,21 @@ def _clean(value: Any) -> Any:
     return value
 
 
-#: Of what is shown of a text, so much is its beginning.
+#: The share of a shortened text that is its beginning.
 _HEAD_SHARE = 2 / 3
-#: A cut moves to the end of a line when at most this share of the piece is lost by it.
+#: A cut moves to the end of a line when at most this share of the piece is lost.
 _LINE_SLACK = 0.2
-#: How often the room for each text is reckoned anew until the message fits.
+#: How often the sizes are recomputed until the message fits.
 _TRIES = 12
-#: The name of the one argument of a call whose arguments are shown in part.
+#: The only argument of a call whose arguments are shown in part.
 SHORTENED_ARGUMENT = "lcm_shortened"
 
 
 def shorten_message(message: Message, message_id: int | None, most: int, format: str) -> Message:
-    """The message in at most `most` tokens, as it is sent; more only when what cannot be cut takes more.
+    """The message in at most `most` tokens, as sent; more only when the parts that cannot be cut take more.
 
-    Words, tool results and arguments that are too long are cut in their middle. Ids, names and marks of errors stay,
-    so that it still pairs; arguments stay valid JSON. Without an id nothing says where the rest is.
+    Long text, tool results and arguments are cut in the middle. Ids, names and error marks stay, so that pairs stay
+    valid; arguments stay valid JSON. Without an id, no text says where to find the rest.
     """
     ref = None if message_id is None else message_ref(message_id)
     room = most
@@ -553,9 +551,9 @@ def _short_part(part: Part, room: int, ref: str | None) -> Part | None:
 
 
 def shorten_text(text: str, room: int, ref: str | None = None) -> str:
-    """A text of at most `room` tokens and one line: the line says what is left out between beginning and end.
+    """A text of at most `room` tokens plus one line that says what is omitted between beginning and end.
 
-    A text that would not get shorter by it stays as it is.
+    Unchanged when that would not make it shorter.
     """
     if 2 * len(text) <= room or estimate_tokens(text) <= room:
         return text
@@ -566,7 +564,7 @@ def shorten_text(text: str, room: int, ref: str | None = None) -> str:
 
 
 def _end(text: str, room: int) -> str:
-    """The longest end of a text that has at most `room` tokens."""
+    """The longest suffix of a text with at most `room` tokens."""
     return cut_to_tokens(text[: -4 * room - 1 : -1], room)[::-1] if room > 0 else ""
 
 
@@ -581,7 +579,7 @@ def _from_line_start(tail: str) -> str:
 
 
 def _short_input(value: Json, room: int, ref: str | None) -> Json:
-    """Arguments whose long texts are cut; where that is not enough, their JSON, cut, in one argument."""
+    """Arguments with long texts cut; where that is not enough, their JSON, cut, in one argument."""
     given = _parsed(value) if isinstance(value, str) else value
     whole = value if isinstance(value, str) else _shorten_json(value)
     if estimate_tokens(whole) <= room:

@@ -1,6 +1,4 @@
-"""What strict providers refuse and how it is repaired before anything is sent: each tool call with one result right
-after it, no empty or foreign content.
-"""
+"""Repairs prompts for strict providers: one result right after each tool call, no empty or foreign content."""
 
 from __future__ import annotations
 
@@ -32,21 +30,21 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import ModelIdentity, Part
 
-#: Hosts recognise this text, so it is the reference's, letter for letter.
+#: Hosts recognise this text, so it is exactly the reference's.
 SYNTHETIC_RESULT = MISSING_RESULT
-#: Stop reasons of an answer that broke off: its calls were never meant to run.
+#: Stop reasons of an aborted answer: its calls were never meant to run.
 BROKEN_OFF_REASONS = frozenset({"error", "aborted"})
 
 
 def is_synthetic(result: ToolResult) -> bool:
-    """Whether a result was put in by a repair, of ours or of a host's."""
+    """Whether a result was inserted by a repair, ours or a host's."""
     return result.text == SYNTHETIC_RESULT
 
 
 def is_paired(messages: Sequence[Message], *, item_style: bool = False) -> bool:
-    """Whether each call surely has its result right after it, so that `repair_pairs` would change nothing.
+    """A quick check that each call has its result right after it, so that `repair_pairs` would change nothing.
 
-    A cheap proof: False only says that it is for `repair_pairs` to find out.
+    False does not mean that something is wrong.
     """
     called: set[str | None] = {None}
     awaited: set[str | None] = set()
@@ -65,7 +63,7 @@ def is_paired(messages: Sequence[Message], *, item_style: bool = False) -> bool:
 
 
 def _calls_once(message: Message, called: set[str | None], awaited: set[str | None]) -> bool:
-    """Whether an assistant's calls are new and in place; they are awaited from now on."""
+    """Whether an assistant's calls are new and in place; adds them to the pending ones."""
     calls = message.tool_calls
     if not calls:
         return not message.tool_results
@@ -84,7 +82,7 @@ def _thinks_after(parts: Sequence[Part], call: ToolCall) -> bool:
 
 
 def _answers_once(message: Message, awaited: set[str | None]) -> bool:
-    """Whether what a tool or a user brings are results that are awaited, and no longer, before all else."""
+    """Whether the results in a tool's or user's message are pending and come first; they are then no longer pending."""
     results = message.tool_results
     if not results:
         return not awaited and message.role != "tool" and not message.tool_calls
@@ -99,9 +97,9 @@ def _answers_once(message: Message, awaited: set[str | None]) -> bool:
 def repair_pairs(messages: tuple[Message, ...], *, item_style: bool = False) -> tuple[Message, ...]:
     """Messages in which each call has exactly one result right after it; the same tuple when nothing changed.
 
-    Real results beat synthetic ones wherever they stand; repeated calls and results, and results without a
-    call, are dropped; a call without an id gets one, an id that a later turn used again is renamed.
-    `item_style`: neighbouring assistant messages are one turn, as in the Responses API. Idempotent.
+    Real results take precedence over synthetic ones at any position; repeated calls and results, and results without a
+    call, are dropped; a call without an id gets one, an id that a later turn reuses is renamed. `item_style`: adjacent
+    assistant messages are one turn, as in the Responses API. Idempotent.
     """
     renamed = _rename_reused(_name_nameless(messages), item_style)
     cleaned, broken = _clean_calls(renamed)
@@ -111,7 +109,7 @@ def repair_pairs(messages: tuple[Message, ...], *, item_style: bool = False) -> 
 
 
 def _name_nameless(messages: tuple[Message, ...]) -> list[Message]:
-    """Give ids to calls that came without, and to the nameless results right after them, in order."""
+    """Give ids to calls without one, and to the results right after them, in order."""
     taken: set[str | None] = set()
     waiting: list[str] = []
     out: list[Message] = []
@@ -137,7 +135,7 @@ def _ids(message: Message) -> set[str | None]:
 
 
 def _rename_reused(messages: Sequence[Message], item_style: bool) -> list[Message]:
-    """Give a fresh id to a call that repeats the id of an answered one and has a result of its own."""
+    """Give a new id to a call that repeats the id of an answered one and has its own result."""
     taken: set[str | None] = set()
     alias: dict[str | None, str] = {}
     is_answered: dict[str, bool] = {}
@@ -172,7 +170,7 @@ def _renamed(message: Message, alias: Mapping[str | None, str], calls: AbstractS
 
 
 def _fresh_id(id: str, taken: set[str | None]) -> str:
-    """`id`, or with a number behind it; unlike any id so far, so that what comes later does not change it."""
+    """`id`, with a number if needed; different from all ids so far, so that later messages do not change it."""
     name, number = id, 1
     while name in taken:
         number += 1
@@ -194,7 +192,7 @@ def _section_ids(messages: Sequence[Message], index: int, item_style: bool) -> s
 
 
 def _clean_calls(messages: Sequence[Message]) -> tuple[list[Message | None], set[str | None]]:
-    """Calls once each, none of a broken-off answer; None where nothing is left. And the broken-off ids."""
+    """Calls without duplicates or those of aborted answers, None where nothing is left; and the aborted ids."""
     claimed: set[str | None] = {None}
     broken: set[str | None] = set()
     out: list[Message | None] = []
@@ -229,7 +227,7 @@ def _with_calls(message: Message, ids: set[str | None], claimed: set[str | None]
 
 
 def _thinking_first(parts: Sequence[Part], call: int) -> tuple[Part, ...]:
-    """Thinking that stands after a lone call moves before it."""
+    """Moves thinking after a single call before it."""
     late = tuple(part for part in parts[call:] if isinstance(part, Reasoning))
     rest = tuple(part for part in parts[call:] if not isinstance(part, Reasoning))
     return (*parts[:call], *late, *rest)
@@ -237,8 +235,6 @@ def _thinking_first(parts: Sequence[Part], call: int) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _FoundResult:
-    """A result and the index of the message that holds it."""
-
     index: int
     result: ToolResult
 
@@ -248,7 +244,7 @@ def _choose_results(
 ) -> dict[str | None, _FoundResult]:
     """One result for each call: the last real one after it, else a real one before it, else a synthetic one.
 
-    A later result under an id that hosts use again is that of another call, unless nothing was said in between.
+    A later result under a reused id belongs to another call, unless there are only results in between.
     """
     best: dict[str | None, tuple[int, _FoundResult]] = {}
     for index, message in enumerate(messages):
@@ -289,7 +285,7 @@ def _emit(
 
 
 def _turn_end(messages: Sequence[Message | None], start: int, chosen: Mapping[str | None, _FoundResult]) -> int:
-    """Where a row of assistant messages ends; words after calls that nobody answered are a new turn."""
+    """The end of a run of assistant messages; text after unanswered calls starts a new turn."""
     end, asked = start, set[str | None]()
     while end < len(messages) and ((message := messages[end]) is None or message.role == "assistant"):
         calls = {call.id for call in open_calls(message)} if message else set()
@@ -306,7 +302,7 @@ def _results_end(
     calls: Sequence[ToolCall],
     chosen: Mapping[str | None, _FoundResult],
 ) -> int | None:
-    """Where the results end, if those of `calls` already stand in order at `start`; else None."""
+    """Where the results end, if those of `calls` are already in order at `start`; else None."""
     awaited = {call.id for call in calls}
     for index in range(start, len(messages)):
         message = messages[index]
@@ -329,7 +325,7 @@ def _gather_results(
     calls: Sequence[ToolCall],
     chosen: Mapping[str | None, _FoundResult],
 ) -> Iterator[Message]:
-    """The results of `calls` in call order; in one message where the format wants them so."""
+    """The results of `calls` in call order; in one message where the format requires it."""
     found = [chosen.get(call.id) or _FoundResult(-1, _missing(call)) for call in calls]
     sources = [message for f in found if f.index >= 0 and (message := messages[f.index])]
     together = next((s for s in sources if s.role == "user" or s.format == "anthropic"), None)
@@ -347,7 +343,7 @@ def _gather_results(
 
 
 def _carrying(source: Message, results: tuple[ToolResult, ...]) -> Message:
-    """A tool's own message goes whole, with the images in it; from any other only the results go."""
+    """A tool's own message moves as a whole, with its images; from any other only the results move."""
     whole = source.tool_results if source.role == "tool" else source.parts
     return source if whole == results else with_parts(source, results)
 
@@ -357,7 +353,7 @@ def _missing(call: ToolCall) -> ToolResult:
 
 
 def _leftover(message: Message) -> Message | None:
-    """A message without its results; a result that names no call stays as an assistant's words."""
+    """A message without its results; a result without a call id stays as assistant text."""
     results = answering_results(message)
     is_unread = any(isinstance(part, Opaque) for part in message.parts)
     if not results and (message.role != "tool" or is_unread):
@@ -377,8 +373,8 @@ def _leftover(message: Message) -> Message | None:
 def message_groups(messages: Sequence[Message]) -> tuple[int, ...]:
     """For each message the index of the first message of its atom.
 
-    A result belongs to the nearest call before it that has its id, else to the first one after it; thinking
-    that is a message of its own belongs to the assistant's message after it.
+    A result belongs to the nearest call before it with its id, else to the first one after it; thinking in a separate
+    message belongs to the next assistant message.
     """
     root = list(range(len(messages)))
     for one, other in _links(messages):
@@ -415,7 +411,7 @@ def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 def _unread_ids(message: Message) -> Iterator[str]:
-    """The call ids inside blocks that no codec knows, such as a provider's own tools."""
+    """The call ids inside blocks of unknown type, such as a provider's own tools."""
     for part in message.parts:
         raw = part.raw if isinstance(part, Opaque) else None
         id = raw.get("call_id") if isinstance(raw, Mapping) else None
@@ -428,7 +424,6 @@ def _thinks_ahead(message: Message) -> bool:
 
 
 def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
-    """Indices of the messages with a call that no message answers."""
     with_parts = [(index, message) for index, message in enumerate(messages) if message.parts]
     answered = {result.call_id for _, message in with_parts for result in answering_results(message)}
     calls = ((index, call.id) for index, message in with_parts for call in open_calls(message))
@@ -438,10 +433,10 @@ def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
 def drop_unanswered(
     messages: tuple[Message, ...], tail_start: int, answered_elsewhere: AbstractSet[str] = frozenset()
 ) -> tuple[Message, ...]:
-    """Without the calls whose result did not come along; the same tuple when there are none.
+    """Without the calls whose result was not chosen; the same tuple when there are none.
 
-    Before `tail_start` every call without a later result goes. In the tail only a call whose real result
-    exists elsewhere goes; any other is left for `repair`, which tells the model that its result is missing.
+    Before `tail_start` every call without a later result is dropped. In the tail only a call whose real result exists
+    elsewhere is dropped; any other is left for `repair`, which tells the model that its result is missing.
     """
     later: set[str | None] = set()
     kept: list[Message] = []
@@ -465,7 +460,7 @@ def _without_calls(message: Message, ids: AbstractSet[str | None]) -> Message | 
     return changed if says_something(changed) else None
 
 
-#: Stands where a provider wants a user to speak and none does.
+#: Inserted where a provider requires a user message and there is none.
 OPENING_MESSAGE = Message(role="user", content=OPENING_TEXT)
 
 ProblemCode = Literal[
@@ -477,16 +472,16 @@ ProblemCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ProviderRules:
-    """What one kind of request demands."""
+    """The requirements of one kind of request."""
 
     #: Formats whose thinking and unknown blocks this provider can read.
     native: frozenset[str]
     starts_with_user: bool = False
     system_apart: bool = False
-    #: Each block is an item of its own: an assistant's turn may span several messages.
+    #: Each block is a separate item: an assistant's turn may span several messages.
     item_style: bool = False
     thinking_is_signed: bool = False
-    #: A host that talks to providers itself: it keeps thinking apart by model, if it knows the model.
+    #: A host that calls providers itself: it filters thinking by model, if it knows the model.
     is_host: bool = False
 
 
@@ -500,7 +495,7 @@ PROVIDER_RULES: dict[str, ProviderRules] = {
 
 
 def provider_rules(provider: str) -> ProviderRules:
-    """The demands of a provider, or of a host's format."""
+    """The requirements of a provider, or of a host's format."""
     return PROVIDER_RULES.get(provider) or ProviderRules(frozenset({provider}), is_host=True)
 
 
@@ -523,13 +518,13 @@ class MessageRepair:
 
 @dataclass(frozen=True, slots=True)
 class ValidMessages:
-    """Messages that a strict provider takes, and what was repaired to get there."""
+    """Messages that a strict provider accepts, and the repairs made."""
 
     messages: tuple[Message, ...]
     repairs: tuple[MessageRepair, ...] = ()
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def find_problems(
@@ -541,7 +536,7 @@ def find_problems(
 ) -> list[MessageProblem]:
     """Everything in `messages` that the provider would refuse; empty when it may be sent.
 
-    System messages at the start stand apart and are not part of the talk.
+    Leading system messages are separate and not part of the conversation.
     """
     shape = provider_rules(provider)
     start = _first_after_system(messages)
@@ -611,9 +606,9 @@ def _content_problems(
 
 
 def _foreign(message: Message, shape: ProviderRules, model: ModelIdentity | None) -> list[Reasoning | Opaque]:
-    """The blocks that only their own format, and of thinking only its own model, can read.
+    """The blocks that only their own format, and for thinking only its own model, can read.
 
-    A message in the provider's own format that names no model is taken to be of the model in use.
+    A message in the provider's own format without a model is attributed to the model in use.
     """
     bound = [part for part in message.parts if isinstance(part, (Reasoning, Opaque))]
     if message.format not in shape.native:
@@ -632,12 +627,12 @@ def _same_model(one: ModelIdentity, other: ModelIdentity) -> bool:
 
 
 def _thinks_for_next(messages: Sequence[Message], index: int, shape: ProviderRules) -> bool:
-    """Whether thinking that is an item of its own belongs to the assistant's item after it."""
+    """Whether thinking in a separate item belongs to the assistant's next item."""
     after = index + 1
     return shape.item_style and after < len(messages) and messages[after].role == "assistant"
 
 
-# --- repairing ------------------------------------------------------------------------------------
+# --- repairs --------------------------------------------------------------------------------------
 
 
 def make_valid(
@@ -649,11 +644,11 @@ def make_valid(
     tail_start: int = 0,
     answered_elsewhere: AbstractSet[str] = frozenset(),
 ) -> ValidMessages:
-    """The messages as the provider takes them; the same tuple when nothing was wrong.
+    """The messages as the provider accepts them; the same tuple when nothing was wrong.
 
-    `tail_start` is the index of the fresh tail: before it, a call whose result was left out goes; in it, only
-    one whose result is `answered_elsewhere` in the archive. No word of the newest user message and of what
-    follows it is changed: there, only pairs, empty content and foreign blocks are put right.
+    `tail_start` is the index of the fresh tail: before it, a call whose result was omitted is dropped; in it, only one
+    whose result is `answered_elsewhere` in the archive. The text of the newest user message and everything after it is
+    not changed: only pairs, empty content and foreign blocks are repaired there.
     """
     shape = provider_rules(provider)
     paired = partial(is_paired, item_style=shape.item_style)
@@ -679,7 +674,7 @@ def make_valid(
 def _drop_foreign_blocks(
     messages: tuple[Message, ...], shape: ProviderRules, model: ModelIdentity | None
 ) -> tuple[Message, ...]:
-    """Without foreign blocks; a host, which keeps thinking apart itself, only loses loose signatures."""
+    """Without foreign blocks; a host, which filters thinking itself, only loses detached signatures."""
 
     def change(message: Message) -> Message | None:
         foreign = _foreign(message, shape, model) if message.parts else []
@@ -700,7 +695,7 @@ def _unsigned(part: Part) -> Part:
 
 
 def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
-    """Without blank blocks and messages that say nothing; from the end, as thinking leans on what follows."""
+    """Without blank blocks and empty messages; from the end, because thinking depends on what follows."""
     kept: list[Message] = []
     for message in reversed(messages):
         if message.parts and any(map(is_blank, message.parts)):
@@ -711,7 +706,7 @@ def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tupl
 
 
 def _system_apart(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """System messages inside the talk are said by the user instead; those before it stand apart."""
+    """System messages inside the conversation become user messages; leading ones stay separate."""
     start = _first_after_system(messages)
     if not any(message.role == "system" for message in messages[start:]):
         return messages
@@ -738,7 +733,6 @@ def _with_opening(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[
 
 
 def _described(name: str, before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageRepair]:
-    """What a step did, counted."""
     if name != "pairs":
         yield MessageRepair(name, max(1, len({id(m) for m in before} - {id(m) for m in after})))
         return

@@ -1,6 +1,4 @@
-"""Assemble a prompt: one read, a choice within the budget, repairs, the recall cue, encoding, and a receipt that
-says what is in it and why.
-"""
+"""Assembles a prompt: one read, a choice within the budget, repairs, recall cue, encoding, and a receipt."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ __all__ = ["AssembleRequest", "Assembled", "Receipt", "assemble"]
 
 @dataclass(frozen=True, slots=True)
 class AssembleRequest:
-    """What a host asks for."""
+    """A host's request for a prompt."""
 
     budget: int
     format: str = "openai-chat"
@@ -57,7 +55,7 @@ class AssembleRequest:
     fresh_tail_count: int = 64
     fresh_tail_max_tokens: int | None = None
     prompt_aware: bool = False
-    #: Replace old tool results that lie in files by stubs.
+    #: Replace old tool results that are stored in files by stubs.
     stub_payloads: bool = False
     #: The provider's tokens per estimated token.
     factor: float = 1.0
@@ -71,51 +69,51 @@ class AssembleRequest:
     recall: bool = True
     #: What the budget was computed from.
     history: HistoryBudget | None = None
-    #: What may be quoted before one user's words, in tokens; 0 for nothing.
+    #: The maximum tokens of quotations before a user message; 0 for none.
     evidence_tokens: int = 0
 
 
-#: What stands in a prompt beside the context, and how many of its pieces are named when it is too large.
+#: Parts of a prompt besides the context, and how many are named when it is too large.
 _EXTRAS = ("pins and focus", "cue", "evidence")
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was assembled. Tokens are estimates; times `factor` they are the provider's."""
+    """What was assembled. Tokens are estimates; multiplied by `factor` they are the provider's."""
 
     budget: int
     factor: float
-    #: Estimated tokens that were there to give, and that were used.
+    #: Available and used tokens, as estimates.
     capacity: int
     tokens: int
-    #: Ids in the prompt's order with the form in which they stand.
+    #: Ids in the prompt's order with their forms.
     included: tuple[tuple[str, str], ...]
-    #: Ids that stayed out, with the reason.
+    #: Omitted ids, with the reason.
     left_out: tuple[tuple[str, str], ...]
     tokens_by_kind: Mapping[str, int]
-    #: Lane → share of what there was to give; see `SHARE_TARGETS` for what is aimed at.
+    #: Lane → share of the available tokens; see `SHARE_TARGETS`.
     shares: Mapping[str, float]
     repairs: tuple[MessageRepair, ...] = ()
-    #: The tokens of each item that is included, in the form in which it stands.
+    #: The tokens of each included item in its form.
     sizes: tuple[int, ...] = ()
-    #: What `capacity` was computed from; None where nobody said.
+    #: What `capacity` was computed from; None when unknown.
     history: HistoryBudget | None = None
-    #: Older messages that were not even read, as no summary covers them and they cannot fit.
+    #: Older messages that were not read because no summary covers them and they cannot fit.
     unread: int = 0
-    #: Summaries that are followed by a line about what changed below them since they were written.
+    #: Summaries with a line about later changes to their messages.
     corrected: tuple[str, ...] = ()
-    #: Messages that are quoted from the past before a user's words, and why.
+    #: Messages quoted before a user message, and why.
     evidence: tuple[tuple[str, str], ...] = ()
 
     @property
     def history_budget(self) -> int:
-        """What of the window is the conversation's, in estimated tokens."""
+        """The conversation's share of the window, in estimated tokens."""
         return self.capacity if self.history is None else self.history.tokens
 
     @property
     def unstated(self) -> int:
-        """How many items are left out with nothing standing for them; a line in the prompt says so."""
+        """How many items are omitted without a replacement; a line in the prompt says so."""
         return self.unread + sum(reason in OMITTED_WITHOUT_TRACE for _, reason in self.left_out)
 
     @property
@@ -124,24 +122,26 @@ class Receipt:
 
     @property
     def over(self) -> int:
-        """By how many tokens the prompt is larger than it may be."""
+        """By how many tokens the prompt exceeds its limit."""
         return max(0, self.tokens - self.capacity)
 
     @property
     def shortened(self) -> tuple[str, ...]:
-        """Ids of messages that are shown in part, or as a reference to their file, to make room."""
+        """Ids of messages that are shown in part, or as a reference to their file, to save space."""
         return tuple(id for id, form in self.included if form in ("shortened", "reference"))
 
     @property
     def why_over(self) -> str:
-        """Why the prompt is larger than it may be; empty when it is not."""
+        """Why the prompt exceeds its limit; empty when it does not."""
         if self.fits:
             return ""
         sizes = [*zip((id for id, _ in self.included), self.sizes, strict=False)]
         sizes += [(kind, tokens) for kind, tokens in self.tokens_by_kind.items() if kind in _EXTRAS]
         largest = sorted(sizes, key=lambda size: -size[1])[:_NAMED]
         named = ", ".join(f"{id} takes {tokens:,}" for id, tokens in largest)
-        return f"{self.tokens:,} tokens where {self.capacity:,} fit, and nothing else can go or be shortened: {named}"
+        return (
+            f"{self.tokens:,} tokens where {self.capacity:,} fit, and nothing else can be dropped or shortened: {named}"
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.tokens:,} of {self.capacity:,} tokens{'' if self.fits else ' (over budget)'}"]
@@ -172,7 +172,7 @@ def make_receipt(
     unread: int = 0,
     corrected: Sequence[str] = (),
 ) -> Receipt:
-    """The receipt for a choice; `extras` are tokens by kind beside it (pins, focus, cue, policy)."""
+    """The receipt for a selection; `extras` are tokens by kind besides it (pins, focus, cue, policy)."""
     shown = {kept.candidate.id for kept in chosen.kept}
     beside = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
     return Receipt(
@@ -195,14 +195,14 @@ def make_receipt(
 MAX_CUE_TERMS = 4
 MAX_CUE_SNIPPETS = 4
 MAX_CUE_SNIPPET_CHARS = 1200
-#: How much of a prompt is looked at; a pasted log is not a question.
+#: How much of a prompt is searched; a pasted log is not a question.
 _PROMPT_CHARS = 20_000
 
 _QUOTED = re.compile(
     r'"([^"\n]{3,80})"|“([^”\n]{3,80})”|„([^“”\n]{3,80})[“”]|«([^»\n]{3,80})»'
     r"|「([^」\n]{2,80})」|『([^』\n]{2,80})』|《([^》\n]{2,80})》|`([^`\n]{3,80})`"
 )
-#: In order of how telling they are. Lengths are bounded, so that no prompt is slow to read.
+#: Most distinctive first. Lengths are bounded, so that every prompt is fast to scan.
 _NAMES = (
     re.compile(r"\b[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,20}\b"),  # SCREAMING_SNAKE
     re.compile(r"(?<![\w/.~@+-])(?:~|\.{1,2})?/?[\w.@+-]{1,80}(?:/[\w.@+-]{1,80}){1,20}"),  # a/path/of.files
@@ -211,7 +211,7 @@ _NAMES = (
     re.compile(r"\b[A-Za-z][a-z0-9]{0,40}(?:[A-Z][a-z0-9]{1,40}){1,20}\b"),  # camelCase
     re.compile(r"(?<![\w-])[\w-]{1,80}\.(?:[a-z]{1,4}|toml|yaml|json|lock|proto|swift|kotlin)\b"),  # file.py
 )
-#: Chinese and Japanese words that join others: what stands between them is a name or a topic.
+#: Chinese and Japanese function words: the text between them is a name or a topic.
 _JOINTS = re.compile("[的了是在和与我你他她它们吗呢吧也都就这那]|什么|怎么|为何|如何|[\u3041-\u309f]+")
 _UNSPACED_CHARS = range(3, 13)
 
@@ -233,7 +233,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？｡؟۔।])|\n+")
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text holds, or a name names, what should not be carried around.
+    """Whether a text contains a secret, or a name refers to one.
 
     >>> [looks_secret(t) for t in ("DB_PASSWORD", "apiToken", "MAX_RETRIES", "sk-abcdefghijklmnop")]
     [True, True, False, True]
@@ -245,7 +245,7 @@ def looks_secret(text: str) -> bool:
 
 
 def cue_terms(prompt: str, shown: str = "", limit: int = MAX_CUE_TERMS) -> tuple[str, ...]:
-    """What the prompt names and `shown` does not contain: identifiers, paths, quotations, unspaced words.
+    """Names in the prompt that `shown` does not contain: identifiers, paths, quotations, unspaced words.
 
     >>> cue_terms('Why does MAX_RETRIES in src/queue.py say "never again"?', "src/queue.py")
     ('MAX_RETRIES', 'never again')
@@ -273,7 +273,7 @@ def _named_things(prompt: str) -> Iterator[str]:
 
 
 def cue_snippet(text: str, term: str, max_chars: int = MAX_CUE_SNIPPET_CHARS) -> str | None:
-    """The sentence of `text` that holds the term, cut to `max_chars`; None without it or if secret."""
+    """The sentence of `text` with the term, cut to `max_chars`; None without it or if secret."""
     match = re.search(re.escape(term), text, re.IGNORECASE)
     if match is None:
         return None
@@ -295,7 +295,7 @@ def cue_snippet(text: str, term: str, max_chars: int = MAX_CUE_SNIPPET_CHARS) ->
 
 
 def cue_message(snippets: Iterable[tuple[str, str]], shown: str = "") -> Message | None:
-    """The cue for (where it was said, sentence) pairs that are not shown yet; None when none is left."""
+    """The cue for (source, sentence) pairs that are not shown yet; None when none is left."""
     lines: dict[str, str] = {}
     for where, sentence in snippets:
         if sentence not in shown and sentence not in lines and len(lines) < MAX_CUE_SNIPPETS:
@@ -312,7 +312,7 @@ def cue_message(snippets: Iterable[tuple[str, str]], shown: str = "") -> Message
 def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
     """The messages with the cue directly before the newest user message; at the end when there is none.
 
-    As they are when that message also carries tool results: nothing may stand between those and their calls.
+    Unchanged when that message also has tool results: nothing may come between those and their calls.
     """
     at = newest_user(tuple(messages))
     at = len(messages) if at is None else at
@@ -321,12 +321,12 @@ def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
     return (*messages[:at], cue, *messages[at:])
 
 
-#: All evidence together takes at most this share of the history budget; for less than so many tokens none is chosen.
+#: All evidence together takes at most this share of the history budget; below this many tokens none is chosen.
 EVIDENCE_SHARE = 0.2
 _LEAST_EVIDENCE = 120
-#: How often a prompt that turns out larger than was reckoned is chosen anew, by what has been measured.
+#: How often a prompt that turns out too large is chosen again with measured sizes.
 _MAX_REMEASURES = 3
-#: A smaller prompt has no room for a line about what it leaves out.
+#: A smaller prompt gets no line about omitted items.
 _LEAST_FOR_NOTICE = 2_000
 
 
@@ -337,18 +337,18 @@ class Assembled:
     messages: list[Any]
     tokens: int
     receipt: Receipt
-    #: What to add to the system prompt: constant bytes.
+    #: Text to append to the system prompt: constant bytes.
     system_prompt: str = RECALL_POLICY
-    #: The conversation's own system prompt, in a format that keeps it apart from the messages.
+    #: The conversation's own system prompt, in a format that keeps it separate from the messages.
     system: str = ""
     #: The same messages as values, before encoding.
     parts: tuple[Message, ...] = ()
-    #: What stands in it from the past, oldest first.
+    #: The quotations in it, oldest first.
     evidence: tuple[EvidenceBlock, ...] = ()
 
 
 class EvidenceSource(Protocol):
-    """Where evidence comes from: what was chosen since the last fold, and what fits the newest words."""
+    """The source of evidence: blocks chosen since the last fold, and matches for the newest user message."""
 
     @property
     def known(self) -> Sequence[EvidenceBlock]: ...
@@ -366,9 +366,8 @@ def assemble(
 ) -> Assembled:
     """The prompt for the next turn: `[system] [pins] summaries … fresh tail`, within the budget.
 
-    `search` finds (where, text) pairs for a term; without it there is no recall cue. From `vault` the newest turn
-    gets its payloads back. `evidence` is quoted where the words stand that it was chosen for, as far as there is room
-    that nothing else takes.
+    `search` finds (source, text) pairs for a term; without it there is no recall cue. `vault` restores the payloads of
+    the newest turn. `evidence` is quoted before the user message that it was chosen for, in otherwise unused space.
     """
     with archive.reading():
         material = read_snapshot(archive, conversation_id, request, vault)
@@ -415,23 +414,23 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _BuiltPrompt:
-    """A choice as it would be sent."""
+    """A selection as it would be sent."""
 
     chosen: PromptSelection
     messages: tuple[Message, ...]
     repairs: tuple[MessageRepair, ...]
     wire: list[dict[str, Any]]
     tokens: int
-    #: Tokens that repairs have added.
+    #: Tokens added by repairs.
     mending: int
-    #: What was chosen, as messages, and the line about what was not.
+    #: The chosen messages, and the line about omitted ones.
     kept: Sequence[Message]
     notice: Message | None
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilder:
-    """Where a prompt is put together. What was rebuilt and measured stays on it."""
+    """Builds a prompt; caches what was rendered and measured."""
 
     material: ContextSnapshot
     request: AssembleRequest
@@ -440,7 +439,7 @@ class PromptBuilder:
     beside: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, EncodedForModel] = field(default_factory=dict)
-    #: What the words of a message take, by the estimate for budgets.
+    #: Budget estimates of messages.
     estimates: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
@@ -450,10 +449,10 @@ class PromptBuilder:
     def with_evidence(
         self, policy: SelectionPolicy, source: EvidenceSource | None
     ) -> tuple[_BuiltPrompt, tuple[EvidenceBlock, ...]]:
-        """What fits, and the evidence that there is room for beside it: nothing else goes for its sake.
+        """What fits, and evidence in the remaining space: nothing is dropped for it.
 
-        Where it is more than there is room for, all of it leaves at once; and nothing is chosen for words while a share
-        of the budget as large as all evidence may be is not free. So it leaves at most once before the next fold.
+        Evidence that no longer fits is removed all at once, and none is chosen while less than the maximum share of
+        evidence is free. So it is removed at most once before the next fold.
         """
         prompt = self.fitting_prompt(policy)
         if source is None:
@@ -475,7 +474,7 @@ class PromptBuilder:
         return (made, tuple(known)) if made.tokens <= policy.capacity else (prompt, ())
 
     def _need(self, chosen: PromptSelection, most: int) -> EvidenceNeed | None:
-        """What evidence is wanted for: the newest words of a user, stored or about to be; None without any."""
+        """What evidence is needed for: the newest user message, stored or not; None without one."""
         items = _messages_in(chosen)
         newest = next((item for item in reversed(items) if item.role == "user"), None)
         words, coming = "" if newest is None else self.rendered[newest.ordinal].content, self.request.prompt or ""
@@ -490,11 +489,11 @@ class PromptBuilder:
         return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), most, is_folded)
 
     def _may_precede(self, item: MessageItem) -> bool:
-        """Whether something may stand before a message: not between calls and their results."""
+        """Whether something may precede a message: not between calls and their results."""
         return item.role == "user" and not self.rendered[item.ordinal].tool_results
 
     def _newest_fitting(self, blocks: Sequence[EvidenceBlock], most: int) -> list[EvidenceBlock]:
-        """All blocks, or, when they are too much together, the newest that fit into half of it, in one step."""
+        """All blocks, or, when they are too large together, the newest that fit into half the space."""
         if self.evidence_tokens(blocks) <= most:
             return list(blocks)
         sizes = accumulate(self.evidence_tokens([block]) for block in reversed(blocks))
@@ -502,7 +501,6 @@ class PromptBuilder:
         return list(blocks[len(blocks) - fitting :])
 
     def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:
-        """What evidence takes as it is sent."""
         return sum(self._size(self._block(block)) for block in blocks if block.quotes)
 
     def _block(self, block: EvidenceBlock) -> Message:
@@ -511,7 +509,7 @@ class PromptBuilder:
         return self.blocks[block.content]
 
     def fitting_prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
-        """What fits, with room for what repairs add."""
+        """What fits, with space for repairs."""
         prompt, mending = self.prompt(policy), 0
         while prompt.tokens > policy.capacity and prompt.mending > mending:
             mending = prompt.mending
@@ -519,7 +517,7 @@ class PromptBuilder:
         return prompt
 
     def prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
-        """What fits, mended and measured."""
+        """What fits, repaired and measured."""
         chosen, kept, tokens = self._fitting(policy)
         notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
         return self._mended(chosen, kept, notice)
@@ -531,7 +529,7 @@ class PromptBuilder:
         notice: Message | None,
         evidence: Sequence[EvidenceBlock] = (),
     ) -> _BuiltPrompt:
-        """A choice with what stands beside it, as a strict provider takes it."""
+        """A selection with its extras, as a strict provider accepts it."""
         beside = [*self.beside, *([] if notice is None else [notice]), *(self._block(block) for block in evidence)]
         valid = make_valid(
             _in_prompt_order(self._inserted(chosen, kept, notice, evidence), self.beside),
@@ -552,8 +550,8 @@ class PromptBuilder:
         notice: Message | None,
         evidence: Sequence[EvidenceBlock],
     ) -> list[Message]:
-        """With the line about what is left out before the first message that is shown for itself, and with evidence
-        directly before the words that it was chosen for; at the end where they are still to come.
+        """Inserts the line about omitted items before the first verbatim message, and evidence directly before its
+        user message, or at the end while that is not stored.
         """
         blocks = {block.message_id: self._block(block) for block in evidence}
         found: list[Message] = []
@@ -568,7 +566,7 @@ class PromptBuilder:
         return [*found, blocks[None]] if None in blocks else found
 
     def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
-        """The line that says what is left out with nothing standing for it, if something is and there is room."""
+        """The line about items omitted without a replacement, if there are any and it fits."""
         out = [left.candidate.item for left in chosen.left_out if left.reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
@@ -580,7 +578,6 @@ class PromptBuilder:
         return line if self._size(line) <= room else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """The messages as they are sent."""
         joined = formats.join([self._sent(message).written for message in messages], self.request.format)
         return limit_cache_marks(joined) if self.request.format == "anthropic" else joined
 
@@ -591,14 +588,14 @@ class PromptBuilder:
         return known
 
     def _size(self, message: Message) -> int:
-        """What a message takes as it is sent; only what was made for this prompt is estimated now."""
+        """The tokens of a message as sent; only messages made for this prompt are estimated now."""
         known = self.estimates.get(id(message))
         if known is None:
             known = self.estimates[id(message)] = estimated_tokens(message)
         return tokens_as_sent(message, self._sent(message), known)
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
-        """A choice that fits by its true sizes, as messages; what is chosen by estimates may be larger."""
+        """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
         offers = CandidateBuilder(self.material, self.request, policy)
         candidates = offers.candidates(self.items, self.rendered)
         chosen = choose(candidates, policy)
@@ -619,14 +616,14 @@ class PromptBuilder:
         return candidate if id(message) not in self.measured else replace(candidate, tokens=self._size(message))
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
-        """What was chosen, as messages, and what they take."""
+        """The chosen items as messages, and their tokens."""
         messages = [
             self._whole(kept.candidate.item) if kept.form == "verbatim" else self._formed(kept) for kept in chosen.kept
         ]
         return messages, sum([self._size(message) for message in messages])
 
     def _whole(self, item: ContextItem) -> Message:
-        """An item as it stands; a message in the very format that is asked for exactly as it came."""
+        """An item in full; a message in the requested format is its original object."""
         message = self.rendered[item.ordinal]
         if message.body is None and isinstance(item, MessageItem):
             message = self.rendered[item.ordinal] = self.material.exact(item, message, self.request)
@@ -645,7 +642,7 @@ class PromptBuilder:
 def _pins_and_brief(
     material: ContextSnapshot, request: AssembleRequest
 ) -> tuple[list[Message], tuple[render.Pin, ...]]:
-    """What stands before the context whatever happens: pins, then the focus brief."""
+    """What always precedes the context: pins, then the focus brief."""
     kept, dropped = render.choose_pins(
         material.pins, SelectionPolicy(request.budget, 0, factor=request.factor).capacity
     )
@@ -659,13 +656,13 @@ def _pins_and_brief(
 
 
 def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
-    """The messages of a choice that stand for themselves."""
+    """The verbatim messages of a selection."""
     items = (kept.candidate.item for kept in chosen.kept)
     return [item for item in items if isinstance(item, MessageItem)]
 
 
 def _in_prompt_order(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:
-    """System prompts first, then what stands beside, then the rest."""
+    """System prompts first, then the extras, then the rest."""
     talk = next((n for n, message in enumerate(kept) if message.role != "system"), len(kept))
     return (*kept[:talk], *beside, *kept[talk:])
 
@@ -676,7 +673,7 @@ def _add_cue(
     request: AssembleRequest,
     search: Callable[[str], Sequence[tuple[str, str]]] | None,
 ) -> tuple[tuple[Message, ...], int]:
-    """Quote, behind the stable prefix, what the prompt names and the context does not show."""
+    """Quote, after the stable prefix, what the prompt names and the context does not show."""
     if search is None or not request.cue or not request.prompt:
         return messages, 0
     prompt = clean_text(request.prompt)
@@ -698,13 +695,13 @@ def _add_cue(
     return placed, tokens if len(placed) > len(messages) else 0
 
 
-#: So many ids that were left out are kept of a prompt.
+#: How many omitted ids are recorded per prompt.
 _MAX_LEFT_OUT = 50
 _MESSAGE_ID = re.compile(r"msg#(\d+)")
 
 
 def receipt_detail(receipt: Receipt) -> dict[str, Any]:
-    """What is kept of a receipt: ids, sizes and reasons."""
+    """The stored form of a receipt: ids, sizes and reasons."""
     left_out = receipt.left_out[:_MAX_LEFT_OUT]
     return {
         "kinds": dict(receipt.tokens_by_kind),
@@ -715,7 +712,7 @@ def receipt_detail(receipt: Receipt) -> dict[str, Any]:
 
 
 def _in_runs(included: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Ids with their forms, messages that follow each other in one form together.
+    """Ids with their forms; consecutive messages of one form are merged.
 
     >>> _in_runs([("sum_1", "verbatim"), ("msg#4", "verbatim"), ("msg#5", "verbatim"), ("msg#6", "stub")])
     [['sum_1', 'verbatim'], ['msg#4…msg#5', 'verbatim'], ['msg#6', 'stub']]

@@ -1,1 +1,1 @@
-"""Large payloads: what leaves a message, where its bytes lie, and what is said about them."""
+"""Large payloads: extraction from messages, storage on disk, and descriptions."""

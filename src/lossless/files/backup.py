@@ -1,4 +1,4 @@
-"""Payloads of a backup: copied or linked into a folder beside it, and restored from there."""
+"""Payloads of a backup: copied or linked into a folder next to it, and restored from there."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
 
-#: A payload beside a backup: the folder of its conversation, and its name.
+#: A payload in a backup: the folder of its conversation, and its name.
 BackupPayload: TypeAlias = tuple[str, str]
-#: More folders than this are made durable all at once, by whatever else waits to be written.
+#: Above this number of folders, one global sync replaces a sync of each folder.
 _MANY = 16
 
 
 def backup_folder(backup: Path) -> Path:
-    """Where the payloads of a backup lie."""
     return backup.with_name(f"{backup.name}.files")
 
 
 def copy_to_backup(backup: Path, files: Iterable[StoredFile], vault: Vault) -> frozenset[BackupPayload]:
-    """Put the payloads of these files beside a backup; what is there stays. Returns what is there, durable.
+    """Copy the payloads of these files next to a backup; existing copies stay. Returns the durable ones that are there.
 
-    Payloads are never changed, only replaced, so a link holds what it held. Those that are missing are left out.
+    Payloads are never modified in place, only replaced, so a hard link keeps its content. Missing ones are skipped.
     """
     wanted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for file in files:
@@ -49,19 +48,19 @@ def copy_to_backup(backup: Path, files: Iterable[StoredFile], vault: Vault) -> f
 
 
 def drop_stale_copies(backup: Path, kept: frozenset[BackupPayload]) -> None:
-    """Take away what an earlier backup of the same name has left."""
+    """Remove the leftovers of an earlier backup with the same name."""
     folder = backup_folder(backup)
     for inner in _folders(folder):
         for name in _payloads(inner):
             if (inner.name, name) not in kept:
                 (inner / name).unlink(missing_ok=True)
     for empty in (*_folders(folder), folder):
-        with suppress(OSError):  # it is not empty, or not there
+        with suppress(OSError):  # not empty, or missing
             empty.rmdir()
 
 
 def restore_payloads(backup: Path, vault: Vault) -> int:
-    """Put the payloads of a backup back where they are missing; how many that were."""
+    """Restore missing payloads from a backup; returns how many."""
     count = 0
     if _folders(backup_folder(backup)):
         vault.claim()
@@ -79,7 +78,6 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _payloads(folder: Path) -> set[str]:
-    """The regular files of a folder, as one look at it tells."""
     with suppress(OSError), os.scandir(folder) as entries:
         return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
     return set()
@@ -93,7 +91,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> set[str]:
-    """The same bytes under the same names in another folder; returns those that there are."""
+    """Copy or link the same names into another folder; returns those that exist there."""
     there = names & _payloads(source) if names else set()
     if not there:
         return there
@@ -111,7 +109,6 @@ def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> se
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A copy that is whole under its name, or not there."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     shutil.copyfile(source, beside)
     os.chmod(beside, source.lstat().st_mode & 0o777)
@@ -121,10 +118,10 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def _synced_folders() -> Iterator[list[Path]]:
-    """Collects folders in which something is new; their names are durable when the block ends."""
+    """Collects changed folders and syncs them when the block ends."""
     touched: list[Path] = []
     yield touched
-    if len(touched) > _MANY and sys.platform == "linux":  # there it waits for the disks
+    if len(touched) > _MANY and sys.platform == "linux":  # waits for all disks
         os.sync()
         return
     for folder in dict.fromkeys(place for inner in touched for place in (inner, inner.parent, inner.parent.parent)):

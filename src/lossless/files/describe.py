@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
 
 _TOOL_INPUT = "Tool input: "
-#: After one of these the next file would fare no better; `Stale` says that somebody else is at it.
+#: After one of these, calls for further files would fail, too; `Stale` means that another process is at work.
 _REFUSALS = (ModelError, GuardOpen, Stale)
 
 
@@ -29,17 +29,13 @@ class UndescribedFiles(Protocol):
         """Files of prose that no model has described yet."""
         ...
 
-    def count_plain(self, conversation_id: int | None = None) -> int:
-        """How many there are."""
-        ...
+    def count_plain(self, conversation_id: int | None = None) -> int: ...
 
-    def set_summary(self, file: StoredFile, summary: str) -> bool:
-        """Put a better summary in the place of the known one."""
-        ...
+    def set_summary(self, file: StoredFile, summary: str) -> bool: ...
 
 
 class FileArchive(Protocol):
-    """An archive, as far as it is needed here."""
+    """The parts of an archive that are used here."""
 
     @property
     def files(self) -> UndescribedFiles: ...
@@ -49,23 +45,23 @@ class FileArchive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DescribeReport:
-    """What came of asking a model about files."""
+    """The result of describing files."""
 
-    #: The files that are better described now.
+    #: The files with improved descriptions.
     file_ids: tuple[str, ...] = ()
-    #: How many are left as they were.
+    #: How many are unchanged.
     left: int = 0
-    #: Why the model was not asked any further.
+    #: Why the run stopped early.
     failure: LosslessError | None = None
 
 
 @dataclass(slots=True)
 class PayloadDescriber:
-    """Has a model describe files, the oldest first. A file that it has nothing to say about is asked for once."""
+    """Has a model describe files, oldest first. A file without a usable answer is tried once only."""
 
     archive: FileArchive
     vault: Vault
-    #: Raises an error of the package when there is no answer; breaker and spend limit stand in front of it.
+    #: Raises an error of the package when there is no answer; guarded by breaker and spend limit.
     ask: Ask
     passed_over: set[str] = field(default_factory=set)
 
@@ -75,7 +71,7 @@ class PayloadDescriber:
         conversation_id: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Describe up to so many files; a model that fails, or must not be asked, ends it."""
+        """Describe up to so many files; stops when the model fails or must not be called."""
         done: list[str] = []
         failure: LosslessError | None = None
         for file in self.archive.files.plain(limit, conversation_id, self.passed_over):
@@ -93,7 +89,7 @@ class PayloadDescriber:
         return DescribeReport(tuple(done), self.archive.files.count_plain(conversation_id), failure)
 
     def _improve(self, file: StoredFile) -> bool:
-        """Whether a model's words stand in the row now."""
+        """Whether the row now has the model's description."""
         refusals: list[LosslessError] = []
 
         def ask(prompt: str) -> str:

@@ -1,6 +1,4 @@
-"""A message as the JSON document that interception rewrites: where payloads can be, and the draft that records each
-replacement.
-"""
+"""A message as a JSON document: where payloads can be, and the draft that records each replacement."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _UNTOUCHED = frozenset(
     ("thinking", "redacted_thinking", "reasoning", "tool_use", "toolUse", "tool-use", "toolCall", "tool_call")
 ) | {"functionCall", "function_call", "custom_tool_call"}
 _FILE_TYPES = frozenset(("image", "image_url", "input_image", "file", "input_file", "document", "input_audio"))
-#: Under which key the answer of a tool stands, best first.
+#: Keys that may hold a tool's result, best first.
 _OUTPUT_KEYS = ("content", "output", "result", "text", "toolOutput")
 _CALL_ID_KEYS = ("toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
 _NAME_KEYS = ("toolName", "tool_name", "name")
@@ -39,19 +37,19 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class PayloadSpot:
-    """A text, or the block of a file, somewhere in a document."""
+    """A text, or a file block, in a document."""
 
     path: JsonPath
     value: Any
-    #: Whether it is a block that carries a file.
+    #: Whether it is a file block.
     is_file: bool
-    #: Whether it stands in the answer of a tool.
+    #: Whether it is inside a tool result.
     in_result: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The whole answer of a tool: a text, a list of blocks, or any other value."""
+    """A whole tool result: a text, a list of blocks, or any other value."""
 
     path: JsonPath
     value: Any
@@ -60,7 +58,6 @@ class ToolAnswer:
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """The document that stands for a message."""
     if message.body is not None:
         return cast("dict[str, Any]", message.body)
     if not message.parts:
@@ -70,7 +67,7 @@ def document_of(message: Message) -> dict[str, Any]:
 
 
 def message_from(message: Message, document: dict[str, Any], decode: Decode) -> Message:
-    """The message that a rewritten document stands for; who said it, when and under which key stays."""
+    """The message of a rewritten document; role, time and event key stay."""
     if message.body is not None:
         read = decode(document, message.format)
         return replace(message, content=read.content, parts=read.parts, body=document, tokens=read.tokens)
@@ -82,7 +79,7 @@ def message_from(message: Message, document: dict[str, Any], decode: Decode) -> 
 
 
 def find_spots(document: dict[str, Any], role: str) -> Iterator[PayloadSpot]:
-    """Every text and every file that somebody said or a tool answered, in order."""
+    """Every text and file in messages and tool results, in order."""
     in_result = role == "tool" or document.get("type") in _RESULT_TYPES
     yield from _spots(document.get("parts"), ("parts",), in_result, 0)
     key = "content" if "content" in document else "output"
@@ -120,7 +117,7 @@ def _spots_in_block(block: dict[str, Any], path: JsonPath, in_result: bool, dept
 
 
 def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAnswer]:
-    """The answers of tools in a document, each as a whole."""
+    """The tool results in a document, each as a whole."""
     if document.get("type") in _RESULT_TYPES or (message.role == "tool" and "parts" not in document):
         inner = list(_answer_blocks(document.get("content"), ("content",)))
         if inner:
@@ -144,7 +141,7 @@ def _answer_blocks(blocks: Any, path: JsonPath) -> Iterator[ToolAnswer]:
 
 
 def is_text_only(document: dict[str, Any]) -> bool:
-    """Whether nothing in a document calls a tool, answers one, or thinks."""
+    """Whether a document has no tool calls, results or thinking."""
     if "tool_calls" in document or "function_call" in document or "reasoning_content" in document:
         return False
     if document.get("type") in _RESULT_TYPES | _UNTOUCHED or "parts" in document:
@@ -155,7 +152,7 @@ def is_text_only(document: dict[str, Any]) -> bool:
 
 
 def text_block(text: str, format: str, role: str) -> dict[str, Any]:
-    """A block that says `text`, in a list of blocks of this format."""
+    """A block with `text`, for a list of blocks of this format."""
     if format != "openai-responses":
         return {"type": "text", "text": text}
     return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
@@ -169,7 +166,7 @@ def _first(block: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return next((block[key] for key in keys if isinstance(block.get(key), str) and block[key]), None)
 
 
-# --- messages that were made from parts ---------------------------------------------------------
+# --- messages built from parts ------------------------------------------------------------------
 
 
 def _part_json(part: Part) -> dict[str, Any]:
@@ -183,11 +180,11 @@ def _part_json(part: Part) -> dict[str, Any]:
             kind = raw.get("type")
             return {"type": kind if kind in _FILE_TYPES else "file", "raw": raw, "mime": mime, "name": name}
         case _:
-            return {"type": "reasoning"}  # thinking, calls and unknown blocks stay as they are
+            return {"type": "reasoning"}  # thinking, calls and unknown blocks are unchanged
 
 
 def _part(part: Part, value: dict[str, Any]) -> Part:
-    """The part that `value` says; `part` itself where it says the same."""
+    """The part for `value`; `part` itself when it is equal."""
     new: Part = part
     match value["type"]:
         case "text":
@@ -215,7 +212,7 @@ REASON_KEYS: dict[Reason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Bytes that left a message, with all that their row says."""
+    """Bytes moved out of a message, with the fields of their row."""
 
     file_id: str
     data: bytes
@@ -223,15 +220,15 @@ class Payload:
     mime: str
     reason: Reason
     summary: str
-    #: None for what is not text.
+    #: None for binary data.
     line_count: int | None
-    #: The metadata key for it; None when it only serves to rebuild the original.
+    #: Its metadata key; None when it only serves to rebuild the original.
     note: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """A piece of a text that a reference takes the place of."""
+    """A piece of a text that is replaced by a reference."""
 
     start: int
     end: int
@@ -240,7 +237,7 @@ class TextCut:
 
 
 class MessageDraft:
-    """One message on its way through the looks. Each change is a step that can be undone."""
+    """One message during interception. Each change is a step that can be undone."""
 
     def __init__(self, message: Message, document: dict[str, Any], conversation_id: int, threshold_tokens: int) -> None:
         self.message = message
@@ -258,7 +255,7 @@ class MessageDraft:
         return "plain" if self.message.body is None else self.message.format
 
     def keep(self, data: bytes, name: str, mime: str, reason: Reason, *, text: str | None = None) -> Payload:
-        """A payload of these bytes; `text` is what they say, when they are text."""
+        """Add a payload with these bytes; `text` is their text, if they are text."""
         id_ = file_id(self.conversation_id, data)
         known = self.payloads.get(id_)
         if known is not None:
@@ -269,11 +266,10 @@ class MessageDraft:
         return payload
 
     def keep_text(self, text: str, name: str, mime: str, reason: Reason) -> Payload:
-        """A payload that is this text."""
         return self.keep(text.encode("utf-8", "surrogatepass"), name, mime, reason, text=text)
 
     def base64_pieces(self, text: str, payload: Payload) -> tuple[RecipePiece, ...]:
-        """How to write a payload as exactly this base64; where no form gives it, the text is kept, too."""
+        """How to reproduce exactly this base64 from a payload; where no form does, the text is stored, too."""
         inner = text.strip()
         lead = text[: len(text) - len(text.lstrip())]
         form = base64_form(inner, payload.data)
@@ -288,18 +284,18 @@ class MessageDraft:
         return (FileSlice(id_),)
 
     def put(self, path: JsonPath, value: Any, step: RecipeStep, *, is_whole: bool = True) -> None:
-        """Let `value` stand at a path; `is_whole` when nothing but references is left there."""
+        """Set the `value` at a path; `is_whole` when only references remain there."""
         self.document = with_value(self.document, path, value)
         self.steps.append(step)
         if is_whole:
             self._done.add(path)
 
     def put_reference(self, path: JsonPath, reference: str, payload: Payload) -> None:
-        """Let a reference stand for a whole text."""
+        """Replace a whole text by a reference."""
         self.put(path, reference, RecipeStep(path, (RecipeHole((), (FileSlice(payload.file_id),)),)))
 
     def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
-        """Let references stand for pieces of a text; the rest of it stays."""
+        """Replace pieces of a text by references; the rest stays."""
         shown: list[str] = []
         pieces: list[RecipePiece] = []
         at = length = tokens = 0
@@ -318,9 +314,9 @@ class MessageDraft:
         self.put(path, "".join(shown), RecipeStep(path, (RecipeHole((), tuple(pieces)),)), is_whole=False)
 
     def is_done(self, path: JsonPath) -> bool:
-        """Whether only a reference stands at a path: in the block there, or in the block whose text it is."""
+        """Whether only a reference remains at a path: in the block there, or in the block that holds the text."""
         return not self._done.isdisjoint((path, (*path, "text"), path[:-1] if path[-1] == "text" else path))
 
     def tokens_left(self, path: JsonPath, text: str) -> int:
-        """The tokens of a text at a path without those of references in it."""
+        """The tokens of a text at a path without its references."""
         return 0 if self.is_done(path) else estimate_tokens(text) - self._reference_tokens.get(path, 0)

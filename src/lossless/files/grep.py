@@ -1,4 +1,4 @@
-"""Search inside stored payloads: text only, the first half megabyte of each, a few matches a file."""
+"""Search inside stored payloads: text only, the first half megabyte of each, a few matches per file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
 
-#: Gives the places `(start, end)` of matches in a text, in order.
+#: Yields the spans `(start, end)` of matches in a text, in order.
 FindSpans: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
 
 SCAN_BYTES = 512_000
@@ -25,7 +25,7 @@ _AROUND = 80
 
 @dataclass(frozen=True, slots=True)
 class FileMatch:
-    """A match in a file: its line from 1, its place in bytes, its words and what stands around them."""
+    """A match in a file: its line from 1, its byte offset, its text and the text around it."""
 
     file_id: str
     line: int
@@ -36,7 +36,7 @@ class FileMatch:
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """The matches in a file; `is_cut` when the file goes on behind what was looked at."""
+    """The matches in a file; `is_cut` when only its beginning was searched."""
 
     matches: tuple[FileMatch, ...]
     scanned_bytes: int
@@ -44,7 +44,7 @@ class FileScan:
 
 
 def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> FileScan | None:
-    """The matches in a payload; None for one that is no text. Raises what reading raises."""
+    """The matches in a payload; None for a binary one. Raises what reading raises."""
     if not is_text_type(file.mime):
         return None
     piece = vault.read_text(file, 0, SCAN_BYTES)
@@ -52,7 +52,6 @@ def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> FileScan | Non
 
 
 def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:
-    """The first matches in a text."""
     found: list[FileMatch] = []
     line, offset, at = 1, 0, 0
     for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
@@ -64,7 +63,7 @@ def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:
 
 
 def match_snippet(text: str, start: int, end: int) -> str:
-    """A match with 80 characters on both sides, as one line.
+    """A match with 80 characters on both sides, on one line.
 
     >>> match_snippet("one\\ntwo three", 4, 7)
     'one two three'
@@ -75,7 +74,7 @@ def match_snippet(text: str, start: int, end: int) -> str:
 
 
 def find_all_terms(terms: Sequence[str]) -> FindSpans:
-    """Finds the first term in texts that hold all of them, whatever their case; nothing without terms."""
+    """Finds the first term in texts that contain all of them, case-insensitively; nothing without terms."""
     patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
 
     def find(text: str) -> Iterable[tuple[int, int]]:

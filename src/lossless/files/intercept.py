@@ -1,6 +1,4 @@
-"""Detectors of payloads in a message: by form (file blocks, embedded files, base64 images), then by size (tool
-answers, any other oversized text).
-"""
+"""Detects payloads in a message: by form (file blocks, embedded files, base64 images), then by size."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
 
 _OPEN = re.compile(r"<file\b", re.IGNORECASE)
 _TAG = re.compile(r"<file\b((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
-#: Longer tags are text, so that a thousand openings without an end cost little more than one.
+#: Longer tags are text, so that many unclosed tags stay cheap.
 _MAX_TAG = 500
 _CLOSE = re.compile(r"</file\s{0,8}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -65,7 +63,7 @@ _ATTRIBUTE = re.compile(r"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|(
 
 @dataclass(frozen=True, slots=True)
 class FileBlock:
-    """A file in a text: `[start, end)` is all of it, `[begin, stop)` what it holds."""
+    """A file in a text: `[start, end)` is the whole block, `[begin, stop)` its content."""
 
     start: int
     end: int
@@ -84,7 +82,7 @@ class FileBlock:
 
 
 def file_blocks(text: str) -> list[FileBlock]:
-    """The file blocks of a text, in order; an opening without an end is text."""
+    """The file blocks of a text, in order; an unclosed tag is text."""
     found: list[FileBlock] = []
     at = 0
     while (opened := _OPEN.search(text, at)) is not None:
@@ -102,9 +100,9 @@ def file_blocks(text: str) -> list[FileBlock]:
     return found
 
 
-#: How base64 of JPEG, PNG, GIF, WebP and SVG begins.
+#: Base64 prefixes of JPEG, PNG, GIF, WebP and SVG.
 BASE64_MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy")
-#: Shorter runs of base64 in a text stay, unless a header announces a picture.
+#: Shorter runs of base64 in a text stay, unless a header announces an image.
 MIN_INLINE_CHARS = 397
 _MIN_ANNOUNCED_CHARS = 16
 #: Every run of at least MIN_INLINE_CHARS covers one of these windows.
@@ -126,10 +124,10 @@ _NAME_KEYS = ("filename", "file_name", "fileName", "name", "title")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedFile:
-    """What the block of a file carries: where its text stands, and what that text means."""
+    """The content of a file block: the path of its text, and what the text encodes."""
 
     hole: JsonPath
-    #: What stands before the base64 in the same text, such as `data:image/png;base64,`.
+    #: The text before the base64, such as `data:image/png;base64,`.
     prefix: str
     text: str
     #: None when the text is the file itself.
@@ -141,8 +139,6 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """A picture as base64 inside a text."""
-
     start: int
     end: int
     prefix: str
@@ -152,7 +148,7 @@ class InlineImage:
 
 
 def embedded_file(block: dict[str, Any]) -> EmbeddedFile | None:
-    """The file in a block, when the block holds it whole and in a form that can be read."""
+    """The file in a block, when it is complete and in a readable form."""
     for hole, box in _boxes(block):
         for key in ("data", "file_data", "url", "image_url"):
             text = box.get(key)
@@ -185,7 +181,7 @@ def _carried(
 
 
 def _boxes(block: dict[str, Any]) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
-    """The objects in which formats put the data of a file: the block itself, then what is inside."""
+    """The objects in which formats put file data: the block itself, then nested ones."""
     yield (), block
     for key in ("source", "image_url", "file", "input_audio"):
         if isinstance(box := block.get(key), dict):
@@ -200,7 +196,7 @@ def _first(boxes: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> str | None
 
 
 def may_hold_image(text: str) -> bool:
-    """Whether a text may hold a picture in base64; cheap, as prose has a blank in every window of some length."""
+    """Whether a text may contain a base64 image; cheap, because prose has spaces in every window of this length."""
     if "[media attached" not in text:
         for start in range(0, len(text) - _WINDOW + 1, _WINDOW):
             if " " not in text[start : start + _WINDOW]:
@@ -211,7 +207,7 @@ def may_hold_image(text: str) -> bool:
 
 
 def inline_images(text: str) -> list[InlineImage]:
-    """The pictures that a text holds as base64, in order."""
+    """The images that a text contains as base64, in order."""
     if not may_hold_image(text):
         return []
     header = _HEADER.search(text)
@@ -229,7 +225,7 @@ def inline_images(text: str) -> list[InlineImage]:
 
 
 def _end_of_lines(text: str, start: int, end: int) -> int:
-    """Where base64 that is wrapped into lines of one length ends; `end` when it is not."""
+    """The end of base64 that is wrapped into lines of one length; `end` when it is not."""
     width = end - start
     if width < _MIN_LINE or text[end - 1] == "=":
         return end
@@ -245,7 +241,7 @@ def _end_of_lines(text: str, start: int, end: int) -> int:
 
 
 def attached_names(texts: Iterable[str]) -> list[str]:
-    """The names of pictures that `[media attached: …]` headers announce, in order."""
+    """The names of images that `[media attached: …]` headers announce, in order."""
     names: list[str] = []
     for text in texts:
         for header in _HEADER.finditer(text) if "[media attached" in text else ():
@@ -260,7 +256,7 @@ def attached_names(texts: Iterable[str]) -> list[str]:
 
 
 def extract_native_files(draft: MessageDraft) -> None:
-    """Every picture that a block carries leaves; other files do from the threshold on."""
+    """Moves out every image block, and other files of at least the threshold."""
     found = list(find_spots(draft.document, draft.message.role))
     blocks = [spot for spot in found if spot.is_file]
     if not blocks:
@@ -300,7 +296,7 @@ def _replace_block(
 
 
 def extract_pasted_images(draft: MessageDraft) -> None:
-    """Pictures that stand as base64 in a text leave it."""
+    """Moves out images that a text contains as base64."""
     names = None
     found = [spot for spot in find_spots(draft.document, draft.message.role) if not spot.is_file]
     for spot in found:
@@ -322,7 +318,7 @@ def _image_cut(draft: MessageDraft, spot: PayloadSpot, image: InlineImage, name:
 
 
 def extract_file_blocks(draft: MessageDraft) -> None:
-    """`<file>` blocks of a user from the threshold on leave the text around them."""
+    """Moves out a user's `<file>` blocks of at least the threshold."""
     if draft.message.role != "user":
         return
     for spot in list(find_spots(draft.document, "user")):
@@ -353,21 +349,21 @@ def _sender(draft: MessageDraft, spot: PayloadSpot) -> str:
     return "tool" if spot.in_result else draft.message.role
 
 
-#: Answers of our own tools stay: a reference in place of what was just fetched would send the agent round in a circle.
+#: Results of our own tools stay: a reference would make the agent fetch the same text again.
 _OWN_TOOLS = "lcm_"
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Whose payload it is: the answer of a tool, or something that a role said."""
+    """The origin of a payload: a tool's result, or a message of a role."""
 
     draft: MessageDraft
-    #: The tool's name, None when it is not known; not used for what was said.
+    #: The tool's name; None when unknown or when it is not a result.
     tool: str | None
     is_answer: bool
 
     def keep(self, text: str, *, is_json: bool = False) -> tuple[Payload, str]:
-        """The payload and the reference to it."""
+        """Adds the payload and returns the reference to it."""
         ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
         if self.is_answer:
             name = reference_name(self.tool, "tool-output").replace("/", "_") + ending
@@ -379,7 +375,7 @@ class _Origin:
 
 
 def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
-    """Answers of tools from the threshold on leave; ids, names and error marks stay."""
+    """Moves out tool results of at least the threshold; ids, names and error marks stay."""
     for answer in list(tool_answers(draft.document, draft.message)):
         if _remaining_tokens(draft, answer.path, answer.value) < draft.threshold:
             continue
@@ -394,13 +390,13 @@ def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | Non
 
 
 def _mark(draft: MessageDraft, path: JsonPath) -> None:
-    """Say of a block that its answer is a reference: in these formats it would not count as words otherwise."""
+    """Marks a block whose result is a reference: in these formats it would not count as text otherwise."""
     block = value_at(draft.document, path)
     draft.put(path, block | {"toolOutputExternalized": True}, RecipeStep(path, (), block), is_whole=False)
 
 
 def extract_oversized_rest(draft: MessageDraft) -> None:
-    """Whatever else was said and is too large leaves. Instructions of the system stay, whatever their size."""
+    """Moves out any other oversized text. System instructions stay, whatever their size."""
     if draft.message.role in ("tool", "system"):
         return
     origin = _Origin(draft, None, False)
@@ -418,7 +414,7 @@ def extract_oversized_rest(draft: MessageDraft) -> None:
 
 
 def _shrink(origin: _Origin, path: JsonPath, value: Any) -> None:
-    """Put a value into files: a text whole, of a list first each large text, then what is left."""
+    """Moves a value into files: a text as a whole; of a list first each large text, then the rest."""
     draft = origin.draft
     if isinstance(value, str):
         payload, reference = origin.keep(value)
@@ -439,7 +435,7 @@ def _shrink(origin: _Origin, path: JsonPath, value: Any) -> None:
 
 
 def _collapse(origin: _Origin, path: JsonPath) -> None:
-    """Put all blocks of a list that are no references into one file, and one reference into their place."""
+    """Moves all blocks of a list that are not references into one file, replaced by one reference."""
     draft = origin.draft
     items: list[Any] = value_at(draft.document, path)
     rest = [number for number in range(len(items)) if not draft.is_done((*path, number))]
@@ -465,7 +461,6 @@ def _collapse(origin: _Origin, path: JsonPath) -> None:
 
 
 def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
-    """The tokens at a path without those of references."""
     if isinstance(value, str):
         return draft.tokens_left(path, value)
     if not isinstance(value, list):
@@ -482,7 +477,7 @@ def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
 
 
 def _text_in(item: Any) -> tuple[str | None, JsonPath]:
-    """The text of an item of a list of blocks, and where in the item it stands; None when it is no text."""
+    """The text of an item of a list of blocks, and its path in the item; None when it has no text."""
     if isinstance(item, str):
         return item, ()
     if isinstance(item, dict) and item.get("type") in TEXT_TYPES and isinstance(item.get("text"), str):
@@ -491,7 +486,7 @@ def _text_in(item: Any) -> tuple[str | None, JsonPath]:
 
 
 def _json(value: Any) -> str:
-    """JSON that gives the same value again; a surrogate without its other half is written as an escape."""
+    """JSON that round-trips; lone surrogates are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -507,10 +502,9 @@ _MIN_INLINE_TOKENS = MIN_INLINE_CHARS // 4 + 1
 
 @dataclass(frozen=True, slots=True)
 class Intercepted:
-    """A message without its payloads, the payloads, and what is remembered about them.
+    """A message without its payloads, the payloads, and metadata about them.
 
-    `notes` are the reference's keys for the metadata of parts, by the part's ordinal; the recipe for the
-    original is among those of part 0.
+    `notes` are the reference's keys for the metadata of parts, by ordinal; part 0 also has the recipe for the original.
     """
 
     message: Message
@@ -527,10 +521,10 @@ def intercept(
     decode: Decode,
     tool_of: Callable[[str], str | None] | None = None,
 ) -> Intercepted | None:
-    """The message with references for its payloads, or None when it has none: the usual case, and cheap.
+    """The message with references for its payloads; None when it has none, which is the usual case and cheap.
 
-    `decode` reads a rewritten body (`lossless.formats.decode`); `tool_of` names the tool behind a call's id
-    where the answer itself does not, and is asked about oversized answers only.
+    `decode` reads a rewritten body (`lossless.formats.decode`); `tool_of` returns the tool for a call's id when the
+    result does not name it, and is called for oversized results only.
     """
     if not may_hold_payload(message, threshold_tokens):
         return None
@@ -544,13 +538,13 @@ def intercept(
         return None
     try:
         shown = message_from(message, draft.document, decode)
-    except BadMessage:  # a body that its own format cannot read is kept as it is
+    except BadMessage:  # a body that its own format cannot read is kept unchanged
         return None
     return Intercepted(shown, tuple(draft.payloads.values()), tuple(draft.steps), _notes(shown, draft))
 
 
 def may_hold_payload(message: Message, threshold_tokens: int) -> bool:
-    """Whether a closer look is worth it."""
+    """A cheap check whether detection is needed."""
     if message.tokens >= threshold_tokens:
         return True
     if message.parts and _parts_may(message, threshold_tokens):
@@ -564,7 +558,7 @@ def may_hold_payload(message: Message, threshold_tokens: int) -> bool:
 
 
 def _parts_may(message: Message, threshold_tokens: int) -> bool:
-    """Whether a part is a file, may hold one, or is large though the message was not counted so."""
+    """Whether a part is a file, may contain one, or is large though the message's count is not."""
     for part in message.parts:
         kind = type(part)
         if kind is File or kind is Opaque:
@@ -577,9 +571,9 @@ def _parts_may(message: Message, threshold_tokens: int) -> bool:
 
 
 def restore_message(message: Message, recipe: Json, read: ReadFile, decode: Decode) -> Message:
-    """The message as it was before interception; its `original` equals what the host sent.
+    """The message before interception; its `original` equals what the host sent.
 
-    `recipe` is what was noted about it, `read` gives the bytes of a file by its id.
+    `recipe` is its stored recipe, `read` returns the bytes of a file by its id.
     """
     document: dict[str, Any] = restore_document(document_of(message), recipe_from_json(recipe), read)
     return message_from(message, document, decode)

@@ -71,7 +71,7 @@ _TEXT_TYPES = re.compile(
     r"|application/(?:json|x-ndjson|jsonl|xml|yaml|x-yaml|toml|sql|javascript|typescript|x-sh|x-python-code"
     r"|x-ruby|x-php|x-httpd-php|graphql|x-tex|x-subrip)"
 )
-#: First bytes of pictures, with the type that they mean.
+#: Magic bytes of images, with their types.
 _IMAGE_MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -87,7 +87,7 @@ _SVG_HEAD = re.compile(rb"\s*(?:<\?xml[^>]{0,400}>\s*)?(?:<!--.{0,400}?-->\s*)?<
 
 
 def named_extension(name: str | None) -> str:
-    """The extension that a name carries, with its dot and in lower case; '' when it has none."""
+    """The extension of a name, with its dot and in lower case; '' when it has none."""
     base = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
     return os.path.splitext(base)[1].lower()
 
@@ -106,7 +106,7 @@ def storage_extension(name: str | None, mime: str | None) -> str:
 
 
 def exploration_kind(name: str | None, mime: str | None) -> str:
-    """The extension by which a payload is explored: its name's, or its type's where the name says nothing."""
+    """The extension that selects how a payload is explored: from its name, or from its type."""
     found = named_extension(name)[1:]
     declared = _EXTENSIONS.get(plain_type(mime), "")
     if not found or (found == "txt" and declared):
@@ -123,12 +123,12 @@ def plain_type(mime: str | None) -> str:
 
 
 def is_text_type(mime: str | None) -> bool:
-    """Whether a payload of this type can be searched as text; one without a type can."""
+    """Whether a payload of this type can be searched as text; true without a type."""
     return not mime or _TEXT_TYPES.fullmatch(plain_type(mime)) is not None
 
 
 def image_type(data: bytes) -> str | None:
-    """The type of the picture that `data` begins like, or None."""
+    """The image type by the first bytes of `data`, or None."""
     for magic, mime in _IMAGE_MAGIC:
         if data.startswith(magic):
             return mime
@@ -140,6 +140,6 @@ def image_type(data: bytes) -> str | None:
 
 
 def reference_name(name: str | None, otherwise: str) -> str:
-    """A name as it may stand inside a reference: one line, no brackets or bars, of bounded length."""
+    """A name for use inside a reference: one line, no brackets or bars, truncated."""
     kept = "".join("_" if letter in '[]|"<>' or not letter.isprintable() else letter for letter in name or "").strip()
     return kept[:120] or otherwise

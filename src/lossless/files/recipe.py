@@ -1,6 +1,4 @@
-"""Recipes that rebuild an original message from the shown message and its stored files, and the base64 forms that
-they reproduce exactly.
-"""
+"""Recipes that rebuild an original message from the shown message and its files, including exact base64 forms."""
 
 from __future__ import annotations
 
@@ -22,13 +20,13 @@ if TYPE_CHECKING:
 
 _URL_TO_PLAIN = str.maketrans("-_", "+/")
 _PLAIN_TO_URL = str.maketrans("+/", "-_")
-#: `base64`, then `url` for its other alphabet, `bare` without padding, a line length and its line break.
+#: `base64`, then `url` for the URL-safe alphabet, `bare` without padding, a line length and its line break.
 _FORM = re.compile(r"base64(url)?( bare)?(?: (\d{1,6}) (lf|crlf))?")
 _BREAKS = {"lf": "\n", "crlf": "\r\n"}
 
 
 def decode_base64(text: str) -> bytes | None:
-    """The bytes that base64 text stands for, in any of its usual forms; None when it is none."""
+    """The bytes of base64 text in any usual form; None when it is not base64."""
     packed = "".join(text.split())
     if not packed or not packed.isascii():
         return None
@@ -44,7 +42,7 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def base64_form(text: str, data: bytes) -> str | None:
-    """The name of the form in which `data` was written as `text`; None when no form gives it exactly."""
+    """The name of the form in which `data` was encoded as `text`; None when no form reproduces it exactly."""
     first, newline, _ = text.partition("\n")
     lines = ""
     if newline:
@@ -73,9 +71,9 @@ def encode_base64(data: bytes, form: str) -> str:
     return _BREAKS[ending].join(text[at : at + size] for at in range(0, len(text), size))
 
 
-#: Where a value stands in a document: keys of objects and places in lists.
+#: The path of a value in a document: keys and list indexes.
 JsonPath: TypeAlias = tuple[str | int, ...]
-#: Gives the bytes of a file by its id.
+#: Returns the bytes of a file by its id.
 ReadFile: TypeAlias = "Callable[[str], bytes]"
 
 TEXT_FORM, JSON_FORM = "utf-8", "json"
@@ -83,15 +81,13 @@ TEXT_FORM, JSON_FORM = "utf-8", "json"
 
 @dataclass(frozen=True, slots=True)
 class ShownSlice:
-    """A slice of the text that is shown."""
-
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """What a file holds: its text or a slice of it, its JSON or one item of it, or its bytes in base64."""
+    """The content of a file: its text or a slice of it, its JSON or one item of it, or its bytes in base64."""
 
     file_id: str
     #: `utf-8`, `json`, or a form of base64 (see `encodings`).
@@ -105,7 +101,7 @@ RecipePiece: TypeAlias = str | ShownSlice | FileSlice
 
 @dataclass(frozen=True, slots=True)
 class RecipeHole:
-    """A place inside a frame, and the pieces that fill it."""
+    """A position inside a frame, and the pieces that fill it."""
 
     at: JsonPath
     pieces: tuple[RecipePiece, ...]
@@ -113,7 +109,7 @@ class RecipeHole:
 
 @dataclass(frozen=True, slots=True)
 class RecipeStep:
-    """One rewriting, as far as it takes to undo it."""
+    """The information to undo one rewriting step."""
 
     at: JsonPath
     holes: tuple[RecipeHole, ...]
@@ -127,7 +123,6 @@ class RecipeStep:
 
 
 def recipe_to_json(steps: Sequence[RecipeStep]) -> list[Json]:
-    """A recipe as JSON."""
     return [step.as_json for step in steps]
 
 
@@ -140,10 +135,10 @@ def recipe_from_json(recipe: Json) -> tuple[RecipeStep, ...]:
 
 
 def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadFile) -> dict[str, Any]:
-    """The document that was rewritten into `shown`, key order and numbers as they were.
+    """The original of the document `shown`, with its key order and numbers.
 
-    `read` gives the bytes of a file; what it raises for a missing one is passed on. ArchiveCorrupt when the
-    recipe, the message and the files do not fit together.
+    `read` returns the bytes of a file; its error for a missing one is passed on. ArchiveCorrupt when the recipe, the
+    message and the files do not fit together.
     """
     document: Any = shown
     files = _RecipeFiles(read)
@@ -151,9 +146,7 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
         for step in reversed(steps):
             document = _undone(document, step, files)
     except (LookupError, TypeError, ValueError) as error:
-        raise ArchiveCorrupt(
-            "an original cannot be made again: its recipe, its message and its files differ"
-        ) from error
+        raise ArchiveCorrupt("an original cannot be rebuilt: its recipe, its message and its files differ") from error
     return cast("dict[str, Any]", document)
 
 
@@ -170,14 +163,13 @@ def _undone(document: Any, step: RecipeStep, files: _RecipeFiles) -> Any:
 
 
 def value_at(document: Any, path: JsonPath) -> Any:
-    """What stands at a path."""
     for key in path:
         document = document[key]
     return document
 
 
 def with_value(document: Any, path: JsonPath, value: Any) -> Any:
-    """The document with another value at a path; what is not on the path is shared, nothing is changed."""
+    """A new document with another value at a path; everything else is shared, nothing is modified."""
     if not path:
         return value
     key, rest = path[0], path[1:]
@@ -187,7 +179,7 @@ def with_value(document: Any, path: JsonPath, value: Any) -> Any:
 
 
 def _copied(value: Json) -> Any:
-    """A copy whose objects and lists may be changed."""
+    """A copy whose objects and lists may be modified."""
     if isinstance(value, Mapping):
         return {key: _copied(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,6 +1,4 @@
-"""The short texts that take the place of payloads in messages, kept to the letter because hosts and agents parse
-them; and which older tool outputs get one.
-"""
+"""The short texts that replace payloads (hosts and agents parse them), and which older tool outputs get one."""
 
 from __future__ import annotations
 
@@ -28,26 +26,25 @@ _LABELS: dict[str, str] = {
 
 
 def file_reference(file_id: str, name: str | None, mime: str | None, size: int, summary: str) -> str:
-    """Stands for a file that a user sent."""
+    """Replaces a file that a user sent."""
     named, kind = reference_name(name, "unnamed"), reference_name(mime, "unknown")
     head = f"[LCM File: {file_id} | {named} | {kind} | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}"
 
 
 def tool_reference(file_id: str, tool: str | None, size: int, summary: str) -> str:
-    """Stands for the output of a tool."""
+    """Replaces the output of a tool."""
     head = f"[LCM Tool Output: {file_id} | tool={reference_name(tool, 'unknown')} | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='output')}"
 
 
 def raw_reference(file_id: str, role: Role, size: int, summary: str) -> str:
-    """Stands for any other oversized message."""
     head = f"[LCM Raw Payload: {file_id} | role={role} | reason=large_raw_message | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='payload')}"
 
 
 def image_reference(file_id: str, label: str, name: str, mime: str, size: int) -> str:
-    """Stands for a picture.
+    """Replaces an image.
 
     >>> image_reference("file_0123456789abcdef", "User image", "a.png", "image/png", 1234)
     '[User image: a.png (image/png, 1,234 bytes) | LCM file: file_0123456789abcdef]'
@@ -57,7 +54,7 @@ def image_reference(file_id: str, label: str, name: str, mime: str, size: int) -
 
 
 def image_label(role: Role, *, in_result: bool, inline: bool) -> str:
-    """How a picture is called: by who sent it; one inside a user's own text is just an image."""
+    """The label of an image: by its sender; one inside a user's own text is just an image."""
     if in_result:
         return _LABELS["tool"]
     return "Image" if inline and role == "user" else _LABELS[role]
@@ -71,25 +68,25 @@ _INPUT_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class StoredToolOutput:
-    """A stored answer of a tool that is large enough."""
+    """A stored tool result that is large enough to be stubbed."""
 
     message_id: int
     conversation_id: int
     byte_size: int
-    #: How its text begins.
+    #: The beginning of its text.
     head: str
     tool: str | None
-    #: The call that it answers, and its place in the conversation.
+    #: Its call, and its position in the conversation.
     call_id: str | None = None
     seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StubPlan:
-    """What a back-fill would do."""
+    """What a back-fill would change."""
 
     outputs: tuple[StoredToolOutput, ...]
-    #: Large answers that stay as they are: references already, or answers of our own tools.
+    #: Large results that stay: existing references, or results of our own tools.
     left: int = 0
 
     @property
@@ -98,7 +95,7 @@ class StubPlan:
 
 
 def plan_stubs(candidates: Iterable[StoredToolOutput], limit: int | None = None) -> StubPlan:
-    """Which of the large answers get a file."""
+    """Which of the large results get a file."""
     taken: list[StoredToolOutput] = []
     left = 0
     for output in candidates:
@@ -110,7 +107,7 @@ def plan_stubs(candidates: Iterable[StoredToolOutput], limit: int | None = None)
 
 
 def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None) -> Payload:
-    """The file for an answer; its summary says first what the tool was asked."""
+    """The file for a result; its summary begins with the tool's input."""
     data = content.encode("utf-8", "surrogatepass")
     name = reference_name(output.tool, "tool-output").replace("/", "_") + ".txt"
     summary = summarise(data, name, "text/plain")

@@ -1,5 +1,5 @@
 """Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`: which archives use a folder, where an archive
-keeps its payloads, and storing bytes before the row that names them.
+keeps its payloads, and storing bytes before their row.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class VaultUsers:
-    """The archives that keep payloads in a folder, and whether these are all that do."""
+    """The archives that keep payloads in a folder, and whether the list is complete."""
 
     archives: tuple[Path, ...] = ()
     are_all: bool = False
 
 
 def vault_users(root: Path) -> VaultUsers:
-    """Who is known to use a folder."""
+    """The archives that are known to use a folder."""
     folder = root / _FOLDER
     found: list[Path] = []
     are_all = False
@@ -53,7 +53,7 @@ def vault_users(root: Path) -> VaultUsers:
 
 
 def register_user(root: Path, archive: str) -> None:
-    """Note that an archive keeps payloads in a folder; one that is new, or empty, is known whole from then on."""
+    """Record that an archive keeps payloads in a folder; the list of a new or empty folder is complete from then on."""
     is_new = not root.is_dir() or not any(root.iterdir())
     make_private_folder(root / _FOLDER)
     if is_new:
@@ -62,7 +62,7 @@ def register_user(root: Path, archive: str) -> None:
 
 
 def set_users(root: Path, archives: Iterable[str]) -> None:
-    """Note what a person says: these archives keep payloads in a folder, and no others do."""
+    """Record the user's complete list of the archives that keep payloads in a folder."""
     make_private_folder(root / _FOLDER)
     wanted = {_name(root, archive) for archive in archives}
     for archive in archives:
@@ -85,7 +85,7 @@ def _name(root: Path, archive: str) -> str:
 
 
 def _relative(root: Path, archive: str) -> str:
-    """An archive as it lies to the folder: both may be moved together."""
+    """An archive's path relative to the folder: both may be moved together."""
     try:
         return os.path.relpath(os.path.realpath(archive), os.path.realpath(root))
     except ValueError:  # another drive
@@ -106,7 +106,7 @@ _TEMPORARY = re.compile(r"\.(file_[0-9a-f]{16})\.[0-9a-f]+\.tmp")
 _ID = re.compile(r"file_[0-9a-f]{16}")
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 _CHUNK = 1 << 20
-#: Flags that not every system has.
+#: Flags that not every system supports.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINKS
 _VAULT_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINKS
@@ -116,7 +116,7 @@ _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Some of a file: the bytes `[start, end)` of `total`."""
+    """A part of a file: the bytes `[start, end)` of `total`."""
 
     data: bytes
     start: int
@@ -125,18 +125,18 @@ class FilePiece:
 
     @property
     def text(self) -> str:
-        """The bytes as text; what is not UTF-8 shows as U+FFFD."""
+        """The bytes as text; invalid UTF-8 becomes U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
     @property
     def is_cut(self) -> bool:
-        """Whether the file goes on behind this piece."""
+        """Whether the file continues after this piece."""
         return self.end < self.total
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanFile:
-    """A file that no row knows: left by a crash between the file and its row, or by a deleted conversation."""
+    """A file without a row: left by a crash between the file and its row, or by a deleted conversation."""
 
     path: Path
     file_id: str
@@ -144,7 +144,7 @@ class OrphanFile:
 
 
 class Vault:
-    """A folder of payloads. Several processes may use it at once."""
+    """A folder of payloads; safe for several processes."""
 
     def __init__(
         self,
@@ -153,15 +153,15 @@ class Vault:
         archive: str | None = None,
         older: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
-        """`archive` is whose folder it is; payloads are also read in `older` folders, where rows name them there."""
+        """`archive` owns the folder; payloads are also read from `older` folders when rows name them."""
         self.root = Path(os.path.abspath(expand_path(root)))
         self.archive = archive
-        #: Where payloads are read: here, and where they may lie since before.
+        #: Folders that payloads are read from: this one, and older ones.
         self.roots = (self.root, *(Path(os.path.abspath(expand_path(place))) for place in older))
         self._is_registered = archive is None
 
     def path(self, conversation_id: int, file_id: str, extension: str) -> Path:
-        """Where a payload lies; BadInput for an id or an extension that is none."""
+        """The path of a payload; BadInput for an invalid id or extension."""
         if not _ID.fullmatch(file_id) or not _EXTENSION.fullmatch(extension):
             raise BadInput(f"{file_id!r} with the extension {extension!r} is not the name of a payload")
         return self.root / str(int(conversation_id)) / f"{file_id}.{extension}"
@@ -169,7 +169,7 @@ class Vault:
     # --- writing ------------------------------------------------------------------------------------
 
     def write(self, conversation_id: int, file_id: str, extension: str, data: bytes) -> Path:
-        """Put bytes in their place, durable when this returns; the same bytes again change only the file's time."""
+        """Write bytes, durable on return; writing the same bytes again only updates the file's time."""
         path = self.path(conversation_id, file_id, extension)
         with _as_errors(file_id):
             self.claim()
@@ -180,7 +180,7 @@ class Vault:
         return path
 
     def claim(self) -> None:
-        """Note in the folder that the archive keeps payloads there, before it does."""
+        """Record in the folder that the archive is about to keep payloads there."""
         if not self._is_registered and self.archive is not None:
             register_user(self.root, self.archive)
             self._is_registered = True
@@ -200,7 +200,7 @@ class Vault:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or _all(handle) != data:
                 return False
-            with suppress(PermissionError):  # its time only tells how young it is
+            with suppress(PermissionError):  # its time only shows its age
                 os.utime(handle if os.utime in os.supports_fd else folder.place(name))
             return True
         finally:
@@ -227,13 +227,13 @@ class Vault:
     # --- reading ------------------------------------------------------------------------------------
 
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
-        """Bytes of a payload from `start` on, at most `length`; NotFound when they are not on the disk."""
+        """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
         _check_range(start, length)
         with self._opened(file) as handle:
             return _piece(handle, start, length)
 
     def read_text(self, file: StoredFile, start: int = 0, max_bytes: int | None = None) -> FilePiece:
-        """As `read`, but no character is cut in two: the piece is a little shorter instead."""
+        """Like `read`, but never splits a character: the piece is a little shorter instead."""
         return _whole_characters(self.read(file, start, max_bytes))
 
     def read_lines(
@@ -250,7 +250,7 @@ class Vault:
             return _whole_characters(_piece(handle, begin, length))
 
     def place_of(self, file: StoredFile) -> Path:
-        """Where the bytes of a file lie below the root."""
+        """The path of a file's bytes below the root."""
         root, names = self._inside(file)
         return root.joinpath(*names)
 
@@ -269,9 +269,9 @@ class Vault:
                 os.close(handle)
 
     def _inside(self, file: StoredFile) -> tuple[Path, Sequence[str]]:
-        """The way to a file from the root, or from an older one where it still lies.
+        """The path of a file from the root, or from an older root that still has it.
 
-        A stored place elsewhere is looked for in the same folder of this root.
+        A stored path elsewhere is looked up in the same subfolder of this root.
         """
         place = os.path.normpath(file.storage_uri)
         for folder in self.roots:
@@ -283,12 +283,12 @@ class Vault:
                     return folder, place[len(root) + 1 :].split(os.sep)
         name = re.split(r"[/\\]", file.storage_uri)[-1]
         if not _NAME.fullmatch(name):
-            raise ArchiveDenied(f"file {file.id}: it lies outside of {self.root}")
+            raise ArchiveDenied(f"file {file.id}: it is outside of {self.root}")
         return self.root, (str(file.conversation_id), name)
 
     @contextmanager
     def _folder(self, root: Path, names: tuple[str, ...]) -> Iterator[_Folder]:
-        """A folder below a root, opened step by step without following links."""
+        """Opens a folder below a root step by step without following symlinks."""
         folder = _Folder.root(root)
         try:
             for name in names:
@@ -297,10 +297,10 @@ class Vault:
         finally:
             folder.close()
 
-    # --- what nobody refers to ------------------------------------------------------------------------
+    # --- unreferenced files ---------------------------------------------------------------------------
 
     def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[OrphanFile]:
-        """Payloads and unfinished writes without a row in `known`; young ones may still get theirs and are left out."""
+        """Payloads and unfinished writes without a row in `known`; recent ones may still get a row and are skipped."""
         before = time.time() - min_age_seconds
         found: list[OrphanFile] = []
         for folder in sorted(_entries(self.root), key=lambda entry: entry.name):
@@ -321,7 +321,7 @@ class Vault:
         return vault_users(self.root)
 
     def remove(self, orphan: OrphanFile) -> None:
-        """Delete an orphan; one that is gone already is no error."""
+        """Delete an orphan; one that is already gone is no error."""
         if not (_NAME.fullmatch(orphan.path.name) or _TEMPORARY.fullmatch(orphan.path.name)):
             raise BadInput(f"{orphan.path.name!r} is not the name of a payload")
         with suppress(FileNotFoundError), self._folder(self.root, (orphan.path.parent.name,)) as folder:
@@ -329,7 +329,7 @@ class Vault:
 
 
 class _Folder:
-    """An open folder; on systems without such descriptors, its path, with links refused one by one."""
+    """An open folder; on systems without directory descriptors its path, with symlinks refused one by one."""
 
     def __init__(self, path: str, handle: int | None) -> None:
         self._path, self._handle = path, handle
@@ -384,16 +384,16 @@ class _Folder:
 
 @contextmanager
 def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
-    """Errors of the system as ours: what is missing, full or forbidden."""
+    """Converts errors of the system to ours: missing, full or forbidden."""
     try:
         yield
     except FileNotFoundError as error:
         if missing:
             raise NotFound("stored bytes of file", file_id) from error
-        raise ArchiveError(f"file {file_id}: its folder went away") from error
+        raise ArchiveError(f"file {file_id}: its folder is gone") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ArchiveFull(f"file {file_id}: no room left on the disk") from error
+            raise ArchiveFull(f"file {file_id}: the disk is full") from error
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
             raise ArchiveDenied(
                 f"file {file_id}: its place is a link or not a folder; links are not followed"
@@ -417,7 +417,7 @@ def _all(handle: int, length: int | None = None) -> bytes:
 
 
 def _line_start(handle: int, breaks: int, start: int = 0) -> int:
-    """Where the line behind so many line breaks from `start` on begins; the end of the file when there are fewer."""
+    """Where the line after so many line breaks from `start` begins; the end of the file when there are fewer."""
     os.lseek(handle, start, os.SEEK_SET)
     at = start
     while breaks > 0 and (chunk := os.read(handle, _CHUNK)):
@@ -447,7 +447,7 @@ def _piece(handle: int, start: int, length: int | None) -> FilePiece:
 
 
 def _whole_characters(piece: FilePiece) -> FilePiece:
-    """The piece without what is left of a character at either end; bytes that are no text stay."""
+    """The piece without partial characters at either end; bytes that are not text stay."""
     head = _continuation_bytes(piece.data) if piece.start else 0
     tail = _unfinished_bytes(piece.data[head:]) if piece.is_cut else 0
     if head + tail >= len(piece.data):
@@ -457,12 +457,12 @@ def _whole_characters(piece: FilePiece) -> FilePiece:
 
 
 def _continuation_bytes(data: bytes) -> int:
-    """How many bytes at the beginning belong to a character that began before."""
+    """How many leading bytes belong to a character that began before."""
     return next((n for n in range(min(3, len(data))) if data[n] & 0xC0 != 0x80), min(3, len(data)))
 
 
 def _unfinished_bytes(data: bytes) -> int:
-    """How many bytes at the end are the beginning of a character that goes on."""
+    """How many trailing bytes are the beginning of an incomplete character."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
@@ -489,12 +489,12 @@ def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
         return []
 
 
-#: Where all archives of a folder kept their payloads once; they are still read there.
+#: The folder that all archives of a directory shared in earlier versions; still read.
 _SHARED = "lcm-files"
 
 
 def open_vault(archive_path: str, large_files_dir: str | None) -> Vault | None:
-    """The folder that the settings name, else one beside the archive with its name; none for an archive in memory."""
+    """The folder in the settings, else one next to the archive with its name; none for an archive in memory."""
     if archive_path == ":memory:":
         return Vault(large_files_dir) if large_files_dir else None
     shared = Path(archive_path).parent / _SHARED
@@ -502,73 +502,65 @@ def open_vault(archive_path: str, large_files_dir: str | None) -> Vault | None:
 
 
 def locate_payload(place: str, vault: Vault | None) -> Path:
-    """Where bytes lie: where their row says, or, when the folder was moved, at the same place of the vault."""
+    """The path of a payload: as in its row, or, when the folder was moved, the same subpath of the vault."""
     path = Path(place)
     moved = path if vault is None else vault.root / path.parent.name / path.name
     return moved if moved.is_file() and not path.is_file() else path
 
 
 class PlacedPayload(Protocol):
-    """A payload as its row tells of it."""
+    """A payload as described by its row."""
 
     @property
-    def id(self) -> str:
-        """By what messages name it."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def place(self) -> str:
-        """Where its bytes should lie."""
-        ...
+    def place(self) -> str: ...
 
     @property
-    def size(self) -> int | None:
-        """How many there should be."""
-        ...
+    def size(self) -> int | None: ...
 
     def is_proven_by(self, data: bytes) -> bool:
-        """Whether these are its bytes, as far as anybody can say."""
+        """Whether these are its bytes, as far as can be checked."""
         ...
 
 
 def find_damage(file: PlacedPayload, vault: Vault | None) -> str | None:
-    """What is wrong with the bytes of a payload; None when nothing is."""
+    """What is wrong with a payload's bytes; None when nothing is."""
     try:
         path = locate_payload(file.place, vault)
         if not path.is_file():
             return f"its bytes are not at {file.place}"
         if file.size is not None and path.stat().st_size != file.size:
-            return f"{path} has another size than was stored"
-        if path.stem != file.id:  # no row makes another file be read
+            return f"{path} does not have the stored size"
+        if path.stem != file.id:  # a row cannot make us read another file
             return None
         is_proven = file.is_proven_by(path.read_bytes())
     except (OSError, ValueError):
         return f"its bytes cannot be read at {file.place}"
-    return None if is_proven else f"{path} does not hold the bytes that were stored"
+    return None if is_proven else f"{path} does not contain the stored bytes"
 
 
 class FileRows(Protocol):
     """The rows of large files: `archive.files`."""
 
     def add(self, files: Sequence[StoredFile]) -> None:
-        """Write rows; one that is there stays as it is."""
+        """Add rows; existing ones stay."""
         ...
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Rows by id; unknown ids are left out."""
         ...
 
-    def ids(self) -> frozenset[str]:
-        """The ids of all rows."""
-        ...
+    def ids(self) -> frozenset[str]: ...
 
 
 def store_payloads(
     rows: FileRows, vault: Vault, conversation_id: int, payloads: Iterable[Payload], now: datetime
 ) -> None:
-    """Store payloads inside the caller's transaction: bytes first, then rows. What is stored already stays.
+    """Store payloads in the caller's transaction: bytes first, then rows. Existing ones stay.
 
-    Called while the archive is locked for writing, so that `delete_orphans` cannot take a file before its row is there.
+    Called while the archive is locked for writing, so that `delete_orphans` cannot delete a file before its row exists.
     """
     wanted = {payload.file_id: payload for payload in payloads}
     if not wanted:
@@ -599,7 +591,7 @@ def _row(payload: Payload, conversation_id: int, place: str, now: datetime) -> S
 
 
 def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
-    """Gives the bytes of a file by its id, as recipes need them; NotFound for an unknown id or missing bytes."""
+    """Returns a function from file id to bytes, as recipes need it; NotFound for an unknown id or missing bytes."""
 
     def read(file_id: str) -> bytes:
         row = rows.many([file_id]).get(file_id)
@@ -613,10 +605,10 @@ def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
 def delete_orphans(
     rows: FileRows, vault: Vault, orphans: Iterable[OrphanFile], others: frozenset[str] = frozenset()
 ) -> list[OrphanFile]:
-    """Delete files that still have no row; returns those that were deleted. Only on a person's command.
+    """Delete files that still have no row; returns the deleted ones. Only on the user's command.
 
-    Called inside the archive's write transaction, where no row can appear in between. `others` are the files of other
-    archives that keep theirs in the same folder.
+    Called in the archive's write transaction, so that no row can appear in between. `others` are the files of other
+    archives in the same folder.
     """
     known = rows.ids() | others
     gone = [orphan for orphan in orphans if orphan.path.name.startswith(".") or orphan.file_id not in known]

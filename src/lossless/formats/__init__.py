@@ -1,7 +1,7 @@
-"""Foreign messages to `Message` and back, without loss.
+"""Converts foreign messages to `Message` and back, without loss.
 
-`decode` reads a message in any of `FORMATS`; `encode` returns the object that came in, or builds it from the
-parts when it came in another format.
+`decode` reads a message in any of `FORMATS`; `encode` returns the original object, or builds one from the parts for
+another format.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BLOCK_FORMATS = {
 
 
 def detect(body: Any) -> str:
-    """The name of the format that `body` is in; a message that is wrong in every format gets the nearest."""
+    """The name of the format of `body`; a message that is invalid in every format gets the closest one."""
     if not isinstance(body, dict):
         raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}")
     content = body.get("content")
@@ -117,7 +117,7 @@ _PLAIN_ROLES: dict[str, Role] = {role: role for role in ROLES}
 
 
 def _decode_plain(body: RawObject) -> Message:
-    """Read `{"role", "content"}`; more fields and odd content are kept."""
+    """Read `{"role", "content"}`; additional fields and unusual content are kept."""
     content = body.get("content")
     if type(content) is str and is_not_json(content) and tuple(body) == ("role", "content"):
         role = body["role"]
@@ -127,7 +127,7 @@ def _decode_plain(body: RawObject) -> Message:
 
 
 def _encode_plain(message: Message) -> list[RawObject]:
-    """The text of a message; a call without words is named in brackets."""
+    """The text of a message; a call without text is named in brackets."""
     text = message.content or "\n".join(
         f"[tool call: {call.name} {arguments_text(call)}]" for call in message.tool_calls
     )
@@ -144,7 +144,7 @@ FORMATS: dict[str, Codec] = {
 
 
 def decode(body: Any, format: str | None = None) -> Message:
-    """The message in `body`, which is neither copied nor changed; its format is seen from its shape.
+    """The message in `body`, which is neither copied nor changed; the format is detected from its shape.
 
     Raises BadMessage with the path to what is wrong.
     """
@@ -153,17 +153,17 @@ def decode(body: Any, format: str | None = None) -> Message:
 
 
 def encode(messages: Sequence[Message], format: str) -> list[RawObject]:
-    """The messages as `format` wants them.
+    """The messages in `format`.
 
-    What came in that format is the object that came. What came in another is built from its parts: words,
-    calls, results and files as far as the format has them; thinking is not carried over, and a message of
-    which nothing remains is left out.
+    A message that came in that format is returned as its original object. Any other is built from its parts: text,
+    calls, results and files as far as the format supports them; thinking is dropped, and so is a message of which
+    nothing remains.
     """
     return join([encode_message(message, format) for message in messages], format)
 
 
 def encode_message(message: Message, format: str) -> EncodedMessage:
-    """One message as `format` wants it, before it meets its neighbours."""
+    """One message in `format`, before adjacent messages are merged."""
     codec = _codec(format)
     if _is_native(message, format, codec):
         return EncodedMessage([message.original], is_built=False)
@@ -171,7 +171,7 @@ def encode_message(message: Message, format: str) -> EncodedMessage:
 
 
 def strict(written: EncodedMessage, format: str) -> EncodedMessage:
-    """What came in `format` in the shape that strict providers demand; the same when it has that already."""
+    """A message that came in `format`, in the shape that strict providers require; the same object when it conforms."""
     check = _codec(format).strict
     if check is None or written.is_built:
         return written
@@ -180,7 +180,7 @@ def strict(written: EncodedMessage, format: str) -> EncodedMessage:
 
 
 def join(written: Iterable[EncodedMessage], format: str) -> list[RawObject]:
-    """The messages of a talk in one list; neighbours that were built become one where `format` wants that."""
+    """All encoded messages in one list; adjacent ones that were built are merged where `format` requires it."""
     merge = _codec(format).merge
     wire: list[RawObject] = []
     is_built = False
@@ -200,7 +200,7 @@ def join(written: Iterable[EncodedMessage], format: str) -> list[RawObject]:
 
 
 def _is_native(message: Message, format: str, codec: Codec) -> bool:
-    """Whether the message's own object is right in `format`; one that was made from parts has none."""
+    """Whether the message's original object is valid in `format`; messages built from parts have none."""
     if message.format == format:
         return message.body is not None or not message.parts or format == "plain"
     known = message.body is None or message.body.keys() <= {"role", "content"} or format == "plain"

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
-#: Where a block has the id of its call.
+#: Where a block holds its call's id.
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
-#: Letters that the name of a tool may have at most.
+#: The maximum length of a tool name.
 _LONGEST_NAME = 128
 
 
 def decode(body: RawObject) -> Message:
-    """Read a message param or an answer; a user message of tool results alone is a tool's."""
+    """Read a message param or a response; a user message of tool results only becomes a tool message."""
     role = role_in(body, _ROLES)
     content = body.get("content")
     if isinstance(content, str):
@@ -61,7 +61,7 @@ def decode(body: RawObject) -> Message:
 
 
 def encode(message: Message) -> list[RawObject]:
-    """The message from its parts: results first, as the provider demands."""
+    """The message from its parts: results first, as the provider requires."""
     parts = parts_for(message, "anthropic")
     blocks = [_result(result, files) for result, files in results_in(message, parts)]
     role = "user" if message.role == "tool" or blocks else message.role
@@ -73,7 +73,7 @@ def encode(message: Message) -> list[RawObject]:
 
 
 def merge(left: RawObject, right: RawObject) -> RawObject | None:
-    """Results of one round of calls in one user message; calls in the answer that they belong to."""
+    """Merges results of one round of calls into one user message, and calls into their assistant message."""
     if _holds_only(left, "tool_result") and _holds_only(right, "tool_result"):
         return {"role": "user", "content": [*left["content"], *right["content"]]}
     if left["role"] == "assistant" and _holds_only(right, "tool_use"):
@@ -139,7 +139,7 @@ def _id(part: ToolCall | ToolResult) -> str:
 
 
 def tool_id(id: str) -> str:
-    """A call's id in the letters that Anthropic allows; another for each id, the same for call and result.
+    """A call's id with only the characters that Anthropic allows; distinct per id, the same for call and result.
 
     >>> tool_id("toolu_01A"), tool_id("functions.sh:59")
     ('toolu_01A', 'functions_sh_59_ff0e84f6')
@@ -151,7 +151,7 @@ def tool_id(id: str) -> str:
 
 
 def strict(body: RawObject) -> RawObject:
-    """A message that came in this format, its tool ids in the letters that are allowed."""
+    """A message that came in this format, with valid tool ids."""
     content = body.get("content")
     if not isinstance(content, list):
         return body

@@ -1,4 +1,4 @@
-"""What a codec is, and what all codecs share when they build a message from its parts, files and images included."""
+"""The codec type, and what codecs share when they build a message from its parts, including files and images."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Codec:
     decode: Callable[[RawObject], Message]
     #: A message of another format in this one, from its parts: none, one or several objects.
     encode: Callable[[Message], list[RawObject]]
-    #: Whether a message of the format `plain` is valid in this one as it is; None when any text of a speaker is.
+    #: Whether a message of the format `plain` is also valid in this one; None when any text is.
     takes_plain: Callable[[Message], bool] | None = None
-    #: Two neighbours that `encode` made, as one; None when they stay two.
+    #: Merges two adjacent objects that `encode` built; None when they stay separate.
     merge: Callable[[RawObject, RawObject], RawObject | None] = _never_merge
-    #: An object that came in this format, as a strict provider takes it; None when each is taken as it came.
+    #: Makes an original object acceptable to strict providers; None when all are.
     strict: Callable[[RawObject], RawObject] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedMessage:
-    """A message as objects of a format: the one that came, or those that were built from its parts."""
+    """A message as objects of a format: the original, or those built from its parts."""
 
     items: list[RawObject]
     is_built: bool
@@ -69,7 +69,7 @@ def parts_for(message: Message, format: str) -> tuple[Part, ...]:
 
 
 def results_in(message: Message, parts: tuple[Part, ...]) -> list[tuple[ToolResult, tuple[File, ...]]]:
-    """The tool results with the files that came in them; the text of a lone one as it came."""
+    """The tool results with their files; the text of a single one unchanged."""
     results = [part for part in parts if isinstance(part, ToolResult)]
     if len(results) != 1:
         return [(result, ()) for result in results]
@@ -79,12 +79,12 @@ def results_in(message: Message, parts: tuple[Part, ...]) -> list[tuple[ToolResu
 
 
 def text_in(parts: tuple[Part, ...]) -> str:
-    """What was said in the parts, a line break between them."""
+    """The text of the parts, joined by line breaks."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def arguments_object(call: ToolCall) -> dict[str, Json]:
-    """A call's input as the object that Anthropic and OpenClaw want."""
+    """A call's input as the object that Anthropic and OpenClaw require."""
     value = call.input
     if isinstance(value, str):
         try:
@@ -97,7 +97,7 @@ def arguments_object(call: ToolCall) -> dict[str, Json]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's input as the JSON text that OpenAI wants."""
+    """A call's input as the JSON text that OpenAI requires."""
     value = call.input
     if not isinstance(value, str):
         return _json({} if value is None else value)
@@ -109,19 +109,19 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def with_text_arguments(function: RawObject) -> RawObject:
-    """A function that is called, its arguments as text; the same object when they are."""
+    """A function call with its arguments as text; the same object when they already are."""
     given = function.get("arguments")
     return function if isinstance(given, str) else function | {"arguments": arguments_text(ToolCall(None, "", given))}
 
 
 def call_id_of(part: ToolCall | ToolResult) -> str:
-    """The id that joins a call with its result; made from the tool's name where there is none."""
+    """The id that joins a call with its result; derived from the tool's name when there is none."""
     found = part.id if not isinstance(part, ToolResult) else part.call_id
     return found or f"call_{part.name or 'unknown'}"
 
 
 def file_note(part: File) -> str:
-    """The words that stand for a file where the format cannot carry it."""
+    """The text that replaces a file where the format cannot carry it."""
     about = ", ".join(word for word in (part.name, part.mime) if word)
     return f"[attached file{': ' + about if about else ''}]"
 
@@ -142,7 +142,7 @@ _IMAGE_TYPES = frozenset(("image", "image_url", "input_image"))
 
 @dataclass(frozen=True, slots=True)
 class MediaFile:
-    """A file as all formats know it: base64 data or an address."""
+    """A file in common form: base64 data or a URL."""
 
     is_image: bool
     mime: str
@@ -152,12 +152,11 @@ class MediaFile:
 
     @property
     def address(self) -> str | None:
-        """Where it lies, as one URL."""
         return self.url if self.data is None else f"data:{self.mime};base64,{self.data}"
 
 
 def document_text(part: File) -> str | None:
-    """The words of a document that carries text rather than data."""
+    """The text of a document that carries text rather than data."""
     raw: Any = part.raw
     source = raw.get("source")
     if not isinstance(source, dict) or source.get("type") not in ("text", "content"):
@@ -166,7 +165,7 @@ def document_text(part: File) -> str | None:
 
 
 def read_media(part: File) -> MediaFile | None:
-    """What the block of a file carries; None when it is only known to its own provider."""
+    """The file in a block; None when only its own provider can resolve it."""
     if document_text(part) is not None:
         return None
     raw: Any = part.raw
@@ -185,7 +184,6 @@ def read_media(part: File) -> MediaFile | None:
 
 
 def chat_block(part: File) -> RawObject:
-    """The file as a content part of a chat message."""
     if part.raw.get("type") in ("image_url", "input_audio") or "file" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -197,7 +195,6 @@ def chat_block(part: File) -> RawObject:
 
 
 def responses_block(part: File) -> RawObject:
-    """The file as input content of a Responses item."""
     if part.raw.get("type") in ("input_image", "input_file"):
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -211,7 +208,6 @@ def responses_block(part: File) -> RawObject:
 
 
 def anthropic_block(part: File) -> RawObject:
-    """The file as an image or document block."""
     if "source" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -224,7 +220,6 @@ def anthropic_block(part: File) -> RawObject:
 
 
 def openclaw_block(part: File) -> RawObject:
-    """The file as an image block with its data."""
     if "data" in part.raw:
         return cast("RawObject", part.raw)
     media = read_media(part)
@@ -234,12 +229,12 @@ def openclaw_block(part: File) -> RawObject:
 
 
 def media_text(part: File) -> str:
-    """The words that stand for a file where the format cannot carry it."""
+    """The text that replaces a file where the format cannot carry it."""
     return document_text(part) or file_note(part)
 
 
 def _carried(box: Any) -> str | None:
-    """The data or the address in one level of a block."""
+    """The data or the URL in one level of a block."""
     if isinstance(box, str):
         return box or None
     if not isinstance(box, dict):

@@ -1,4 +1,4 @@
-"""OpenAI chat completions, and the many servers that speak the same."""
+"""OpenAI chat completions, and compatible servers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ROLES: dict[str, Role] = {
 
 
 def decode(body: RawObject) -> Message:
-    """Read a chat message: content string, parts or null, calls beside it."""
+    """Read a chat message: content as string, parts or null, and its calls."""
     role = role_in(body, _ROLES)
     content = body.get("content")
     if isinstance(content, str):
@@ -73,7 +73,7 @@ def decode(body: RawObject) -> Message:
 
 
 def encode(message: Message) -> list[RawObject]:
-    """The message from its parts: each tool result is a message of its own, files in it only named."""
+    """The message from its parts: each tool result is a separate message, with its files only named."""
     parts = parts_for(message, "openai-chat")
     wire = [_wire_result(result, files) for result, files in results_in(message, parts)]
     text = text_in(parts)
@@ -94,14 +94,14 @@ def encode(message: Message) -> list[RawObject]:
 
 
 def merge(left: RawObject, right: RawObject) -> RawObject | None:
-    """Calls that came as messages of their own belong to the answer before them."""
+    """Merges calls that came as separate messages into the preceding assistant message."""
     if left["role"] == "assistant" and right.get("tool_calls") and right["content"] is None:
         return left | {"tool_calls": [*left.get("tool_calls", ()), *right["tool_calls"]]}
     return None
 
 
 def strict(body: RawObject) -> RawObject:
-    """The message with the arguments of its calls as text: some servers give them as objects."""
+    """The message with its calls' arguments as text: some servers send objects."""
     changed: RawObject = {}
     calls = body.get("tool_calls")
     if calls and isinstance(calls, list):
@@ -148,7 +148,7 @@ def _spoken(part: Part) -> str | None:
 
 
 def _beside_content(body: RawObject) -> list[Part]:
-    """Refusal, audio and calls of an assistant, in this order."""
+    """Refusal, audio and calls of an assistant message, in this order."""
     beside: list[Part] = []
     if refusal := string_in(body, "refusal", "", required=False):
         beside.append(Text(refusal))

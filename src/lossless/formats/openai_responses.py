@@ -1,4 +1,4 @@
-"""Items of the OpenAI Responses API: messages, calls, outputs, thinking, and whatever else it has."""
+"""Items of the OpenAI Responses API: messages, calls, outputs, thinking, and others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 
 
 def decode(body: RawObject) -> Message:
-    """Read one item; a type that is not known is kept as it is."""
+    """Read one item; an unknown type is kept unchanged."""
     kind = body.get("type")
     if kind is None or kind == "message":
         return _message(body)
@@ -67,7 +67,7 @@ def decode(body: RawObject) -> Message:
 
 
 def encode(message: Message) -> list[RawObject]:
-    """The message from its parts, one item for each result and call; thinking without its item is left out."""
+    """The message from its parts, one item per result and call; thinking without its item is dropped."""
     parts = parts_for(message, _FORMAT)
     wire = [_wire_output(result, files) for result, files in results_in(message, parts)]
     said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
@@ -81,7 +81,7 @@ def encode(message: Message) -> list[RawObject]:
 
 
 def strict(body: RawObject) -> RawObject:
-    """The item; of a call, with its arguments as text."""
+    """The item; a call with its arguments as text."""
     return with_text_arguments(body) if body.get("type") == "function_call" else body
 
 
@@ -118,7 +118,7 @@ def _output(body: RawObject) -> Message:
 
 
 def _other(body: RawObject, kind: str) -> Message:
-    """An item of the provider's own: its tools, its compaction, references to what it stores."""
+    """A provider-specific item: its own tools, its compaction, references to stored objects."""
     role: Role = "tool" if kind.endswith("_output") else "assistant"
     if kind == "mcp_approval_response":
         role = "user"

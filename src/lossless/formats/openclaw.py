@@ -37,7 +37,7 @@ def decode(body: RawObject) -> Message:
 
 
 def encode(message: Message) -> list[RawObject]:
-    """A message as the host expects it: answers as blocks with usage, system text as the user's."""
+    """A message as the host expects it: assistant messages as blocks with usage, system text as a user message."""
     parts = parts_for(message, "openclaw")
     wire = [_tool_result(result, files) for result, files in results_in(message, parts)]
     said = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
@@ -51,7 +51,7 @@ def encode(message: Message) -> list[RawObject]:
 
 
 def merge(left: RawObject, right: RawObject) -> RawObject | None:
-    """Calls that came as messages of their own belong to the answer before them."""
+    """Merges calls that came as separate messages into the preceding assistant message."""
     if left["role"] != "assistant" or right["role"] != "assistant" or right["content"][0]["type"] != "toolCall":
         return None
     usage = _usage(left["usage"]["output"] + right["usage"]["output"])
@@ -94,7 +94,7 @@ def _assistant(message: Message, blocks: list[RawObject]) -> RawObject:
 
 
 def _usage(tokens: int) -> RawObject:
-    """What the host expects of every answer: nothing was read, nothing was paid."""
+    """The usage that the host requires in every assistant message: all zero."""
     free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
     return {"input": 0, "output": tokens, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens, "cost": free}
 

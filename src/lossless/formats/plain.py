@@ -1,6 +1,4 @@
-"""`{"role", "content"}`: what every format understands; and the tolerant reading of odd content that it shares with
-OpenClaw.
-"""
+"""`{"role", "content"}`, and the tolerant reading of unusual content that it shares with OpenClaw."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from lossless.model.js_json import RawObject
     from lossless.model.messages import Part, Role
 
-#: What a message says about itself rather than says.
+#: Metadata keys of a message.
 _METADATA = frozenset(("role", "timestamp", "createdAt", "created_at", "usage", "provider", "api", "model"))
 
 
@@ -80,7 +78,7 @@ def _text_of(content: list[Any], parts: list[Part]) -> str:
 
 
 def _tool_message(body: RawObject, format: str, text: str, blocks: list[Part], tokens: int) -> Message:
-    """A tool's answer: one result with all its words, then what is not words."""
+    """A tool message: one result with all its text, then the non-text blocks."""
     results = [block for block in blocks if isinstance(block, ToolResult)]
     call_id = first_string(body, CALL_ID_KEYS)
     name = first_string(body, ("toolName", "tool_name", "name"))
@@ -103,7 +101,7 @@ def _block_call_ids(content: Any) -> list[str]:
 
 
 def _without_content(body: RawObject, format: str, role: Role) -> Message:
-    """A shell command with its output, or a shape that nobody knows: kept whole."""
+    """A shell command with its output, or an unknown shape: kept whole."""
     parts: tuple[Part, ...] = ()
     text = ""
     if "output" in body:

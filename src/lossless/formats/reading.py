@@ -21,7 +21,7 @@ __all__ = ["BLOB_CHARS", "BLOB_TOKENS", "boundary_tokens", "is_blob", "serialize
 
 
 def role_in(body: RawObject, roles: Mapping[str, Role]) -> Role:
-    """Our name of the message's role; BadMessage when the format has no such role."""
+    """Our name for the message's role; BadMessage when the format has no such role."""
     role = body.get("role")
     found = roles.get(role) if isinstance(role, str) else None
     if found is None:
@@ -49,7 +49,7 @@ _TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
 
 
 def string_in(block: RawObject, key: str, field: str, *, required: bool = True) -> str | None:
-    """The string under `key`; BadMessage when it is something else, or missing though required."""
+    """The string under `key`; BadMessage when it is not a string, or missing though required."""
     value = block.get(key)
     if isinstance(value, str) or (value is None and not required):
         return value
@@ -57,7 +57,7 @@ def string_in(block: RawObject, key: str, field: str, *, required: bool = True) 
 
 
 def json_name(value: object) -> str:
-    """What JSON calls a value of this kind."""
+    """The JSON name of a value's type."""
     if value is None:
         return "null or missing"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
@@ -67,19 +67,19 @@ def json_name(value: object) -> str:
 REASONING_TYPES = frozenset(("thinking", "redacted_thinking", "reasoning"))
 CALL_TYPES = frozenset(("tool_use", "toolUse", "tool-use", "toolCall", "functionCall", "function_call"))
 RESULT_TYPES = frozenset(("tool_result", "toolResult", "function_call_output"))
-#: Blocks that say nothing; `tool` is a call or a result, whoever wrote it.
+#: Blocks without text; `tool` is a call or a result, for any role.
 _SILENT_TYPES = REASONING_TYPES | CALL_TYPES | RESULT_TYPES | {"tool"}
 _SPOKEN = ("text", "transcript", "transcription", "message", "summary")
 _SEQUENCES = ("segments", "utterances", "paragraphs", "alternatives", "words", "items", "results")
 _WRAPPERS = ("content", "output", "result", "payload", "data", "value")
-#: Where words may be found, best first, and whether only a list may hold them there.
+#: Keys that may hold text, best first, and whether only a list there counts.
 _PROBES = tuple((key, key in _SEQUENCES) for key in (*_SPOKEN, *_SEQUENCES, *_WRAPPERS))
-#: Values below this many levels are not looked at.
+#: Deeper values are ignored.
 _DEEPEST = 6
 
 
 def content_text(content: Any) -> str:
-    """The words of any content: a string, blocks or whatever else; its JSON text when there are none."""
+    """The text of any content: a string, blocks or anything else; its JSON text when there is none."""
     if isinstance(content, str):
         return _words_or_whole(content)
     found = extract_text(content)
@@ -87,9 +87,9 @@ def content_text(content: Any) -> str:
 
 
 def fallback_text(content: Any) -> str:
-    """What stands for content without words: its JSON text; nothing for null and for blocks that are all silent.
+    """The text for content without words: its JSON; empty for null and for blocks without text.
 
-    A blank text beside thinking or calls says nothing either: thinking is never text.
+    A blank text next to thinking or calls is also empty: thinking is never text.
     """
     if content is None:
         return ""
@@ -101,7 +101,7 @@ def fallback_text(content: Any) -> str:
 
 
 def extract_text(value: Any, depth: int = 0) -> str | None:
-    """The words in a value that lies `depth` levels down in a content; None when there are none."""
+    """The text in a value at `depth` levels inside a content; None when there is none."""
     if depth > _DEEPEST:
         return None
     if isinstance(value, str):
@@ -121,18 +121,17 @@ def extract_text(value: Any, depth: int = 0) -> str | None:
 
 
 def join_texts(texts: Iterable[str | None]) -> str | None:
-    """The texts that are not blank, a line break between them; None when there is none."""
+    """The texts that are not blank, joined by line breaks; None when there are none."""
     said = [text for text in texts if text is not None and not is_blank_text(text)]
     return "\n".join(said) if said else None
 
 
 def is_blank_text(text: str) -> bool:
-    """Whether there is nothing to read."""
     return not text or text.isspace()
 
 
 def _words_or_whole(text: str) -> str:
-    """The words inside a string that is a JSON object or list and has some; every other string as it is."""
+    """The text inside a string that is a JSON object or list and has some; any other string unchanged."""
     if is_not_json(text):
         return text
     bare = text.strip(JSON_SPACE)
@@ -155,9 +154,9 @@ def _is_silent(block: Any) -> bool:
     return isinstance(kind, str) and kind in _SILENT_TYPES
 
 
-#: From this length on, a string of base64 is a picture or a file, not text.
+#: A base64 string of at least this length is an image or a file, not text.
 BLOB_CHARS = 4096
-#: What such a string is reckoned to cost.
+#: The tokens counted for such a string.
 BLOB_TOKENS = 1600
 _BLOB_KEYS = frozenset(("data", "image", "imageData", "image_data", "base64", "bytes", "source"))
 _BASE64_HEAD = re.compile(r"[A-Za-z0-9+/_=\s-]{512}")
@@ -169,13 +168,13 @@ def serialized_tokens(value: Json) -> int:
 
 
 def boundary_tokens(value: Json) -> int:
-    """What `value` costs a model: its serialisation, with each long binary string at a flat price."""
+    """The token cost of `value` for a model: its serialisation, with each long binary string at a flat price."""
     blobs: list[str] = []
     return estimate_tokens(stringify_js(_without_blobs(value, "", blobs))) + BLOB_TOKENS * len(blobs)
 
 
 def is_blob(text: str, key: str = "data") -> bool:
-    """Whether a string under `key` is binary data rather than words."""
+    """Whether a string under `key` is binary data rather than text."""
     if len(text) < BLOB_CHARS:
         return False
     return text.startswith("data:") or (key in _BLOB_KEYS and _BASE64_HEAD.match(text) is not None)
@@ -194,7 +193,7 @@ def _without_blobs(value: Json, key: str, blobs: list[str]) -> Json:
     return value
 
 
-#: The serialisation of an empty list of blocks beside thinking, as the reference counts it.
+#: The serialisation of an empty list of blocks next to thinking, as the reference counts it.
 _REASONING_ONLY_TOKENS = 6
 _STABLE_CALL_ID = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
 
@@ -208,7 +207,7 @@ def message_from(
     tokens: int,
     key: str | None = None,
 ) -> Message:
-    """The message, with what its body says about time, model and end."""
+    """The message, with time, model and stop reason from its body."""
     identity = None
     if role == "assistant":
         key = _response_key(body)
@@ -235,13 +234,13 @@ def parts_beyond_content(parts: list[Part], content: str) -> tuple[Part, ...]:
 
 
 def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
-    """The thinking that some chat providers put beside the content."""
+    """The thinking that some chat providers send next to the content."""
     text = body.get("reasoning_content") if role == "assistant" else None
     return [Reasoning(text)] if isinstance(text, str) and not is_blank_text(text) else []
 
 
 def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]) -> int:
-    """The reference's stored count: strings as they are, block lists as JSON, thinking beside them on top."""
+    """The reference's stored count: strings as text, block lists as JSON, plus thinking next to them."""
     content = body.get("content")
     thinking = body.get("reasoning_content") if role == "assistant" else None
     extra = 0
@@ -257,7 +256,7 @@ def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]
 
 
 def block_tokens(blocks: list[Any], parts: Iterable[Part]) -> int:
-    """The count of a list of blocks; the data of files has a flat price."""
+    """The count of a list of blocks; file data has a flat price."""
     has_file = False
     for index, part in enumerate(parts):
         kind = type(part)
@@ -269,7 +268,7 @@ def block_tokens(blocks: list[Any], parts: Iterable[Part]) -> int:
 
 
 def result_key(call_ids: set[str]) -> str | None:
-    """The event key of a tool result: its call's id, when there is exactly one and a provider minted it."""
+    """The event key of a tool result: its call's id, when there is exactly one and the provider assigned it."""
     if len(call_ids) != 1:
         return None
     (call_id,) = call_ids
@@ -277,7 +276,7 @@ def result_key(call_ids: set[str]) -> str | None:
 
 
 def is_provider_id(call_id: str | None) -> bool:
-    """Whether a provider made up the id of a call, so that no other call has it; hosts count theirs from one again."""
+    """Whether the provider assigned a call's id, so that it is unique; hosts may number theirs from one again."""
     return call_id is not None and _STABLE_CALL_ID.fullmatch(call_id) is not None
 
 
@@ -340,7 +339,7 @@ def _time(body: RawObject) -> datetime | None:
     return None
 
 
-#: Under which names a call's id is found, best first.
+#: Keys that may hold a call's id, best first.
 CALL_ID_KEYS = ("toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
 _CALL_ID_SET = frozenset(CALL_ID_KEYS)
 _NAME_KEYS = ("name", "toolName", "tool_name")
@@ -351,7 +350,7 @@ _DATA_URL_MIME = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})[;
 
 
 def read_block(block: Any) -> Part:
-    """The part that a block is; Opaque when no reader knows it. Null is a text without words."""
+    """The part for a block; Opaque when its type is unknown. Null is an empty text."""
     if isinstance(block, dict):
         kind = block.get("type")
         if kind and isinstance(kind, str):
@@ -364,7 +363,6 @@ def read_block(block: Any) -> Part:
 
 
 def first_string(block: RawObject, keys: tuple[str, ...]) -> str | None:
-    """The first of the keys that holds a string."""
     for key in keys:
         value = block.get(key)
         if isinstance(value, str):
@@ -373,7 +371,7 @@ def first_string(block: RawObject, keys: tuple[str, ...]) -> str | None:
 
 
 def reasoning_text(block: RawObject) -> str:
-    """The readable part of a block of thinking: its text, or its summary."""
+    """The readable part of a thinking block: its text, or its summary."""
     for key in ("thinking", "text"):
         if isinstance(text := block.get(key), str):
             return text
@@ -383,18 +381,17 @@ def reasoning_text(block: RawObject) -> str:
 
 
 def data_url_mime(url: Any) -> str | None:
-    """The type that a `data:` URL declares."""
     found = _DATA_URL_MIME.match(url) if isinstance(url, str) else None
     return found[1] if found else None
 
 
 def result_text(content: Any) -> str:
-    """The words of a tool's answer inside a block: a string as it is, the texts of a list."""
+    """The text of a tool result inside a block: a string unchanged, the texts of a list."""
     return content if isinstance(content, str) else extract_text(content, 1) or ""
 
 
 def opaque_text(raw: Any) -> str | None:
-    """The words inside a block that no reader knows; data is not words."""
+    """The text inside a block of unknown type, without binary data."""
     text = extract_text(raw, 1)
     return None if text is None or is_blob(text) else text
 

@@ -1,4 +1,4 @@
-"""Store what hosts hand over: each message once, whatever the host does.
+"""Stores what hosts send: each message exactly once.
 
 Windows, batches and transcript entries are read, compared with what is stored, and written in one transaction.
 """

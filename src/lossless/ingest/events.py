@@ -1,8 +1,8 @@
-"""Decode what a host hands over into events with an identity, and mask what must not be kept: secrets and forgotten
+"""Decodes what a host sends into events with an identity, and masks what must not be kept: secrets and forgotten
 phrases.
 
-All that follows (identity, prints, payloads, index) sees only the masked message, so the same message shown again
-is masked the same way and matches its row.
+Everything after this (identity, prints, payloads, index) sees only the masked message, so the same message is masked
+the same way again and matches its row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
 
-#: Roles that some format knows; a host's records with any other role are no part of a conversation.
+#: Roles that some format knows; a host's records with any other role are not part of a conversation.
 _KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "toolResult", "function"})
 
 
@@ -50,7 +50,7 @@ _KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "t
 class Event:
     """One incoming message with its identity."""
 
-    #: Its place in the list that the host passed.
+    #: Its index in the host's list.
     index: int
     message: Message
     fingerprint: bytes
@@ -59,7 +59,7 @@ class Event:
 
     @property
     def identity(self) -> str:
-        """The reference's hash; only what is stored or looked up needs it."""
+        """The reference's hash; computed only when needed."""
         return identity_hash(self.message.role, self.message.content)
 
 
@@ -74,7 +74,7 @@ class Skip:
 def read_events(items: Iterable[MessageLike], first: int = 0) -> tuple[list[Event], list[Skip]]:
     """Decode what a host passed; `first` is the index of the first item in the host's list.
 
-    Raises `BadMessage` with the index and the field of the first item that is no message at all.
+    Raises `BadMessage` with the index and the field of the first invalid item.
     """
     events: list[Event] = []
     skips: list[Skip] = []
@@ -96,7 +96,7 @@ def read_events(items: Iterable[MessageLike], first: int = 0) -> tuple[list[Even
 
 
 def _check_names(message: Message | str, entry_id: str | None) -> None:
-    """Names and ids are looked up, so they are kept as they are or not at all: half a surrogate pair is refused."""
+    """Names and ids are used for lookups, so they must be storable unchanged: lone surrogates are refused."""
     names: list[tuple[str, str | None]] = [("entry_id", entry_id)]
     if isinstance(message, Message):
         names.append(("event_key", message.event_key))
@@ -107,11 +107,10 @@ def _check_names(message: Message | str, entry_id: str | None) -> None:
                 names += [("tool call id", part.call_id), ("tool name", part.name)]
     for field, name in names:
         if name is not None and not is_encodable(name):
-            raise BadMessage("holds half a surrogate pair, which is no text", field=field)
+            raise BadMessage("contains a lone surrogate, which is not valid text", field=field)
 
 
 def is_encodable(name: str) -> bool:
-    """Whether UTF-8 can carry a name."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -120,7 +119,7 @@ def is_encodable(name: str) -> bool:
 
 
 def _check_message(message: Message) -> Message:
-    """A message that a caller made: its role is one of ours, and JSON can hold what is in it."""
+    """Check a caller's message: a known role, and JSON values only."""
     if message.role not in ROLES:
         raise BadMessage(f"{message.role!r:.60} is not a role; allowed: {', '.join(ROLES)}", field="role")
     inputs = [part.input for part in message.parts if isinstance(part, ToolCall)]
@@ -130,7 +129,7 @@ def _check_message(message: Message) -> Message:
 
 
 def _decode(body: object) -> Message | str:
-    """The message, or the name of a role that is no part of a conversation (a host's own records)."""
+    """The message, or the name of a role that is not part of a conversation (a host's own records)."""
     if not isinstance(body, Mapping):
         raise BadMessage(f"expected an object with a role and content, got {type(body).__name__}")
     role = body.get("role")
@@ -144,7 +143,7 @@ OpaqueRecord: TypeAlias = "tuple[str | None, str, JsonObject]"
 
 
 def mask_items(archive: Archive, conversation_id: int, items: Sequence[MaskableItem]) -> Sequence[MaskableItem]:
-    """The messages that a host shows as they may be kept; the same list when nothing has to leave them."""
+    """A host's messages without what must not be kept; the same list when nothing is removed."""
     rounds = _rounds(archive)
     if not rounds:
         return items
@@ -153,7 +152,7 @@ def mask_items(archive: Archive, conversation_id: int, items: Sequence[MaskableI
 
 
 def mask_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Foreign messages without the phrases that must not be kept, to be compared with what is stored."""
+    """Foreign messages without the phrases that must not be kept, for comparison with stored ones."""
     found = list(bodies)
     for round_ in _rounds(archive):
         if (cut := round_.cut) is not None:
@@ -162,14 +161,14 @@ def mask_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict
 
 
 def mask_text(archive: Archive, text: str) -> str:
-    """A text beside the messages, such as a title, as it may be kept."""
+    """A text outside of messages, such as a title, without what must not be kept."""
     for round_ in _rounds(archive):
         text = text if round_.cut is None else round_.cut(text)
     return text
 
 
 def mask_records(archive: Archive, records: Iterable[OpaqueRecord]) -> list[OpaqueRecord]:
-    """Records of a transcript that are no messages as they may be kept."""
+    """Records of a transcript that are not messages, without what must not be kept."""
     cuts = [round_.cut for round_ in _rounds(archive) if round_.cut is not None]
     found = list(records)
     for cut in cuts:
@@ -202,7 +201,7 @@ def _mask_item(
 
 
 def is_forgotten_whole(archive: Archive, conversation_id: int, message: Message, round_: ForgetRound) -> bool:
-    """Whether a message was forgotten as a whole in this round."""
+    """Whether a whole message was forgotten in this round."""
     digest = archive.tombstones.digest(fingerprint(message))
     return (digest, EVERYWHERE) in round_.whole or (digest, conversation_id) in round_.whole
 
@@ -217,7 +216,7 @@ def _mask_decoded(item: Message | Mapping[str, object], cut: CutText) -> Message
 
 
 def mask_message(message: Message, cut: CutText) -> Message:
-    """A message without what must not be kept; the same object when it holds none."""
+    """A message without what must not be kept; the same object when there is nothing to remove."""
     if message.body is None:
         return cut_parts(message, cut)
     body = cut_json(message.body, cut)
@@ -226,7 +225,7 @@ def mask_message(message: Message, cut: CutText) -> Message:
     made = _decoded(body, message.format)
     if made is not None and _is_clean(made, cut):
         return replace(made, event_key=message.event_key)
-    # it stands across the borders of blocks: the text that people read is cut, and the blocks go
+    # it spans several blocks: the readable text is cut, and the blocks are dropped
     plain = cut_parts(made or message, cut)
     rest = tuple(part for part in plain.parts if not isinstance(part, Text))
     return replace(plain, parts=rest, format="plain", body=None, tokens=-1, event_key=message.event_key)
@@ -246,7 +245,6 @@ def _decoded(item: Any, format: str | None = None) -> Message | None:
 
 
 def entry_ids_of(events: Sequence[Event]) -> list[str]:
-    """The entry ids of a batch."""
     return [event.entry_id for event in events if event.entry_id is not None]
 
 
@@ -255,25 +253,24 @@ def event_keys_of(events: Sequence[Event]) -> list[str]:
     return [event.message.event_key for event in events if event.message.event_key is not None]
 
 
-# --- what hosts write for their own use: each rule judges only what is plainly its own host's ---
+# --- records for a host's own use: each rule applies only to what is clearly its own host's ---
 
-#: It wraps its own notes to the model in this; as an assistant's text they are an echo.
+#: OpenClaw wraps its own notes to the model in this; as an assistant's text they are an echo.
 _RUNTIME_CONTEXT = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
-#: The model that it names as the speaker when it notes down an answer that it has delivered.
+#: The model name in OpenClaw's note about a delivered answer.
 _DELIVERY_MIRROR = "delivery-mirror"
-#: It asks the agent to look into this file, or only says that it asks, and the agent answers so when there is nothing
-#: to do, or nothing to say.
+#: OpenClaw's heartbeat file, the text of its question, and the agent's answers when there is nothing to do or to say.
 _HEARTBEAT_FILE, _HEARTBEAT_POLL = "heartbeat.md", "[openclaw heartbeat poll]"
 QUIET_ANSWERS = ("HEARTBEAT_OK", "NO_REPLY")
-#: How it names its sessions. Other hosts may say the same words, and mean them.
+#: OpenClaw's session keys. Other hosts may use the same words with their usual meaning.
 _SESSION_KEY = re.compile(r"agent:[^:]+:.")
 _SENDER_KEYS = ("senderId", "senderName", "senderUsername")
 
 
 def why_skipped(message: Message) -> str | None:
-    """Why a message is not stored, or None: an empty answer that failed, or OpenClaw's runtime context.
+    """Why a message is not stored, or None: an empty failed answer, or OpenClaw's runtime context.
 
-    Without the fields that OpenClaw gives its answers, its marker is another host's text.
+    Without OpenClaw's fields, its marker is just text of another host.
     """
     if message.role != "assistant":
         return None
@@ -285,20 +282,20 @@ def why_skipped(message: Message) -> str | None:
 
 
 def may_be_note(message: Message) -> bool:
-    """Whether a message may only note down a delivery: such a note names no model that could speak."""
+    """Whether a message may be a delivery note: it names no model that could have written it."""
     is_its = message.role == "assistant" and message.format == "openclaw"
     return is_its and (message.body or {}).get("model") == _DELIVERY_MIRROR
 
 
 def is_note_of(message: Message, before: Message | None) -> bool:
-    """A note says what the answer before it says, which also has the thinking."""
+    """Whether a note repeats the answer before it, which also has the thinking."""
     if before is None or not may_be_note(message) or (before.role, before.content) != ("assistant", message.content):
         return False
     return any(isinstance(part, Reasoning) for part in before.parts)
 
 
 def is_quiet_question(message: Message, session_key: str | None) -> bool:
-    """A heartbeat's question names its file, or itself."""
+    """Whether it is a heartbeat's question: it names the file, or the heartbeat."""
     if message.role != "user" or not _is_its(message, session_key):
         return False
     text = message.content.lower()
@@ -306,20 +303,20 @@ def is_quiet_question(message: Message, session_key: str | None) -> bool:
 
 
 def is_quiet_answer(message: Message, session_key: str | None) -> bool:
-    """Nothing but the word for it: an answer that says more is an answer."""
+    """Whether it is only the heartbeat token: an answer that says more is a real answer."""
     is_its = message.role == "assistant" and _is_its(message, session_key)
     return is_its and message.content.strip() in QUIET_ANSWERS
 
 
 def _is_its(message: Message, session_key: str | None) -> bool:
-    """Whether a message is OpenClaw's by its fields, or by the name of the session; in doubt it is not."""
+    """Whether a message is OpenClaw's by its fields, or by the session key; in doubt it is not."""
     if message.format == "openclaw":
         return True
     return message.format == "plain" and session_key is not None and _SESSION_KEY.match(session_key) is not None
 
 
 def sender_of(message: Message) -> str | None:
-    """Who wrote in a group, from the metadata beside a user's message."""
+    """The sender in a group, from the metadata of a user message."""
     about = (message.body or {}).get("__openclaw") if message.role == "user" else None
     known = {key: about[key] for key in _SENDER_KEYS if about.get(key)} if isinstance(about, Mapping) else {}
     return json.dumps(known, ensure_ascii=False, separators=(",", ":")) if known else None

@@ -1,6 +1,6 @@
-"""Two wordings of one message: how alike they are, and whether the second is the first one shortened by its host.
+"""Compares two wordings of one message: their similarity, and whether one is a reduction of the other by its host.
 
-Pure. Likeness only says where words belong; whether they are kept never depends on it.
+Pure. Similarity only decides where text belongs, never whether it is stored.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Message, ToolCall
 
-#: Texts are compared by so many characters at most, so that the cost stays small whatever their length.
+#: Texts are compared by at most so many characters, to bound the cost.
 _MAX_CHARS = 20_000
-#: Which share of the shorter text's words, and of the longer one's, two texts that are alike have in common.
+#: The shares of the shorter and the longer text's words that two similar texts have in common.
 _OF_SHORTER, _OF_LONGER = 0.6, 0.25
-#: So many words, all of them in a text that is not twice as long, are no coincidence.
+#: So many words, all in a text less than twice as long, are not a coincidence.
 _SEVERAL = 4
-#: Of so many words, this share of the shorter text's stand beside the same neighbour in both.
+#: From so many words on, this share of the shorter text's must have the same neighbour in both.
 _MANY, _TOGETHER = 8, 0.3
-#: A text of so few characters may be said again at any time.
+#: Texts this short may be repeated at any time.
 _SHORT_CHARS = 16
-#: How much of a row's text the pieces have that it is shown in.
+#: The minimum share of a row's text in the pieces it is shown in.
 _OF_PIECES = 0.8
-#: How much the messages of a translation differ in how much longer they have become.
+#: How much the length ratios of translated messages may vary.
 _SPREAD = 1.4
-#: Words, and single characters of scripts that put no space between them.
+#: Words, and single characters of scripts without spaces.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"\d+")
-#: Where a payload of a stored message was put into a file.
+#: The reference in place of a stored message's payload.
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
-#: What a host writes for words that it took out: a label in brackets, stars, a sentence that says so.
+#: What a host writes in place of removed text: a label in brackets, asterisks, a sentence that says so.
 _LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\{[^{}]{0,80}\}|\([^()]{0,120}\)|\*{3,}|█+|…|\.{3}")
 _TAKEN_OUT = re.compile(
     r"redact|mask|remov|omit|truncat|clear|hidden|elid|trimm|prun|compact|shorten|left out|cut off|snip|x{3,}"
     r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|^(?:\*{3,}|█+|…|\.{3})$",
     re.IGNORECASE,
 )
-#: A text that was cut off with no more than dots has been this long.
+#: The minimum length of a text that was cut off with just an ellipsis.
 _LONG = 200
 #: A line in which a host says that it has cut a text.
 _CUT_LINE = re.compile(
     r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}",
     re.IGNORECASE,
 )
-#: A host's word for messages that it does not show.
+#: A host's marker for omitted messages.
 _GAP = re.compile(
     r"[^\n]{0,80}(?:messages?|turns?|history|conversation|context)[^\n]{0,60}"
     r"(?:omit|truncat|remov|drop|left out|hidden|trimm|skipp|elid)[^\n]{0,80}",
     re.IGNORECASE,
 )
-#: What hosts put around a user's words: tagged blocks, and lines in brackets.
+#: What hosts put around a user's text: tagged blocks, and lines in brackets.
 _DECORATION = re.compile(
     r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\][ \t]*$|^\[[^\[\]\n]*\][ \t]", re.DOTALL | re.MULTILINE
 )
-#: Characters that nobody sees, and the colours of a terminal.
+#: Invisible characters, and terminal colours.
 _UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za-z]")
-#: Where a host has put bytes.
+#: A URL that replaces bytes.
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>()\[\]]+")
-#: Bytes that were written as text.
+#: Bytes encoded as text.
 _BYTES = re.compile(r"(?:data:[\w/+.;=-]{1,100},)?[A-Za-z0-9+/_-]{200,}={0,2}")
 
 
 def may_be_same(stored: Message, shown: Message) -> bool:
-    """Whether two messages may be one event: the same role, and no other calls or results."""
+    """Whether two messages may be one event: the same role, and no different calls or results."""
     if stored.role != shown.role:
         return False
     for mine, theirs in (_calls(stored), _calls(shown)), (_results(stored), _results(shown)):
@@ -86,9 +86,9 @@ def may_be_same(stored: Message, shown: Message) -> bool:
 
 
 def score_likeness(stored: Message, shown: Message) -> float:
-    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call.
+    """Similarity from 0 to 1; 1 for the same words in another frame, and results of one call.
 
-    An id that a host counts from one again is not quite as certain.
+    A call id that a host may reuse scores slightly less.
     """
     if not may_be_same(stored, shown):
         return 0.0
@@ -115,20 +115,20 @@ def score_likeness(stored: Message, shown: Message) -> float:
 
 
 def _named_calls(message: Message) -> list[tuple[str | None, str]]:
-    """The ids and names of the tools that a message calls, without the arguments."""
+    """The ids and names of a message's tool calls, without arguments."""
     return [(part.id, part.name) for part in message.tool_calls]
 
 
 def is_short(message: Message) -> bool:
-    """Whether a message says so little that others may say the same."""
+    """Whether a message is so short that others may be equal."""
     return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
 
 
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
-    """Whether what is shown is the stored message as a host has shortened, masked or replaced it.
+    """Whether the shown message is the stored one shortened, masked or replaced by a host.
 
-    That needs a mark of the host's: fewer words, another order and other signs are edits. `stands_for_several` says
-    that the same text is shown for results that differ.
+    That requires a host's marker: fewer words, another order and other punctuation are edits. `stands_for_several`
+    means that the same text is shown for different results.
     """
     if stands_for_several and stored.content != shown.content:
         return True
@@ -143,34 +143,34 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
 
 
 def is_cut_result(stored: Message, shown: Message) -> bool:
-    """Whether both are results of one call, and either is the other as a host has shortened it."""
+    """Whether both are results of one call, and one is a host's reduction of the other."""
     if not set(_results(stored)) & set(_results(shown)):
         return False
     return is_reduction(stored, shown) or is_reduction(shown, stored)
 
 
 def is_gap_mark(shown: Message) -> bool:
-    """Whether a message only says that others were left out."""
+    """Whether a message only says that others were omitted."""
     return len(shown.content) <= 400 and _GAP.fullmatch(shown.content.strip()) is not None
 
 
 def contains_all(shown: Message, rows: Sequence[Message]) -> bool:
-    """Whether a message has the words of all these, one after the other."""
+    """Whether a message contains the text of all of these, in order."""
     texts = [row.content.strip() for row in rows]
     return all(texts) and _follow_in(texts, shown.content)
 
 
 def is_contained(shown: Sequence[Message], row: Message) -> bool:
-    """Whether these messages, one after the other, are the words of another one."""
+    """Whether these messages, in order, are the text of another one."""
     texts = [one.content.strip() for one in shown]
     is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
     return all(texts) and is_most and _follow_in(texts, row.content)
 
 
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
-    """Whether messages say what others say in other words, as a translation does: each is about as much longer.
+    """Whether messages are others in different words, such as a translation: each has about the same length ratio.
 
-    It calls the tools that they call.
+    They must make the same tool calls.
     """
     if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
         return False
@@ -181,7 +181,7 @@ def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:
-    """Whether a message thinks something else; a host that leaves thinking out only saves room."""
+    """Whether a message has different thinking; a host that omits thinking only saves space."""
     theirs = [part.text for part in shown.parts if isinstance(part, Reasoning)]
     return bool(theirs) and theirs != [part.text for part in stored.parts if isinstance(part, Reasoning)]
 
@@ -191,12 +191,12 @@ def _calls(message: Message) -> list[str]:
 
 
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
-    """A call with its arguments; the id alone may be used again."""
+    """A call with its arguments; the id alone may be reused."""
     return part.id, part.name, stringify_js(part.input)
 
 
 def _tells_calls(message: Message, text: str) -> bool:
-    """Whether a text names all calls of a message: hosts that keep no calls write them down."""
+    """Whether a text names all calls of a message: hosts without tool calls write them as text."""
     return all(is_provider_id(part.id) and str(part.id) in text and part.name in text for part in message.tool_calls)
 
 
@@ -213,14 +213,14 @@ def _text_likeness(mine: str, theirs: str) -> float:
     short, long = sorted((mine, theirs), key=len)
     if short in long and _is_whole_in(short, long):
         return 1.0
-    if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice that counts
+    if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     words = _WORDS.findall(mine), _WORDS.findall(theirs)
     shared, sizes = _shared(*words), sorted(map(len, words))
     weight, weights = _weigh((Counter(words[0]) & Counter(words[1])).elements()), sorted(map(_weigh, words))
     if not shared or weight < _OF_SHORTER * weights[0] or weight < _OF_LONGER * weights[1]:
         return 0.4 * shared / max(1, sizes[1])
-    if shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]:  # words were taken out, put in or moved
+    if shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]:  # words were removed, added or moved
         return 0.9
     together = _shared(*(list(pairwise(some)) for some in words))
     if sizes[0] >= _MANY and together < _TOGETHER * sizes[0]:  # the same subject, in other sentences
@@ -229,12 +229,11 @@ def _text_likeness(mine: str, theirs: str) -> float:
 
 
 def _shared(first: Sequence[object], second: Sequence[object]) -> int:
-    """How many things two sequences have in common, wherever they stand."""
     return sum((Counter(first) & Counter(second)).values())
 
 
 def _weigh(words: Iterable[str]) -> float:
-    """How many words these are; two characters of a script without spaces are about one."""
+    """The number of words; two characters of a script without spaces count as one."""
     return sum(0.5 if _SPACELESS.match(word) else 1.0 for word in words)
 
 
@@ -244,7 +243,7 @@ def _undecorated(text: str) -> str:
 
 
 def _is_whole_in(short: str, long: str) -> bool:
-    """Whether a text stands in another one on lines of its own, or is more than a word or two at either end of it."""
+    """Whether a text is in another one on separate lines, or is more than a word or two at either end of it."""
     if f"\n{short}\n" in f"\n{long}\n":
         return True
     cut = len(long) - len(short)
@@ -254,12 +253,12 @@ def _is_whole_in(short: str, long: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A text as it is read, however its characters are written."""
+    """A text as read, with normalised characters."""
     return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable_text(text[:_MAX_CHARS])))).strip()
 
 
 def _lacks_payload(stored: Message, shown: Message) -> bool:
-    """Whether files of a message are gone, or stand there as a reference."""
+    """Whether files of a message are missing, or replaced by a reference."""
 
     def payloads(message: Message) -> int:
         return sum(isinstance(part, File | Opaque) for part in message.parts)
@@ -274,7 +273,7 @@ def _is_part_of(part: str, whole: str) -> bool:
 
 
 def _stands_for(text: str, whole: str) -> bool:
-    """Whether nothing is left of a text but a host's mark; in another one's place it is an edit."""
+    """Whether only a host's marker is left of a text; in place of another text it is an edit."""
     if text.strip() in whole:
         return False
     if _is_label(text):
@@ -292,7 +291,7 @@ def _is_cut_line(text: str) -> bool:
 
 
 def _is_marked_part(mine: str, theirs: str) -> bool:
-    """Whether a text is another one with marks in the place of words: what stands beside the marks is all its own."""
+    """Whether a text is another one with markers in place of words: everything around the markers is unchanged."""
     marks = [found for found in _LABEL.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
     if all(found[0] in ("…", "...") for found in marks) and len(mine) < _LONG:
         marks = []
@@ -310,9 +309,9 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
 
 
 def _is_cut_at_a_line(mine: str, theirs: str, *, on_its_own: bool) -> bool:
-    """Whether a text begins, and maybe ends, as another one does, and what stands between says that words are missing.
+    """Whether a text begins, and possibly ends, like another one, and the text between says that words are missing.
 
-    `on_its_own` asks for a line that says nothing else.
+    `on_its_own` requires a line with nothing else.
     """
     start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
     first = start + len(theirs[start:]) - len(theirs[start:].lstrip())
@@ -325,7 +324,7 @@ def _is_cut_at_a_line(mine: str, theirs: str, *, on_its_own: bool) -> bool:
 
 
 def _follow_in(pieces: Sequence[str], text: str) -> bool:
-    """Whether all pieces stand in a text, one after the other."""
+    """Whether a text contains all pieces, in order."""
     at = 0
     for piece in pieces:
         at = text.find(piece, at)

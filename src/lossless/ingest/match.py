@@ -1,12 +1,12 @@
-"""The one matcher: lays a sequence of messages that is shown over the rows that are stored.
+"""The matcher: aligns a shown sequence of messages with stored rows.
 
-Pure. It says which row each shown message is, never whether words are kept: a message without a row is new, and
-other words at a row's place are a version of that row. The order of evidence:
+Pure. It finds the row of each shown message, never whether text is stored: a message without a row is new, and
+different text at a row's position is a version of that row. The order of evidence:
 
 1. ids of the host, as far as the caller found them;
-2. equal messages: the common beginning, then those that stand once on either side and are in a run or in the last
-   window, in the longest chain whose order agrees (what crosses it has been moved);
-3. between two of these: equal messages in their order, then likeness, then the place, where the roles agree;
+2. equal messages: the common beginning, then those that occur once on either side and are in a run or in the last
+   window, in the longest chain whose order agrees (messages that cross it were moved);
+3. between two of these: equal messages in their order, then similar ones, then the position, where the roles agree;
 4. several rows shown as one message, and one row shown as several.
 """
 
@@ -21,90 +21,88 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-#: From here on two messages are alike.
+#: The minimum score of similar messages.
 ALIKE = 0.5
-#: And from here on where nothing else speaks for it.
+#: The minimum score without any other evidence.
 VERY_ALIKE = 0.85
-#: So many equal messages in a row are no coincidence.
+#: So many equal messages in a row are not a coincidence.
 SURE = 3
-#: Between two anchors no more pairs than this are compared with each other; beyond it only near ones are.
+#: The maximum number of pairs compared between two anchors; beyond it only near ones are.
 _MAX_CELLS = 65_536
 _MAX_COMPARED = 256
-#: How far from its place a message is compared in a long gap.
+#: How far from its position a message is compared in a long gap.
 _NEAR = 4
-#: So few messages may all have changed.
+#: Up to so many messages may all have changed.
 _FEW = 4
-#: A window does not begin with more than this that is not stored, before it goes on with the newest row.
+#: The maximum number of messages that are not stored at the start of a window that continues with the newest row.
 _HEAD = 3
-#: A user message, its answer, or both: a host that leaves out as little as this has deleted it.
+#: A user message, its answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
 _SPEAKERS = ("user", "assistant")
 
-#: Why a row leaves the context: deleted by its host, left behind on a branch, or shown for a while only.
+#: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
 
 
 class MessageComparer(Protocol):
-    """What the matcher asks about a shown message and a row; answers are worked out when they are asked for."""
+    """Compares shown messages and rows for the matcher; results are computed on demand."""
 
     def may_be(self, shown: int, row: int) -> bool:
-        """Whether nothing speaks against it: the role, the ids of calls, the ids of the host."""
+        """Whether nothing contradicts it: the role, the ids of calls, the ids of the host."""
 
     def likeness(self, shown: int, row: int) -> float:
-        """From 0 to 1; `ALIKE` and more is a version of the row."""
+        """From 0 to 1; at least `ALIKE` for a version of the row."""
 
     def holds(self, shown: int, rows: Sequence[int]) -> bool:
-        """Whether a message has the words of all these rows, one after the other."""
+        """Whether a message contains the text of all of these rows, in order."""
 
     def is_held(self, shown: Sequence[int], row: int) -> bool:
-        """Whether these messages, one after the other, are the words of a row."""
+        """Whether these messages, in order, are the text of a row."""
 
     def uses_tools(self, row: int) -> bool:
         """Whether a row calls a tool or is the result of one."""
 
     def is_gap_mark(self, shown: int) -> bool:
-        """Whether a message only says that others were left out."""
+        """Whether a message only says that others were omitted."""
 
     def is_lesser(self, shown: int, row: int) -> bool:
-        """Whether a message is a row as its host has shortened, masked or replaced it."""
+        """Whether a message is a row shortened, masked or replaced by its host."""
 
     def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether messages say in other words, all of them, what rows say: names and numbers are the same."""
+        """Whether all messages are rows in different words, with the same names and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message that is shown: what it says, who said it, and the row that an id says it is."""
+    """A shown message: its content, its role, and the row that an id names."""
 
     mark: bytes
     role: str
     known: int | None = None
-    #: Whether it says so little that others may say the same.
+    #: Whether it is so short that others may be equal.
     is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMark:
-    """A row that something may be shown of."""
-
     mark: bytes
     role: str
 
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """Which row each shown message is, and what that means for the others."""
+    """The row of each shown message, and the consequences for the others."""
 
-    #: For each shown message its row, by index, or None when it is new.
+    #: For each shown message the index of its row, or None when it is new.
     rows: tuple[int | None, ...]
-    #: Shown messages that have other words than their row: versions of it.
+    #: Shown messages whose text differs from their row: versions of it.
     versions: frozenset[int] = frozenset()
-    #: Shown messages that are several rows, or a part of one: the words are stored, in another cut.
+    #: Shown messages that are several rows, or a part of one: the text is stored, split differently.
     cuts: frozenset[int] = frozenset()
-    #: Shown messages whose row stands elsewhere in the stored order.
+    #: Shown messages whose row has another position in the stored order.
     moved: frozenset[int] = frozenset()
-    #: How many were decided by likeness, and how many repeats may be missing because content does not decide.
+    #: How many were decided by similarity, and how many repeats may be missing because content does not decide.
     likely: int = 0
     ambiguous: int = 0
     #: Rows that leave the context.
@@ -112,7 +110,7 @@ class MatchResult:
 
     @property
     def is_disjoint(self) -> bool:
-        """Whether nothing that is shown is stored."""
+        """Whether no shown message is stored."""
         return all(row is None for row in self.rows)
 
 
@@ -125,11 +123,11 @@ def match(
     follows: bool = False,
     has_left: Callable[[int], bool] | None = None,
 ) -> MatchResult:
-    """Lay what is shown over the stored rows, both oldest first.
+    """Align shown messages with stored rows, both oldest first.
 
-    `last` are the rows that were shown before this, None when nobody knows. `follows` says that both begin at the
-    same place: what stands before them is equal. `has_left` says whether a shown message equals one that has left
-    the context, and is not among the rows.
+    `last` are the rows that were shown before, None when unknown. `follows` means that both begin at the same position:
+    what precedes them is equal. `has_left` says whether a shown message equals one that has left the context and is not
+    among the rows.
     """
     found = _Matcher(shown, stored, pair, last, follows, has_left or (lambda _: False))
     found.find_anchors()
@@ -139,10 +137,11 @@ def match(
 
 
 def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
-    """How many messages of a window that has moved on are the end of the one before, and how many of these may be new.
+    """How many messages of a window that has moved on are the end of the previous one, and how many of these may be
+    new.
 
-    The longest overlap counts, so that nothing is stored twice; a shorter one would mean that there are repeats. Zero
-    when there is none. Linear in the length of both.
+    The longest overlap counts, so that nothing is stored twice; a shorter one would mean repeats. Zero when there is
+    none. Linear in the length of both.
     """
     borders = _borders(shown, before)
     if not borders:
@@ -154,7 +153,7 @@ def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
 
 
 def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
-    """The lengths of all beginnings of `shown` that `before` ends with, the longest first."""
+    """The lengths of all prefixes of `shown` that `before` ends with, longest first."""
     if not shown:
         return []
     shorter = [0] * len(shown)
@@ -205,7 +204,7 @@ class _Matcher:
     # -- anchors
 
     def find_anchors(self) -> None:
-        """The pairs that are certain, as the longest chain whose order agrees on both sides."""
+        """The certain pairs, as the longest chain whose order agrees on both sides."""
         anchors = dict(self.rows)
         if self.follows:
             anchors |= self._common_beginning()
@@ -218,13 +217,13 @@ class _Matcher:
             self.ambiguous += sum(w not in self.rows for w, _ in self.chain)
         for w, s in self.chain:
             self._pair(w, s)
-        for w, s in (anchors | landmarks).items():  # what crosses the chain has been moved within what is shown
+        for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
 
     def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
-        """The longest chain of anchors; a word or two never speak against one that says more, or has an id."""
+        """The longest chain of anchors; very short texts never override one that is longer, or has an id."""
         more = [(w, s) for w, s in sorted(anchors.items()) if w in self.rows or not self.shown[w].is_short]
         firm = _longest_chain(more)
         if len(firm) == len(anchors):
@@ -246,7 +245,7 @@ class _Matcher:
         return found
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
-        """Equal messages that stand once on either side; a system prompt is none."""
+        """Equal messages that occur once on either side, except system prompts."""
         taken = set(anchors.values())
         free = [(n, one) for n, one in enumerate(self.shown) if n not in anchors and one.role != "system"]
         rows = [(n, row) for n, row in enumerate(self.stored) if n not in taken and row.role != "system"]
@@ -260,20 +259,20 @@ class _Matcher:
         return found
 
     def _is_doubtful(self) -> bool:
-        """Whether all that is certain is a word or two in a row, and not the newest ones."""
+        """Whether the only certain pairs are a run of very short texts, and not the newest ones."""
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
         return not is_newest and len(found) < SURE and all(self.shown[w].is_short for w in found)
 
     def _is_anchor(self, w: int, s: int) -> bool:
-        """Whether a landmark is no coincidence: it is in a run, or was shown before and says more than a word."""
+        """Whether a landmark is not a coincidence: it is in a run, or was shown before and is not very short."""
         return self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
 
     def _is_in_run(self, w: int, s: int) -> bool:
-        """Whether a neighbour is equal, too; a system prompt beside a word or two proves nothing."""
+        """Whether a neighbour is equal, too; a system prompt next to a very short text proves nothing."""
         return any(
             self._is_equal(w + n, s + n) and not (self.shown[w].is_short and self.shown[w + n].role == "system")
             for n in (1, -1)
@@ -284,11 +283,11 @@ class _Matcher:
         return inside and self.shown[w].mark == self.stored[s].mark
 
     def _overlap_by_marks(self) -> list[tuple[int, int]]:
-        """Without any anchor: messages that repeat, where the window begins with what the rows end with."""
+        """Without any anchor: repeated messages, where the window begins with what the rows end with."""
         shown = [one.mark for one in self.shown]
         size, self.ambiguous = overlap(shown, [row.mark for row in self.stored])
         start = len(self.stored) - size
-        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, whoever brought it
+        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, from any producer
         is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
         is_sure = size >= 2 or is_known or is_alone
         if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
@@ -297,7 +296,7 @@ class _Matcher:
         return [(n, start + n) for n in range(size)]
 
     def _newest_again(self) -> list[tuple[int, int]]:
-        """The newest row alone, at the head of what is shown: said in a word or two, or in a host's frame."""
+        """The newest row alone at the start of what is shown: a very short text, or in a host's frame."""
         newest = len(self.stored) - 1
         if newest < 0 or not self.shown or not self._was_shown(newest):
             return []
@@ -312,13 +311,13 @@ class _Matcher:
                 return pairs
         is_free = newest not in self.taken and 0 not in self.rows and self.shown[0].is_short
         if is_free and self.pair.may_be(0, newest) and self.pair.likeness(0, newest) == 1.0:
-            self.alike.add(0)  # a word or two, without the frame that they had
+            self.alike.add(0)  # a very short text, without its frame
             self.ambiguous += 1
             return [(0, newest)]
         return []
 
     def _is_almost(self, w: int, s: int) -> bool:
-        """Whether a message is a row in the same words, or in a host's frame."""
+        """Whether a message is a row with the same words, or in a host's frame."""
         if w in self.rows or s in self.taken or not self.pair.may_be(w, s):
             return False
         return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
@@ -332,7 +331,6 @@ class _Matcher:
     # -- gaps
 
     def fill_gaps(self) -> None:
-        """Decide what stands between the anchors."""
         if not self.chain and not self.follows:
             self._fill_all()
             return
@@ -344,13 +342,13 @@ class _Matcher:
         self._count_short_end()
 
     def _is_firm(self, n: int, shown: list[int]) -> bool:
-        """Whether what is certain behind a gap is more than a word or two in a row, which may be said again."""
+        """Whether the certain pairs after a gap are more than a run of very short texts, which may be repeats."""
         rest = self.chain[n:]
         is_system = all(self.shown[w].role == "system" for w in shown)
         return bool(rest) and (is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest))
 
     def _count_short_end(self) -> None:
-        """Count a word or two that are certain only by their run, with something new before them."""
+        """Count very short texts that are certain only by their run, after something new."""
         rest = len(self.chain)
         while rest and self._is_open(self.chain[rest - 1][0]):
             rest -= 1
@@ -366,7 +364,6 @@ class _Matcher:
         return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
     def _begins_as_before(self) -> bool:
-        """Whether what is shown begins where the rows begin that were shown before."""
         if not self.chain or self.last is None or not self.last:
             return False
         w, s = self.chain[0]
@@ -374,9 +371,9 @@ class _Matcher:
         return len(shown_before) == w
 
     def _fill_all(self) -> None:
-        """Nothing is certain. What is shown may begin with the first message in other words, or be all rewritten.
+        """Nothing is certain. The first message may be reworded, or everything rewritten.
 
-        Only if all that is stored was shown before: else a window that has moved on too far would look like that.
+        Only if everything stored was shown before: otherwise a window that has moved on too far would look the same.
         """
         rows = sorted(self.last or ())
         if not rows or not self.shown or rows != list(range(len(self.stored))):
@@ -398,7 +395,7 @@ class _Matcher:
             self.fill_gaps()
 
     def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether most of what was said is not alike: the first message was edited, and its host went on from there."""
+        """Whether most messages differ: the first message was edited, and the host continued from there."""
         said = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
         return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in said) <= len(said)
 
@@ -409,7 +406,6 @@ class _Matcher:
         return [s for s in range(first + 1, end) if s not in self.taken]
 
     def _fill(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
-        """One gap; `left` and `right` say whether it lies between messages that are certain."""
         if not shown or not rows:
             return
         equal = self._equal_in_order(shown, rows, left=left)
@@ -429,7 +425,7 @@ class _Matcher:
             self.ambiguous += sum(self.shown[w].is_short and not self._follows_its_row(w, s) for w, s in equal)
 
     def _follows_its_row(self, w: int, s: int) -> bool:
-        """Whether what stands before a message is a row that nobody edited, and what stood before its own is shown."""
+        """Whether an unedited row precedes a message, and what preceded its own row is shown."""
         before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
         if before is not None and before not in self.taken:
             return False
@@ -439,10 +435,10 @@ class _Matcher:
         return w in self.versions and not self.pair.is_lesser(w, self.rows[w])
 
     def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
-        """Equal messages in their order, as many as there are; those next to the anchor win.
+        """Equal messages in their order, as many as possible; those next to the anchor take precedence.
 
-        Where nothing certain stands before, an equal message counts only if it was shown before or is next to
-        what is certain behind: a lone word of long ago is none.
+        Without a certain message before, an equal one counts only if it was shown before or is next to what is certain
+        after it: an isolated old short text does not.
         """
         found = self._common(shown, rows, from_left=left)
         if left:
@@ -457,18 +453,17 @@ class _Matcher:
         return kept[::-1]
 
     def _led_by_first(self, pairs: list[tuple[int, int]], shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """Of a word or two here and there, those hold that what is shown begins with."""
+        """Of scattered very short texts, only those at the beginning of what is shown count."""
         if not pairs or pairs[0][0] == shown[0] or not all(self.shown[w].is_short for w, _ in pairs):
             return pairs
         first = self._common(shown[:1], rows, from_left=True)
         return first + self._common(shown[1:], [s for s in rows if s > first[0][1]], from_left=True) if first else pairs
 
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
-        """Where nothing certain follows, a word or two behind something new are new as well, or have moved.
+        """Without a certain message after them, very short texts after something new are new as well, or were moved.
 
-        Unless they stand as far behind what is certain as they did. Those behind a message that had left the context
-        belong to its branch; and behind an edited one only those hold that its row had behind it, calls with their
-        results.
+        Unless their distance from the certain messages is unchanged. Those after a message that had left the context
+        belong to its branch; after an edited one only those count that followed its row, calls with their results.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
@@ -484,7 +479,7 @@ class _Matcher:
         return kept
 
     def _has_other_result(self, w: int, s: int) -> bool:
-        """Whether the results of a call follow in both, in other words, and what stands before it was edited."""
+        """Whether the results of a call follow in both, with different text, and what precedes it was edited."""
         if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
             return False
         is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
@@ -492,13 +487,13 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether what stands before both is a word or two as well, a system prompt, or in other words the same."""
+        """Whether what precedes both is also very short, a system prompt, or the same in different words."""
         if w == 0 or s == 0 or self.shown[w - 1].is_short or self.shown[w - 1].role == "system":
             return True
         return self.pair.may_be(w - 1, s - 1) and self.pair.likeness(w - 1, s - 1) >= ALIKE
 
     def _is_behind_left(self, w: int, found: Collection[int]) -> bool:
-        """Whether the message before it that says more than a word is none of the rows, and had left the context."""
+        """Whether the last longer message before it is not a row, and had left the context."""
         for one in range(w - 1, -1, -1):
             if one in self.rows or one in found:
                 return False
@@ -507,7 +502,7 @@ class _Matcher:
         return False
 
     def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
-        """A longest common subsequence; of equally long ones that which lies nearest to the anchor."""
+        """A longest common subsequence; of equally long ones the one nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
             return self._common_greedily(shown, rows)
         if not from_left:
@@ -530,7 +525,7 @@ class _Matcher:
     def _nearest(
         self, shown: list[int], rows: list[int], start: tuple[int, int], lengths: list[list[int]]
     ) -> tuple[int, int]:
-        """The next pair of a longest common subsequence, as little as possible further on both sides together."""
+        """The next pair of a longest common subsequence with the smallest total distance on both sides."""
         i, j = start
         for further in range(len(shown) - i + len(rows) - j):
             for n in range(max(0, further - len(rows) + j + 1), min(further, len(shown) - i - 1) + 1):
@@ -543,7 +538,7 @@ class _Matcher:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
 
     def _common_greedily(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The same for long gaps: each message with the next row that is equal."""
+        """The same for long gaps: each message with the next equal row."""
         places: dict[bytes, list[int]] = {}
         for s in rows:
             places.setdefault(self.stored[s].mark, []).append(s)
@@ -560,7 +555,7 @@ class _Matcher:
     # -- versions
 
     def _fill_alike(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
-        """A gap without equal messages: what stands between two certain ones at the same place, or is alike."""
+        """A gap without equal messages: those at the same position between two certain ones, or similar ones."""
         if not shown or not rows:
             return
         if left and right and self._may_all_be(shown, rows):
@@ -581,9 +576,10 @@ class _Matcher:
                 self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
-        """Where nothing certain follows, a message behind new ones is a row only in the same words in another frame.
+        """Without a certain message after it, a message after new ones matches a row only with the same words in
+        another frame.
 
-        A word or two are none.
+        Very short texts never do.
         """
         kept: list[tuple[int, int]] = []
         before = -1
@@ -605,7 +601,7 @@ class _Matcher:
                 self.alike.add(w)
 
     def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The pairs of alike messages in order with the highest likeness in all; of many only near ones."""
+        """The pairs of similar messages in order with the highest total score; of many only near ones."""
         places = {s: j for j, s in enumerate(rows)}
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
@@ -642,12 +638,13 @@ class _Matcher:
     def _is_shown_role(self, shown: Sequence[int], s: int) -> bool:
         return self.stored[s].role in _SPEAKERS and all(self.shown[w].role == self.stored[s].role for w in shown)
 
-    # -- what is left
+    # -- the rest
 
     def find_moved(self) -> None:
-        """What was shown before, within what is shown now, has moved; whether it is a repeat content cannot tell.
+        """Messages that were shown before, among those shown now, have moved; content cannot tell whether they are
+        repeats.
 
-        A system message with the words that it had moves along, wherever it stands now.
+        A system message with unchanged text moves along to any position.
         """
         first, end = min(self.taken, default=len(self.stored)), max(self.rows, default=-1)
         is_piece = not self.taken and self._is_all_of_before()
@@ -656,7 +653,7 @@ class _Matcher:
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            is_late = one.is_short and not is_piece and w > end  # it may be new: what is older was left out
+            is_late = one.is_short and not is_piece and w > end  # it may be new: older messages were omitted
             since = -1 if is_system or self.follows else first if is_late else first - _NEAR
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
@@ -665,16 +662,16 @@ class _Matcher:
                 self.strayed.add(w)
 
     def _is_all_of_before(self) -> bool:
-        """Whether nothing is shown that was not shown before: a piece of an old window."""
+        """Whether nothing is shown that was not shown before: a part of an old window."""
         before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
         return all(one.mark in before for one in self.shown)
 
     def _is_said_again(self, w: int) -> bool:
-        """Whether it is a word or two behind something new, and nothing that is stored follows it."""
+        """Whether it is a very short text after something new, and nothing stored follows it."""
         return self._is_behind_new(w) and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
-        """Whether nothing speaks against it; the result of another call with the same id and words does."""
+        """Whether nothing contradicts it; the result of another call with the same id and text does."""
         return self.pair.may_be(w, s) and (self.shown[w].role != "tool" or self.pair.likeness(w, s) >= ALIKE)
 
     def result(self) -> MatchResult:
@@ -704,7 +701,7 @@ class _Matcher:
             self._leave_behind(matched[-1], behind, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
-        """Rows that are missing between two that are shown: an exchange is deleted, more only saves the host room."""
+        """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""
         seen = [s for s in run if self.last is None or s in self.last]
         gone.update((s, "transient") for s in seen if self.stored[s].role == "system" and self._was_shown(s))
         said = [s for s in run if self.stored[s].role != "system"]
@@ -715,7 +712,7 @@ class _Matcher:
         gone.update((s, "removed") for s in said)
 
     def _saves_room(self, before: int, after: int) -> bool:
-        """Whether the host says that it leaves something out here, or has done so before at this place."""
+        """Whether the host says that it omits something here, or has done so before at this position."""
         first = max((w for w, s in self.rows.items() if s == before), default=-1)
         end = min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
@@ -725,14 +722,14 @@ class _Matcher:
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
-        """Rows behind the last one that is shown: left on a branch, if the host went on without them."""
+        """Rows after the last shown one: abandoned on a branch, if the host continued without them."""
         last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
         further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows or w in self.strayed]
         goes_on = any(self.shown[w].role != "system" for w in further)
         ends = last_shown == len(self.shown) - 1
         is_edit = ends and any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
         if goes_on or is_edit:
-            is_before = self.last is not None and end < min(self.last, default=0)  # it went back behind what was shown
+            is_before = self.last is not None and end < min(self.last, default=0)  # it went back before what was shown
             for s in behind:
                 if self.last is None or s in self.last or is_before:
                     gone[s] = "transient" if self.stored[s].role == "system" else "branch"
@@ -744,7 +741,7 @@ class _Matcher:
 
 
 def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of pairs in the order of their first, the most whose seconds increase."""
+    """Of pairs ordered by their first element, the longest chain whose second elements increase."""
     ends: list[int] = []
     tails: list[int] = []
     previous: list[int | None] = []
@@ -761,7 +758,7 @@ def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: int) -> list[tuple[int, int]]:
-    """The pairs whose order agrees and whose scores are the highest in all; of equal ones the first."""
+    """The pairs in agreeing order with the highest total score; of equal ones the first."""
     if not scores:
         return []
     best = [[0.0] * (height + 1) for _ in range(width + 1)]
@@ -783,7 +780,7 @@ def _best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: 
 
 
 def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
-    """Those of others that stand near a place, counted from the beginning or from the end; of few all."""
+    """Elements near a position, counted from the beginning or from the end; all when there are few."""
     if size * len(others) <= _MAX_COMPARED:
         return list(others)
     starts = sorted((place, place + len(others) - size))
@@ -792,7 +789,6 @@ def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
 
 
 def _runs(places: Sequence[int]) -> list[list[int]]:
-    """Each two or more neighbours among some places, the longest first."""
     runs = [
         list(places[first:end])
         for first in range(len(places))

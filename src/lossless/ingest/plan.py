@@ -1,4 +1,4 @@
-"""Deciding what a batch or a window adds. Pure: events and rows in, a plan out."""
+"""Decides what a batch or a window adds. Pure: events and rows in, a plan out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Messages, by `Event.index`, that stand before the first of these rows that is in the context; else at its end."""
+    """Messages, by `Event.index`, to be placed before the first of these rows that is in the context, or at its end."""
 
     events: tuple[int, ...]
     before: tuple[int, ...] = ()
@@ -33,23 +33,23 @@ class IngestPlan:
 
     #: Events to store, in order.
     new: tuple[Event, ...] = ()
-    #: Rows that get a host's entry id: an adopted row had none, a re-stamped one an id that is gone.
+    #: Rows that get a host's entry id: they had none, or one that is gone.
     stamps: tuple[tuple[int, str], ...] = ()
-    #: Rows that a producer without entry ids brings for the first time.
+    #: Rows that a producer without entry ids sends for the first time.
     claims: tuple[int, ...] = ()
-    #: Rows that are shown in other words. Whether they take these, or keep them as a lesser wording, the words decide.
+    #: Rows that are shown with different text. The text decides whether it replaces theirs or is stored as a reduction.
     versions: tuple[tuple[int, Event], ...] = ()
-    #: Whether these are the words of a running session; those that are read again later never replace others.
+    #: Whether this is the text of a running session; text that is read later never replaces other text.
     is_running: bool = True
-    #: Events that hold the words of rows in another cut, each with the first of these rows.
+    #: Events that contain the text of rows split differently, each with the first of these rows.
     cuts: tuple[tuple[int, Event], ...] = ()
-    #: Rows that leave the context because the host went on differently.
+    #: Rows that leave the context because the host continued differently.
     abandoned: tuple[int, ...] = ()
     #: Rows that leave it for another cause.
     hidden: tuple[tuple[int, str], ...] = ()
     #: Rows that had left and are shown again.
     revived: tuple[int, ...] = ()
-    #: Rows that stand at another place from now on.
+    #: Rows that move to another position.
     moved: tuple[int, ...] = ()
     replayed: int = 0
     ambiguous: int = 0
@@ -57,29 +57,29 @@ class IngestPlan:
     cause: str | None = None
     #: The stored row of each event, None for a new one.
     places: tuple[int | None, ...] = ()
-    #: Messages that do not just follow at the end of the context.
+    #: Messages that are not just appended to the context.
     insertions: tuple[Insertion, ...] = ()
     #: The rows of events that have one, by `Event.index`; only where there are insertions.
     rows_by_event: Mapping[int, int] = field(default_factory=dict)
 
 
-#: Tells whether an event has other words than its row; thinking is not in a fingerprint.
+#: Whether an event differs from its row; thinking is not in a fingerprint.
 HasOtherWords: TypeAlias = "Callable[[Event, TailRow], bool]"
 
 
 class IsCopy(Protocol):
-    """Tells whether an event is a row in another wording; `alone` asks whether that is certain by itself."""
+    """Whether an event is a row in another wording; `alone` asks whether that is certain by itself."""
 
     def __call__(self, event: Event, row: TailRow, *, alone: bool) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Rows that ids of a batch name, wherever they stand."""
+    """Rows that ids of a batch name, at any position."""
 
     by_entry: Mapping[str, TailRow]
     by_event_key: Mapping[str, TailRow]
-    #: Ids of calls that were made again after the row with that event key was stored.
+    #: Ids of calls that were repeated after the row with that event key was stored.
     called_again: Collection[str] = ()
 
 
@@ -89,12 +89,12 @@ def plan_append(
     adoptable: Sequence[TailRow] = (),
     is_copy: IsCopy | None = None,
 ) -> IngestPlan:
-    """These are new, but for those whose entry id is stored, and copies by the other producer.
+    """Everything is new, except known entry ids and copies by the other producer.
 
-    Other words under a stored entry id are a version. An event key says the same only with the same words, and
-    unless the call was made again. `adoptable` are the newest rows of a conversation with two kinds of producers: a
-    row that came without an entry id may be adopted by an event with one, and the other way round, each once and in
-    order. `is_copy` recognises one that a host has framed, redacted or shortened on one of the two ways.
+    Different text under a stored entry id is a version. An event key identifies a row only with the same words, and
+    unless the call was repeated. `adoptable` are the newest rows of a conversation with two kinds of producers: a row
+    without an entry id may be adopted by an event with one, and vice versa, each once and in order. `is_copy`
+    recognises one that a host has framed, redacted or shortened on one of the two paths.
     """
     batch = _AppendPlanner(known, adoptable, is_copy)
     for n in range(len(events)):
@@ -110,7 +110,7 @@ def plan_append(
 
 
 class _AppendPlanner:
-    """A batch on its way into a plan, event by event."""
+    """Builds the plan of a batch, event by event."""
 
     def __init__(self, known: KnownRows, adoptable: Sequence[TailRow], is_copy: IsCopy | None) -> None:
         self.new: list[Event] = []
@@ -123,7 +123,6 @@ class _AppendPlanner:
         self._cursor = 0
 
     def take(self, two: Sequence[Event]) -> None:
-        """Decide about the first of two events."""
         event = two[0]
         row = None if event.entry_id is None else self._known.by_entry.get(event.entry_id)
         if row is not None and row.role == event.message.role:
@@ -140,7 +139,7 @@ class _AppendPlanner:
             self.stamps.setdefault(row.id, event.entry_id)
 
     def _adopted(self, event: Event, two: Sequence[Event]) -> TailRow | None:
-        """The next row of the other producer that this event is."""
+        """The next row of the other producer that equals this event."""
         at = _adopt(event, self._adoptable, self._cursor)
         if at is None and self._is_copy is not None:
             at = _adopt_copy((event, *two[1:]), self._adoptable, self._cursor, self._is_copy)
@@ -154,12 +153,12 @@ class _AppendPlanner:
 
 
 def with_own_id(event: Event) -> Event:
-    """An event whose id names another message, under an id that its words make."""
+    """An event whose id names another message, with an id derived from its words."""
     return replace(event, entry_id=f"{event.entry_id}~{event.fingerprint.hex()[:16]}")
 
 
 def with_own_ids(events: Sequence[Event]) -> list[Event]:
-    """Events of which each has an id of its own: one that was given twice names the first message."""
+    """Events with unique ids: a repeated id names the first message only."""
     seen: set[str] = set()
     found: list[Event] = []
     for event in events:
@@ -174,14 +173,14 @@ def with_own_ids(events: Sequence[Event]) -> list[Event]:
 
 
 def _by_event_key(event: Event, known: KnownRows, called: Collection[str]) -> TailRow | None:
-    """The row that the provider's own id and the words say an event is."""
+    """The row of an event by the provider's own id and the words."""
     key = event.message.event_key
     row = None if key is None or key in called else known.by_event_key.get(key)
     return row if row is not None and row.fingerprint == event.fingerprint and _is_free(row, event) else None
 
 
 def _adopt(event: Event, rows: Sequence[TailRow], start: int) -> int | None:
-    """The first row from `start` on that the other producer brought and that is this very event."""
+    """The first row from `start` on that the other producer sent and that equals this event."""
     for index in range(start, len(rows)):
         if _is_free(rows[index], event) and rows[index].fingerprint == event.fingerprint:
             return index
@@ -195,7 +194,7 @@ def _is_free(row: TailRow, event: Event) -> bool:
 def _adopt_copy(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy) -> int | None:
     """The next row of the other producer, when the event is another wording of it.
 
-    That is certain by itself, or the event after it is the row after that one.
+    That is certain by itself, or the next event is the next row.
     """
     event = two[0]
     free = [index for index in range(start, len(rows)) if _is_free(rows[index], event)][:2]
@@ -207,22 +206,22 @@ def _adopt_copy(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_co
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """What is stored of a conversation, as far as a window needs it."""
+    """The stored rows of a conversation, as far as a window needs them."""
 
     #: The visible rows in the order of the context.
     rows: tuple[TailRow, ...]
-    #: The ids of those that the last window showed, None when nobody knows.
+    #: The ids of the rows in the last window, None when unknown.
     last: frozenset[int] | None = None
     #: Whether the window begins where these rows begin, and the seq of the row before them.
     follows: bool = False
     after_seq: int = 0
-    #: Rows of the window's entry ids, wherever they are.
+    #: Rows of the window's entry ids, at any position.
     by_entry: Mapping[str, TailRow] | None = None
-    #: The fingerprints of messages that rows are which have references in the place of their payloads.
+    #: The fingerprints of messages whose rows have references in place of payloads.
     same: Mapping[int, bytes] = field(default_factory=dict)
 
     def known(self, event: Event) -> TailRow | None:
-        """The row that an entry id says an event is; another role is another row."""
+        """The row that an entry id names; another role is another row."""
         row = (self.by_entry or {}).get(event.entry_id) if event.entry_id is not None else None
         return None if row is None or row.role != event.message.role else row
 
@@ -234,9 +233,9 @@ def plan_window(
     hidden: Callable[[], Sequence[TailRow]],
     has_other_words: HasOtherWords,
 ) -> IngestPlan:
-    """What of a window is new, which rows have other words now, and which are no longer in it.
+    """What of a window is new, which rows have different text now, and which are no longer in it.
 
-    `hidden` are the rows that left the context before, so that a host that returns to them finds them again.
+    `hidden` are the rows that left the context earlier, so that a host can return to them.
     """
     known = [stored.known(event) for event in events]
     place = {row.id: n for n, row in enumerate(stored.rows)}
@@ -264,10 +263,10 @@ def plan_window(
 def _revive(
     events: Sequence[Event], rows: list[TailRow | None], stored: StoredRows, hidden: Callable[[], Sequence[TailRow]]
 ) -> tuple[frozenset[int], int]:
-    """Fill the places of messages that had left the context; returns their rows' ids, and what content leaves open.
+    """Fill the positions of messages that had left the context; returns their rows' ids, and what content leaves open.
 
-    One that stands between others is any of them with these words; one behind the last is one that came after it. A
-    word or two behind something new, with nothing known after them, are new as well.
+    One between others is any row with this text; one after the last is one that came after it. Very short texts after
+    something new, with nothing known after them, are new as well.
     """
     new = [n for n, row in enumerate(rows) if row is None]
     visible = {row.id for row in stored.rows}
@@ -352,7 +351,7 @@ def _make_window_plan(
 
 
 def _storable(event: Event, stored: StoredRows) -> Event:
-    """An event as it is stored: an id that another message has stays there."""
+    """An event as stored: without an id that another message has."""
     return replace(event, entry_id=None) if event.entry_id in (stored.by_entry or {}) else event
 
 
@@ -365,7 +364,7 @@ def _abandoned_rows(rows: Sequence[TailRow | None], stored: StoredRows, shown: C
 
 
 def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: StoredRows, is_branch: bool) -> str | None:
-    """Why a window is not just what follows: nothing is known, another branch, or a head that stands for many."""
+    """Why a window is not just a continuation: nothing is known, another branch, or a host's summary at the start."""
     if is_branch:
         return "branch"
     first = next((n for n, row in enumerate(rows) if row is not None), None)
@@ -379,7 +378,7 @@ def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: Stor
 
 
 def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Collection[int]) -> tuple[Insertion, ...]:
-    """New and moved messages stand before what the window shows next; those behind all others at the end."""
+    """New and moved messages go before what the window shows next; those after all others at the end."""
     stable = [n for n, id_ in enumerate(ids) if id_ is not None and id_ not in placed]
     end = stable[-1] if stable else -1
     found: dict[tuple[int, ...], list[int]] = {}
@@ -394,7 +393,7 @@ def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Coll
 
 
 def _is_hosts(entry_id: str | None) -> bool:
-    """Whether a host gave an id; one that was made up for a file says nothing about a rewritten file."""
+    """Whether a host assigned an id; one generated for a file says nothing about a rewritten file."""
     return entry_id is not None and not entry_id.startswith(GENERATED_ID_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Which stored messages a request shows again: the conversation that it goes on from, and a request sent twice."""
+"""Finds the stored messages that a request repeats: the conversation that it continues, and a request sent twice."""
 
 from __future__ import annotations
 
@@ -25,70 +25,69 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 _PRINT = 8
-#: Who replies, by role, or by the kind of an item that has none.
+#: Replies, by role, or by type for items without one.
 _REPLIES = frozenset(("assistant", "function_call", "custom_tool_call"))
-#: A window does not begin with more system prompts than this.
+#: The maximum number of system prompts at the start of a window.
 _MOST_PROMPTS = 8
-#: Nor with more notices, of what a client has left out.
+#: The maximum number of notices about what a client has omitted.
 _MOST_NOTICES = 2
 #: How many more rows than the last window had are read.
 _MARGIN = 64
-#: So many conversations that were in use last are compared by the prints of their last window, so many of these
-#: closely; and no more windows than this are looked at, whoever they belong to.
+#: How many recently used conversations are compared by the prints of their last window, how many of these in detail,
+#: and the maximum number of windows read overall.
 _RECENT, _CLOSER, _WINDOWS = 64, 8, 512
 
-#: How a request belongs to a conversation: it goes on from its newest reply, goes back to an earlier message, or has
-#: something else instead of its newest exchange: that was written anew, or was asked beside the chat.
+#: How a request relates to a conversation: it continues from its newest reply, goes back to an earlier message, or
+#: replaces its newest exchange, which was rewritten or asked separately.
 Continuation: TypeAlias = Literal["on", "back", "instead"]
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryMatch:
-    """How a request belongs to a conversation, and how sure that is."""
+    """How a request relates to a conversation, and how certain that is."""
 
     how: Continuation
-    #: How many of its messages are those of the conversation.
+    #: How many of its messages are in the conversation.
     known: int
     #: Whether these are all that the conversation shows.
     is_all: bool = False
 
 
 class RequestHistory:
-    """What a request shows of its history, but for its system prompts."""
+    """The history in a request, without system prompts."""
 
     def __init__(self, window: Sequence[dict[str, Any]]) -> None:
         self.said = list(window[count_system_head(window) :])
         roles = [str(message.get("role") or message.get("type")) for message in self.said]
         talk = next((n for n, role in enumerate(roles) if role not in _REPLIES), len(roles))
         replies = [n for n, role in enumerate(roles) if role in _REPLIES]
-        #: How many messages there are up to the last reply; a greeting that nobody asked for is none.
+        #: How many messages there are up to the last reply; an unsolicited greeting does not count.
         self.replied = replies[-1] + 1 if replies and replies[-1] > talk else 0
         self.replies = frozenset(replies)
 
     @property
     def has_reply(self) -> bool:
-        """Whether anything was answered before."""
         return self.replied > 0
 
     @cached_property
     def first(self) -> str:
-        """What stands for the first message."""
+        """What identifies the first message."""
         found = next((one for one in map(_decoded, self.said) if one is not None), None)
         return "empty" if found is None else fingerprint(found).hex()
 
     @cached_property
     def prints(self) -> list[bytes]:
-        """The messages as they came, in short."""
+        """Short prints of the original messages."""
         return split_prints(window_prints(self.said))
 
     @cached_property
     def marks(self) -> list[bytes]:
-        """The messages by what they say."""
+        """The messages by content."""
         return [fingerprint(one) for one in map(_decoded, self.said) if one is not None]
 
     @cached_property
     def events(self) -> list[Event]:
-        """The messages as the archive reads them; none when one of them is no message."""
+        """The messages as the archive decodes them; empty when one is invalid."""
         try:
             return incoming.read_events(self.said)[0]
         except BadMessage:
@@ -96,7 +95,7 @@ class RequestHistory:
 
 
 class StoredHistory:
-    """What a conversation shows now: as the last window came, and as it is stored."""
+    """What a conversation shows now: the last window as received, and as stored."""
 
     def __init__(self, archive: Archive, conversation_id: int) -> None:
         self._archive, self._id = archive, conversation_id
@@ -106,25 +105,25 @@ class StoredHistory:
 
     @cached_property
     def prints(self) -> list[bytes]:
-        """The messages of the last window, with its reply, as they came; its system prompts may be among them."""
+        """The prints of the last window with its reply; system prompts may be among them."""
         mark = self._archive.ingest.window(self._id)
         return [] if mark is None or len(mark.chain) != _PRINT * mark.length else split_prints(mark.chain)
 
     def after_prompts(self, first: bytes) -> list[bytes]:
-        """The last window from the message on that a request begins with; nothing when it began in another way."""
+        """The last window from the first message of a request on; empty when it began differently."""
         head = next((n for n, one in enumerate(self.prints[: _MOST_PROMPTS + 1]) if one == first), None)
         return [] if head is None else self.prints[head:]
 
     @cached_property
     def marks(self) -> list[bytes]:
-        """The newest messages by what they say, in order: all that the last window had, and some more."""
+        """The newest messages by content, in order: as many as the last window had, and some more."""
         most = len(self.prints) + _MARGIN
         rows = self._archive.messages.tail(self._id, most)
         return [row.fingerprint for row in in_context_order(rows, self._archive.context.ordinals(self._id, len(rows)))]
 
     @property
     def first(self) -> str | None:
-        """What stands for the message that the last window began with."""
+        """What identifies the first message of the last window."""
         mark = self._archive.ingest.window(self._id)
         if mark is None or mark.first_id is None:
             return None
@@ -132,12 +131,11 @@ class StoredHistory:
 
     @property
     def newest(self) -> Message | None:
-        """The newest message."""
         rows = self._archive.messages.tail(self._id, 1)
         return self._archive.messages.get(rows[-1].id).message if rows else None
 
     def match(self, request: RequestHistory) -> HistoryMatch | None:
-        """How a request belongs to the conversation by the matcher; None when it does not, or when that is in doubt."""
+        """How a request relates to the conversation by the matcher; None when it does not, or in doubt."""
         return match_history(self._archive, self._id, request)
 
 
@@ -151,13 +149,13 @@ def goes_on(request: RequestHistory, stored: StoredHistory) -> int:
 
 
 def goes_back(request: RequestHistory, stored: StoredHistory) -> bool:
-    """Whether a request is the beginning of what the conversation shows: its last reply is asked for anew, or more."""
+    """Whether a request is the beginning of what the conversation shows, asking for its last reply, or more, again."""
     size = len(request.said)
     return bool(request.prints) and stored.after_prompts(request.prints[0])[:size] == request.prints
 
 
 def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
-    """Sessions of a prefix that were in use lately and that the matcher says a request belongs to, newest first."""
+    """Recently used sessions of a prefix that a request belongs to by the matcher, newest first."""
     asked = set(request.prints)
     recent = archive.ingest.recent_windows(prefix, _RECENT, _WINDOWS)
     close = sorted(recent, key=lambda one: -len(asked.intersection(split_prints(one.chain))))[:_CLOSER]
@@ -166,7 +164,6 @@ def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) ->
 
 
 def match_history(archive: Archive, conversation_id: int, request: RequestHistory) -> HistoryMatch | None:
-    """See `StoredHistory.match`."""
     mark = archive.ingest.window(conversation_id)
     if mark is None or not mark.rows or not request.events:
         return None
@@ -188,30 +185,30 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
 
 
 class _AlignedRequest:
-    """A request that is laid over the last window of a conversation. System messages come and go, and count nothing."""
+    """A request aligned with the last window of a conversation. System messages may change, and do not count."""
 
     def __init__(self, request: RequestHistory, mark: WindowMark, plan: IngestPlan) -> None:
         self.mark, self.events, self.places = mark, request.events, plan.places
         self.shown = list(dict.fromkeys(row for row in mark.rows or () if row > 0))
         said = [n for n, event in enumerate(self.events) if event.message.role != "system"]
         other = {event.index for _, event in (*plan.versions, *plan.cuts)}
-        #: The messages that are rows; those of them in the same words; and of these the replies that say enough.
+        #: The messages that are rows; those with the same words; and the longer replies among these.
         self.known = [n for n in said if self.places[n] is not None]
         self.equal = [n for n in self.known if self.events[n].index not in other]
         self.sure = [n for n in self.equal if self.is_reply(n) and not is_short(self.events[n].message)]
         end = max(self.known, default=-1)
-        #: The messages up to the last that is known, and those behind it.
+        #: The messages up to the last known one, and those after it.
         self.before = [n for n in said if n <= end]
         self.new = [n for n in said if n > end]
         newest = self.shown[-1] if self.shown else None
-        #: The message that is the conversation's newest, with nothing known behind it.
+        #: The message that is the conversation's newest, with nothing known after it.
         self.newest = end if end >= 0 and self.places[end] == newest else None
-        #: Whether it has a reply that the conversation had left.
+        #: Whether it has a reply that had left the conversation.
         self.returns = any(self.places[n] in plan.revived for n in self.equal if self.is_reply(n))
         rows = {self.places[n] for n in self.known}
         self.is_all = rows.issuperset(self.shown)
         last = max((k for k, row in enumerate(self.shown) if row in rows), default=-1)
-        #: What the conversation shows behind the last message that the request has of it.
+        #: What the conversation shows after the last message of the request.
         self.behind = self.shown[last + 1 :]
 
     def is_reply(self, n: int) -> bool:
@@ -219,9 +216,9 @@ class _AlignedRequest:
 
 
 def _has_given(archive: Archive, conversation_id: int, laid: _AlignedRequest) -> bool:
-    """Whether a request has a reply that was given in a conversation, so that it is of this chat.
+    """Whether a request has a reply that was given in a conversation, so that it belongs to it.
 
-    Examples that a client begins all its chats with are no such reply.
+    Examples at the start of all chats of a client do not count.
     """
     is_beginning = len(laid.equal) == len(laid.before)
     replies = [n for n in laid.equal if laid.is_reply(n)] if is_beginning else laid.sure
@@ -231,9 +228,9 @@ def _has_given(archive: Archive, conversation_id: int, laid: _AlignedRequest) ->
 
 
 def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:
-    """Whether a request and a conversation have their history in common: its beginning, or its end.
+    """Whether a request and a conversation share their history: its beginning, or its end.
 
-    A client that drops its oldest messages begins in the midst of it, perhaps with a notice that it does.
+    A client that drops its oldest messages starts in the middle, perhaps with a notice.
     """
     if not len(stored) or not request.said or request.first == stored.first:
         return True
@@ -241,7 +238,7 @@ def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:
 
 
 def _is_within(request: RequestHistory, asked: Sequence[bytes], there: Sequence[bytes]) -> bool:
-    """Whether a history, up to its last reply or all of what is there, is a run of what is there."""
+    """Whether a history, up to its last reply or completely, is a run of the stored one."""
     for head in range(min(_MOST_NOTICES + 1, len(asked))):
         for place in (n for n, one in enumerate(there) if one == asked[head]):
             size = min(len(there) - place, request.replied - head)
@@ -269,7 +266,6 @@ def _is_newest(request: RequestHistory, place: int, stored: StoredHistory) -> bo
 
 
 def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """How many messages two histories begin with alike."""
     size = min(len(one), len(other))
     return next((n for n in range(size) if one[n] != other[n]), size)
 
@@ -281,22 +277,22 @@ def _decoded(message: dict[str, Any]) -> Message | None:
         return None
 
 
-#: A reply has not more rows than this.
+#: The maximum number of rows of a reply.
 _REPLY_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ResentRequest:
-    """How many messages of a request are stored already, and the rows of the reply to them that nobody has got."""
+    """How many messages of a request are already stored, and the rows of their undelivered reply."""
 
     count: int = 0
     lost: tuple[int, ...] = ()
 
 
 def find_resent(archive: Archive, conversation_id: int, window: Sequence[dict[str, Any]]) -> ResentRequest:
-    """What of a request is stored: as many messages as it begins with and the conversation ends with.
+    """How much of a request is stored: the longest prefix of it that the conversation ends with.
 
-    A reply may stand behind them if it was cut off, or if they hold the result of a tool: no call is answered twice.
+    A reply may follow them if it was cut off, or if they have a tool result: no call is answered twice.
     """
     events, _ = incoming.read_events(incoming.mask_items(archive, conversation_id, window))
     known, lost = _resent_events(archive, conversation_id, events)
@@ -319,17 +315,17 @@ def _resent_events(archive: Archive, conversation_id: int, events: Sequence[Even
 
 
 def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
-    """The most messages that these rows end with and a request begins with."""
+    """The longest overlap of the end of these rows and the beginning of a request."""
     return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
 
 
 def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:
-    """Whether there are results of tools among some messages, for calls that the reply to them does not make anew."""
+    """Whether some messages have tool results for calls that the reply to them does not repeat."""
     results = {part.call_id for event in events for part in event.message.tool_results} - {None}
     again = {part.id for stored in archive.messages.many(reply) for part in stored.message.tool_calls}
     return bool(results) and results.isdisjoint(again)
 
 
 def cut_off_key(message_id: int) -> str:
-    """The key that says that nobody got to the end of the reply that begins with this message."""
+    """The key that records that the reply beginning with this message was cut off."""
     return f"cut off: {message_id}"

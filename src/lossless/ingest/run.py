@@ -1,5 +1,5 @@
-"""Store a batch: read once, decide, write once, in one transaction. Payloads go into files first, other wordings of a
-row become versions, and system prompts are kept at the head of the context.
+"""Stores a batch: read once, decide, write once, in one transaction. Payloads go into files first, other wordings of
+a row become versions, and system prompts are kept at the start of the context.
 """
 
 from __future__ import annotations
@@ -61,32 +61,32 @@ _ADOPTION_ROWS, _FEW_ROWS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class AppendReport:
-    """What one call did. `stored` new rows; everything else was there already, or is named with its reason."""
+    """The result of one call. `stored` counts new rows; everything else was already stored, or has a reason."""
 
     conversation_id: int | None
     stored: int = 0
-    #: Messages that were in the archive already.
+    #: Messages that were already stored.
     replayed: int = 0
-    #: Messages that are not kept, each with its reason.
+    #: Messages that are not stored, each with its reason.
     skipped: tuple[Skip, ...] = ()
-    #: Rows that took over an entry id, from none or from one that is gone.
+    #: Rows that got an entry id: they had none, or one that is gone.
     stamped: int = 0
-    #: Rows that have other words now; those they had are kept as versions.
+    #: Rows with new text; their old text is kept as a version.
     revised: int = 0
-    #: Messages whose row was decided by likeness.
+    #: Messages whose row was decided by similarity.
     likely: int = 0
-    #: Repeats that may be missing, because content alone could not settle whether they are; they count as replays.
+    #: Repeats that may be missing, because content alone could not decide; they count as replays.
     ambiguous: int = 0
-    #: Messages that left the context because the host went on differently.
+    #: Messages that left the context because the host continued differently.
     abandoned: int = 0
     #: `branch`, `disjoint`, `host-summary`, or None.
     cause: str | None = None
-    #: Why what was shown is no part of the context: it is stored in a quarantined conversation, until somebody decides.
+    #: Why the messages are not in the context: they are in a quarantined conversation, until that is decided.
     blocked: str | None = None
     #: That conversation.
     quarantine_id: int | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
-    #: Whether it changed what stood there before, so that summaries may be stale.
+    #: Whether earlier messages changed, so that summaries may be stale.
     changes_past: bool = field(default=False, repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
@@ -124,13 +124,13 @@ def append(
 def drop_delivery_notes(
     archive: Archive, conversation: Conversation, events: Sequence[Event], skips: list[Skip], *, follows: bool
 ) -> list[Event]:
-    """The events but for notes of a delivery, which are added to `skips`; `follows` when they follow the newest row."""
+    """The events without delivery notes, which are added to `skips`; `follows` when they follow the newest row."""
     kept: list[Event] = []
     for event in events:
         if may_be_note(event.message):
             before = kept[-1].message if kept else _newest(archive, conversation) if follows else None
             if is_note_of(event.message, before):
-                skips.append(Skip(event.index, "the note of a delivery"))
+                skips.append(Skip(event.index, "a delivery note"))
                 continue
         kept.append(event)
     return kept
@@ -144,7 +144,7 @@ def _newest(archive: Archive, conversation: Conversation) -> Message | None:
 def split_by_role(
     archive: Archive, conversation: Conversation, events: Sequence[Event]
 ) -> tuple[list[Event], dict[str, TailRow]]:
-    """Events with the rows of their ids; an id names one role, and a message of another role has one of its own."""
+    """Events with the rows of their ids; an id names one role, and a message of another role gets its own id."""
     known = dict(archive.messages.known_entries(conversation.id, entry_ids_of(events)))
     roles: dict[str, str] = {id_: row.role for id_, row in known.items()}
     found = [
@@ -165,7 +165,7 @@ def plan_batch(
     events: Sequence[Event],
     by_entry: Mapping[str, TailRow] | None = None,
 ) -> IngestPlan:
-    """What a batch adds; `by_entry` are the rows of its entry ids, when they were looked up already."""
+    """What a batch adds; `by_entry` are the rows of its entry ids, if already looked up."""
     entry_ids = entry_ids_of(events)
     others = WITHOUT_IDS if entry_ids else WITH_IDS
     adoptable: list[TailRow] = []
@@ -183,7 +183,7 @@ def plan_batch(
 
 
 def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRow]:
-    """The system prompts that the context begins with, for a producer that brings them, too."""
+    """The leading system prompts of the context, for a producer that sends them, too."""
     there, _ = archive.context.preamble(conversation.id)
     known = archive.messages.entry_ids([prompt.message_id for prompt in there])
     return [
@@ -193,7 +193,7 @@ def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRo
 
 
 def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
-    """The rows behind the last one that a producer without entry ids has brought: mostly few."""
+    """The rows after the last one from a producer without entry ids: usually few."""
     for most in (_FEW_ROWS, _ADOPTION_ROWS):
         rows = archive.messages.tail(conversation.id, most)
         last = max((n for n, row in enumerate(rows) if row.claimed), default=-1)
@@ -216,13 +216,13 @@ def copy_detector(archive: Archive) -> IsCopy:
 def _check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
         if name is not None and not incoming.is_encodable(name):
-            raise BadInput(f"the {what} holds half a surrogate pair, which is no text")
+            raise BadInput(f"the {what} contains a lone surrogate, which is not valid text")
 
 
 def write_plan(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: PayloadPolicy | None, now: datetime
 ) -> tuple[Appended, int]:
-    """Carry out a plan inside the caller's transaction; returns the new rows, and how many rows have other words."""
+    """Carry out a plan inside the caller's transaction; returns the new rows, and how many rows have new text."""
     if plan.stamps:
         archive.messages.stamp(plan.stamps)
     if plan.claims:
@@ -247,7 +247,7 @@ def _store(
 
 
 def _with_own_keys(archive: Archive, conversation: Conversation, new: list[NewMessage]) -> list[NewMessage]:
-    """Messages as they are stored: a call's id that another result has stays with that one."""
+    """Messages to be stored, without call ids that belong to another result."""
     keys = [item.event_key for item in new if item.event_key is not None]
     taken: set[str | None] = {*archive.messages.known_events(conversation.id, keys)} if keys else set()
     for n, item in enumerate(new):
@@ -268,7 +268,7 @@ def _new_message(event: Event, now: datetime) -> NewMessage:
 def _branch(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: PayloadPolicy | None, now: datetime
 ) -> Appended:
-    """Take out what the host left or removed, put back what it returned to, and store what is new at its place."""
+    """Hide what the host left or removed, restore what it returned to, and store new messages at their positions."""
     before = archive.context.tokens(conversation.id)
     if plan.abandoned:
         archive.context.hide(conversation.id, plan.abandoned, "branch", now)
@@ -292,9 +292,9 @@ def _branch(
 def _place(
     archive: Archive, conversation: Conversation, plan: IngestPlan, ids: Sequence[int], now: datetime
 ) -> list[int]:
-    """Set messages where the window has them; returns those that do not just follow at the end.
+    """Move messages to their positions in the window; returns those that are not just appended.
 
-    One that stands before a folded message joins the sources of the leaf there.
+    One before a folded message is added to the sources of the leaf there.
     """
     rows = {event.index: id_ for event, id_ in zip(plan.new, ids, strict=True)}
     rows |= plan.rows_by_event
@@ -324,7 +324,7 @@ def update_counters(
     fits: bool,
     revised: int = 0,
 ) -> None:
-    """Add to the counters; input that fits ends the time in which a conversation refused it."""
+    """Add to the counters; input that fits ends an earlier refusal."""
     events = (*window.preamble, *window.events)
     with_ids = any(event.entry_id is not None for event in events)
     without = any(event.entry_id is None for event in events)
@@ -353,7 +353,7 @@ def _remember_key(
 
 
 def _payload(events: Sequence[Event]) -> str:
-    """The digest of what a batch says."""
+    """The digest of a batch's content."""
     return hashlib.sha256(b"".join(event.fingerprint for event in events)).hexdigest()
 
 
@@ -365,7 +365,6 @@ def append_report(
     replayed: int,
     revised: int = 0,
 ) -> AppendReport:
-    """What a call did, for its caller."""
     return AppendReport(
         conversation.id,
         stored=len(ids),
@@ -385,7 +384,7 @@ def append_report(
 
 @dataclass(frozen=True, slots=True)
 class PayloadPolicy:
-    """Where payloads go, and from which size on."""
+    """Where payloads are stored, and from which size on."""
 
     vault: Vault
     threshold_tokens: int
@@ -414,7 +413,7 @@ def store_messages(
 def extract_payloads(
     archive: Archive, conversation: Conversation, item: NewMessage, payloads: PayloadPolicy | None, now: datetime
 ) -> tuple[NewMessage, Mapping[int, Mapping[str, Json]] | None]:
-    """A message whose payloads were put into files, and what is noted about them; as it is when it has none."""
+    """A message with its payloads moved into files, and notes about them; unchanged when it has none."""
     caught = _find_payloads(archive, conversation, [item], payloads).get(0) if payloads else None
     if payloads is None or caught is None:
         return item, None
@@ -425,7 +424,7 @@ def extract_payloads(
 def _find_payloads(
     archive: Archive, conversation: Conversation, new: Sequence[NewMessage], payloads: PayloadPolicy
 ) -> dict[int, Intercepted]:
-    """The messages that hold payloads, by their place in the batch."""
+    """The messages with payloads, by their position in the batch."""
 
     def tool_of(call_id: str) -> str | None:
         for item in reversed(new):
@@ -457,9 +456,9 @@ def write_versions(
     payloads: PayloadPolicy | None,
     now: datetime,
 ) -> int:
-    """Write the other words of `new`, by row, and keep those of `plan.cuts`; returns how many rows have other words.
+    """Write the new text of `new`, by row, and store that of `plan.cuts`; returns how many rows have new text.
 
-    Words that are no running session's are only kept, unless they come under the row's own id and are new.
+    Text from outside a running session is only stored as a version, unless it has the row's own id and is new.
     """
     stored = {row.id: row for row in archive.messages.many([id_ for id_, _ in plan.versions])}
     several = _standing_for_several(plan, stored)
@@ -467,7 +466,7 @@ def write_versions(
     before = None
     for id_, message in new:
         if stored[id_].message.content == FORGOTTEN and archive.tombstones.rounds():
-            continue  # what it said was forgotten: it takes no words again
+            continue  # its text was forgotten and is not replaced
         words = words_digest(message.message)
         is_lesser = likeness.is_reduction(
             stored[id_].message, message.message, stands_for_several=message.message.content in several
@@ -491,9 +490,9 @@ def write_versions(
 
 
 def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before: int, now: datetime) -> bool:
-    """Put messages into the folded range that another one is inside of, just before it; False when it is in none.
+    """Add messages to the folded range around another one, just before it; False when there is none.
 
-    They become sources of the leaf there, which does not tell of them yet.
+    They become sources of the leaf there, which does not reflect them yet.
     """
     leaf = archive.summaries.join(conversation_id, ids, before) if ids else None
     if leaf is None:
@@ -505,7 +504,7 @@ def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before
 
 
 def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes) -> bool:
-    """Whether a row takes these words: those of a running session, or new ones under the row's own id."""
+    """Whether a row takes this text: from a running session, or new under the row's own id."""
     if plan.is_running:
         return True
     if message.entry_id is None or message.entry_id != stored.entry_id:
@@ -514,7 +513,7 @@ def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, messa
 
 
 def _standing_for_several(plan: IngestPlan, stored: dict[int, StoredMessage]) -> frozenset[str]:
-    """Texts that are shown in the place of results that differ."""
+    """Texts that are shown in place of several different results."""
     rows: defaultdict[str, set[str]] = defaultdict(set)
     for id_, event in plan.versions:
         if _is_result(event) and id_ in stored:
@@ -528,7 +527,7 @@ def _is_result(event: Event) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SystemPrompts:
-    """The rows that a context begins with, those of them that are new, and those that have other words now."""
+    """The leading rows of a context, which of them are new, and which have new text."""
 
     ids: tuple[int, ...] = ()
     appended: Appended = field(default_factory=Appended)
@@ -544,9 +543,9 @@ def write_system_prompts(
     is_first: bool,
     is_all: bool = False,
 ) -> SystemPrompts:
-    """Let the context begin with these prompts; a text that is stored is used again, one that is gone is hidden.
+    """Make these prompts the start of the context; a stored text is reused, one that is gone is hidden.
 
-    Without any, those that are there stay, unless these are said to be all.
+    Without any, existing ones stay, unless the list is complete.
     """
     if not prompts and not is_all:
         return SystemPrompts()
@@ -574,7 +573,7 @@ def write_system_prompts(
 def _prompt_rows(
     archive: Archive, conversation: Conversation, prompts: Sequence[Event], there: Sequence[PreambleItem], now: datetime
 ) -> tuple[list[int], Appended, list[tuple[int, Event]]]:
-    """The row of each prompt, stored now when its text is new, and the rows that an id names and whose text is new."""
+    """The row of each prompt, stored when its text is new, and the rows whose id is known with new text."""
     known: defaultdict[bytes, list[int]] = defaultdict(list)
     for prompt in there:
         known[prompt.fingerprint].append(prompt.message_id)
@@ -596,7 +595,7 @@ def _prompt_rows(
             changed.append((was, event))
             ids.append(was)
             continue
-        if id_ is None or id_ in ids:  # a prompt that changed may keep its entry id, which stays where it is
+        if id_ is None or id_ in ids:  # a changed prompt may keep its entry id
             unnamed = event if event.entry_id not in taken else replace(event, entry_id=None)
             one = archive.messages.append(conversation, [_new_prompt(unnamed, now)], now, in_context=False)
             id_, appended = one.ids[0], appended + one
@@ -607,7 +606,7 @@ def _prompt_rows(
 def _changed_prompt(
     archive: Archive, event: Event, place: int, there: Sequence[PreambleItem], prompts: Sequence[Event]
 ) -> int | None:
-    """The prompt that stood at this place, if it is gone and this one is alike: it was changed."""
+    """The former prompt at this position, if it is gone and similar: it was changed."""
     if len(there) != len(prompts) or there[place].fingerprint in {prompt.fingerprint for prompt in prompts}:
         return None
     before = archive.messages.get(there[place].message_id).message
@@ -620,7 +619,7 @@ def _new_prompt(event: Event, now: datetime) -> NewMessage:
     )
 
 
-#: A heartbeat that works for longer than this has something to say.
+#: A heartbeat with more messages has something to report.
 _MOST_MESSAGES = 64
 HEARTBEAT = "heartbeat"
 
@@ -628,7 +627,7 @@ HEARTBEAT = "heartbeat"
 def hide_quiet_turns(
     archive: Archive, conversation: Conversation, new: Sequence[Event], ids: Sequence[int], now: datetime
 ) -> None:
-    """Hide the turns that end in one of the new answers and were only asked whether there is anything to do."""
+    """Hide the turns that end in one of the new answers and only asked whether there is anything to do."""
     for event, id_ in zip(new, ids, strict=True):
         is_quiet = is_quiet_answer(event.message, conversation.session_key)
         if is_quiet and (turn := _turn_to(archive, conversation, id_)):
@@ -636,9 +635,9 @@ def hide_quiet_turns(
 
 
 def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
-    """Hide the turn that ends behind the message `after`, which the host calls a heartbeat, unless it says something.
+    """Hide the turn after the message `after` that the host calls a heartbeat, unless it has something to report.
 
-    Its question may have come before, if nothing has answered that yet.
+    Its question may be earlier, if it is not answered yet.
     """
     rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
     first = next((n for n, row in enumerate(rows) if row.id > after), None)
@@ -651,7 +650,7 @@ def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now
 
 
 def _says_nothing(archive: Archive, row: TailRow) -> bool:
-    """Whether an answer is the word for it, or none at all; one that calls a tool is not over."""
+    """Whether an answer is only the heartbeat token, or empty; one that calls a tool is not finished."""
     answer = archive.messages.get(row.id).message
     if any(isinstance(part, ToolCall) for part in answer.parts):
         return False
@@ -659,14 +658,13 @@ def _says_nothing(archive: Archive, row: TailRow) -> bool:
 
 
 def _ends_turn(archive: Archive, row: TailRow) -> bool:
-    """Whether a row ends a turn."""
     return row.role == "assistant" and not any(
         isinstance(part, ToolCall) for part in archive.messages.get(row.id).message.parts
     )
 
 
 def hide_quiet_history(archive: Archive, conversation: Conversation, now: datetime) -> None:
-    """Hide the turns of this kind that are in the context still, such as those that another program has stored."""
+    """Hide such turns that are still in the context, for example from another program."""
     identities = [identity_hash("assistant", answer) for answer in QUIET_ANSWERS]
     for seq in archive.messages.seqs_in_context(conversation.id, identities):
         rows = archive.messages.context_run(conversation.id, seq - _MOST_MESSAGES + 1, seq)
@@ -675,7 +673,6 @@ def hide_quiet_history(archive: Archive, conversation: Conversation, now: dateti
 
 
 def hide_as_heartbeat(archive: Archive, conversation: Conversation, ids: Sequence[int], now: datetime) -> None:
-    """Take messages out of the context as a heartbeat."""
     before = archive.context.tokens(conversation.id)
     archive.context.hide(conversation.id, tuple(ids), HEARTBEAT, now)
     after = archive.context.tokens(conversation.id)
@@ -686,13 +683,13 @@ def hide_as_heartbeat(archive: Archive, conversation: Conversation, ids: Sequenc
 
 
 def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
-    """The messages from a heartbeat's question to its answer; none when a person asked."""
+    """The messages from a heartbeat's question to its answer; empty when a person asked."""
     rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
     return _turn_of(archive, conversation, [row for row in rows if row.id <= answer_id])
 
 
 def _turn_of(archive: Archive, conversation: Conversation, rows: Sequence[TailRow]) -> list[int]:
-    """The last turn of these rows, if a heartbeat has asked."""
+    """The last turn of these rows, if a heartbeat asked."""
     start = _last_question(rows)
     if start is None:
         return []

@@ -1,6 +1,4 @@
-"""The sessions that conversations belong to: the session of a transcript, clearing a context, ending and resetting a
-session, and accepting or refusing a quarantined conversation.
-"""
+"""Sessions of conversations: naming, clearing, ending, resetting, and deciding about quarantined ones."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewReport:
-    """What left the context; all of it stays in the archive and in search."""
+    """What left the context; everything stays in the archive and in search."""
 
     conversation_id: int
     messages: int
@@ -38,7 +36,7 @@ class NewReport:
 
 
 def clear_context(archive: Archive, conversation: Conversation, retain_depth: int, now: datetime) -> NewReport:
-    """Empty the context but for summaries of at least `retain_depth` (-1 keeps everything)."""
+    """Empty the context except for summaries of at least `retain_depth` (-1 keeps everything)."""
     with archive.writing():
         items = archive.context.items(conversation.id)
         gone = [
@@ -56,15 +54,15 @@ def clear_context(archive: Archive, conversation: Conversation, retain_depth: in
     return NewReport(conversation.id, len(gone) - summaries, summaries, before, after)
 
 
-#: Ends of a run that say nothing about its conversation, which goes on when the host is back.
+#: Ends of a run after which the conversation continues when the host is back.
 _PASSING = frozenset(("new", "unknown", "restart", "shutdown", "compaction"))
 
 
 def end_session(archive: Archive, session: Session, reason: str, now: datetime) -> Conversation | None:
-    """A host says that a session has ended, and why. Returns the conversation that is active from then on.
+    """The host says that a session has ended, and why. Returns the conversation that is active from then on.
 
-    A passing end changes nothing; `deleted` closes the conversation for good; `reset_session` and everything else
-    close it and open a fresh one under the same key, so that the key always leads somewhere.
+    A passing end changes nothing; `deleted` closes the conversation permanently; `reset_session` and everything else
+    close it and open a new one under the same key.
     """
     found = archive.conversations.find(session)
     if reason in _PASSING or found is None:
@@ -77,7 +75,7 @@ def end_session(archive: Archive, session: Session, reason: str, now: datetime) 
 
 
 def reset_session(archive: Archive, who: Session | Conversation, cause: str, now: datetime) -> Conversation:
-    """Archive the active conversation and open a fresh one under the same key; one that is fresh stays."""
+    """Archive the active conversation and open a new one under the same key; an empty one stays."""
     with archive.writing():
         session = who.session if isinstance(who, Conversation) else who
         found = who if isinstance(who, Conversation) else archive.conversations.find(who)
@@ -93,7 +91,7 @@ def reset_session(archive: Archive, who: Session | Conversation, cause: str, now
 
 
 def accept_quarantined(archive: Archive, conversation_id: int, now: datetime) -> Conversation:
-    """Let a quarantined conversation be its session's active one; the one that was it is closed and stays in recall."""
+    """Make a quarantined conversation its session's active one; the former one is closed and stays in recall."""
     with archive.writing():
         found = _get_quarantined(archive, conversation_id)
         if found.beside is not None:
@@ -117,7 +115,7 @@ def _get_quarantined(archive: Archive, conversation_id: int) -> QuarantinedConve
     raise NotFound("quarantined conversation", conversation_id)
 
 
-#: Who writes the transcripts of each kind that is none of OpenClaw's.
+#: The programs that write the transcripts of each kind, except OpenClaw.
 PROGRAM_NAMES = {
     "claude-code": "Claude Code",
     "codex": "Codex",
@@ -125,16 +123,16 @@ PROGRAM_NAMES = {
     "chatgpt": "ChatGPT",
     "jsonl": "a program that is not known",
 }
-#: Where some of them keep their transcripts, below a person's home.
+#: Where some of them keep their transcripts, below the home folder.
 _FOLDERS = {".claude": "claude-code", ".codex": "codex", ".pi": "pi"}
-#: Indexes of OpenClaw that are remembered at once: one for each folder that is read.
+#: How many OpenClaw indexes are cached: one per folder.
 _INDEXES = 16
 
 
 def transcript_session(kind: str, path: Path, header_id: str | None, cwd: str | None) -> Session:
-    """The host's own names where it has some, else names that say where a conversation comes from.
+    """The host's own names if it has any, else names that say where a conversation comes from.
 
-    A file that carries no id of its own has one that no other file has, however its path is written.
+    A file without an id gets one that is unique to its resolved path.
     """
     path = Path(os.path.abspath(path))
     if kind == "claude-code":
@@ -147,7 +145,7 @@ def transcript_session(kind: str, path: Path, header_id: str | None, cwd: str | 
 
 
 def lane_session(kind: str, main: Session, lane: str) -> Session:
-    """The session of a side line, below the one that it belongs to."""
+    """The session of a lane, below the one that it belongs to."""
     if kind == "claude-code":
         return Session(key=f"{main.key}:subagent:{lane}", id=lane, project=main.project)
     if kind == "chatgpt" and not lane.isdecimal():  # a number is only its place in the file
@@ -156,18 +154,18 @@ def lane_session(kind: str, main: Session, lane: str) -> Session:
 
 
 def imported_from(session: Session) -> str | None:
-    """The kind of the transcripts whose conversations have such names; None for OpenClaw's, and for any other name."""
+    """The kind of transcripts whose conversations have such names; None for OpenClaw's, and for any other name."""
     kind = (session.key or "").partition(":")[0]
     return kind if kind in PROGRAM_NAMES else None
 
 
 def kind_by_folder(path: Path) -> str | None:
-    """The kind of the transcripts that another program keeps where a file lies; None for any other place."""
+    """The kind of transcripts in another program's folder; None for any other folder."""
     return next((_FOLDERS[part] for part in Path(os.path.realpath(path)).parts if part in _FOLDERS), None)
 
 
 def place_name(path: Path) -> str:
-    """A name for a file by where it lies: its folder, its stem, and a mark of its whole path."""
+    """A name for a file by its location: its folder, its stem, and a digest of its whole path."""
     place = Path(os.path.realpath(path))
     mark = blake2b(os.fsencode(place), digest_size=4).hexdigest()
     words = "/".join(filter(None, (place.parent.name, place.stem)))
@@ -175,7 +173,7 @@ def place_name(path: Path) -> str:
 
 
 def _openclaw_key(path: Path, run: str) -> str | None:
-    """The key under which OpenClaw's own index lists a run; None when it does not."""
+    """The key of a run in OpenClaw's own index; None when it is not listed."""
     index = path.parent / "sessions.json"
     try:
         status = index.stat()
@@ -186,7 +184,7 @@ def _openclaw_key(path: Path, run: str) -> str | None:
 
 @lru_cache(maxsize=_INDEXES)
 def _keys_by_run(index: Path, _size: int, _changed: int, _file: int) -> Mapping[str, str]:
-    """The keys of all runs in an index, read once for as long as it stays as it is; the first key of a run counts."""
+    """The keys of all runs in an index, cached until the file changes; the first key of a run counts."""
     try:
         entries = json.loads(index.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Store what a host's window adds, by the cheapest way that is certain; one with nothing in common with its
-conversation is quarantined. A session that is shown in two tabs gets a conversation for each.
+"""Stores what a host's window adds, by the cheapest reliable method; a window with nothing in common with its
+conversation is quarantined. A session that is open in two tabs gets a conversation for each.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session
     from lossless.store.archive import Archive
 
-#: Why a conversation is closed that another tab of its session stands before.
+#: The cause of closing a conversation for another tab of its session.
 TAB = "tab"
-#: So many tabs are looked at, those that were closed last.
+#: How many tabs are checked, most recently closed first.
 _TABS = 16
-#: So many messages of a branch are looked at.
+#: How many messages of a branch are checked.
 _SOON = 256
 
 
@@ -63,9 +63,9 @@ def choose_tab(
     read: Callable[[Conversation], SeenWindow],
     now: datetime,
 ) -> tuple[Conversation, SeenWindow]:
-    """The conversation that a window belongs to which does not go on from the active one, and the window against it.
+    """The conversation of a window that does not continue the active one, and the window compared with it.
 
-    It becomes the active one. `read` lays the window over another conversation.
+    It becomes the active one. `read` compares the window with another conversation.
     """
     if session.is_cron or not _goes_elsewhere(seen.plan):
         return conversation, seen
@@ -90,14 +90,13 @@ def _goes_elsewhere(plan: IngestPlan) -> bool:
 
 
 def _count_abandoned(plan: IngestPlan) -> int:
-    """How much of what a conversation shows a window does not go on from."""
     return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
 
 
 def _is_second_return(archive: Archive, conversation: Conversation, plan: IngestPlan) -> bool:
     """Whether a host returns to a branch, and leaves one for it that it had returned to before.
 
-    Somebody has said something on both: an answer that is written again and again is no tab.
+    A user has spoken on both: an answer that is regenerated repeatedly is not a tab.
     """
     if not plan.revived or not plan.abandoned:
         return False
@@ -107,29 +106,29 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
 
 
 def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
-    """Whether a user speaks soon after the branches part."""
+    """Whether a user speaks soon after the branches diverge."""
     return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
 
 
-#: So much of a window may differ from the last one for the rest of it to be compared with that alone.
+#: The maximum difference of a window from the last one for comparing only the rest.
 _MAX_REST = 256
 #: Bytes for each message of a window.
 _PRINT = 8
-#: A window that has nothing in common with the archive is stored up to this many messages, or a fifth of what is there.
+#: A window without anything in common with the archive is stored up to this many messages, or a fifth of what is there.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 
 
 @dataclass(frozen=True, slots=True)
 class SeenWindow:
-    """A window against the archive: what of it is new, and what is remembered of it."""
+    """A window compared with the archive: what of it is new, and what to record of it."""
 
     window: IncomingWindow
     plan: IngestPlan
     before: WindowMark | None
     prints: bytes
-    #: The rows of the messages before those of `window`, which were known without being read.
+    #: The known rows of the messages before those of `window`, which were not read.
     rows: tuple[int, ...] = ()
-    #: Whether all of the window was laid over the rows.
+    #: Whether the whole window was aligned with the rows.
     is_laid_over: bool = False
     #: Whether the last window began with system prompts, and this one with what followed them.
     has_lost_prompts: bool = False
@@ -148,7 +147,7 @@ def sync(
 ) -> AppendReport:
     """Store what the host's current window adds to the archive; replaying any window changes nothing.
 
-    One that is `whole` is all of the conversation: what it does not show any more leaves the context.
+    With `whole` it is the complete conversation: messages that it no longer shows leave the context.
     """
     _check_names(session, key)
     with archive.writing():
@@ -179,7 +178,6 @@ def _store_window(
     *,
     whole: bool,
 ) -> AppendReport:
-    """Store what a window adds to a conversation, as it was read against it."""
     window, plan = seen.window, seen.plan
     is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
     is_all = whole and seen.is_laid_over
@@ -205,10 +203,10 @@ def _read_window(
     timezone: tzinfo | None,
     whole: bool,
 ) -> SeenWindow:
-    """A window against the archive, by the cheapest way that is certain.
+    """A window compared with the archive, by the cheapest reliable method.
 
-    One that begins with the last one has grown, and the rest of it is new. One that begins with the end of the last
-    one has moved on. Of one that begins as the last one did only the rest is compared. Any other is laid over the rows.
+    One that begins with the last one has grown, and the rest is new. One that begins with the end of the last one has
+    moved on. Of one with the same beginning only the rest is compared. Any other is aligned with the rows.
     """
     mark, prints = archive.ingest.window(conversation.id), window_prints(items)
     reader = _WindowReader(archive, conversation, items, prints, timezone)
@@ -221,7 +219,7 @@ def _read_window(
 
 
 class _WindowReader:
-    """Reads one window in one of four ways."""
+    """Reads one window by one of four methods."""
 
     def __init__(
         self,
@@ -236,7 +234,7 @@ class _WindowReader:
         self._head = count_system_head(items)
 
     def grown(self, mark: WindowMark) -> SeenWindow:
-        """All of the last window, and then what is new."""
+        """The whole last window, then new messages."""
         window = self._window(mark.length)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
         if not window.size and not self._has_ids():
@@ -245,7 +243,7 @@ class _WindowReader:
         return SeenWindow(window, plan, mark, self._prints, rows)
 
     def moved_on(self, mark: WindowMark, *, is_newest: bool) -> SeenWindow | None:
-        """The end of the last window, behind the same prompts, and then what is new."""
+        """The end of the last window, after the same prompts, then new messages."""
         start = _PRINT * self._head
         if not is_newest or mark.rows is None or _prompts(mark) != self._head:
             return None
@@ -279,24 +277,24 @@ class _WindowReader:
             if row.id > (mark.last_id or 0) and row.id not in known
         ]
         rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
-        if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
+        if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._ends_short():
-            plan = replace(plan, ambiguous=1)  # an old window again, or an answer that was asked for again in a word
+            plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
         has_lost = not self._head and min(mark.rows) < 0
         rows_before = (0,) * self._head + mark.rows[before:last]
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
-        """All of it, laid over the rows."""
+        """The whole window, aligned with the rows."""
         window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
         window = self._without_copies(window, follows=False)
         plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
         return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
 
     def _has_ids(self) -> bool:
-        """Whether the host names its messages, so that a repeat is never in doubt."""
+        """Whether the host assigns ids, so that repeats are certain."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
 
     def _ends_short(self) -> bool:
@@ -304,12 +302,11 @@ class _WindowReader:
         return bool(events) and likeness.is_short(events[0].message)
 
     def _window(self, start: int) -> IncomingWindow:
-        """The window from a message on."""
         rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
         return self._without_copies(rest, follows=True)
 
     def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
-        """The rest of a window, and the system prompts that it begins with."""
+        """The rest of a window, and its leading system prompts."""
         head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
         return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
 
@@ -320,7 +317,7 @@ class _WindowReader:
 
 
 def _prompts(mark: WindowMark) -> int:
-    """How many messages the last window began with that have no place in the order of what was said."""
+    """How many leading messages of the last window have no position in the order of messages."""
     return next((n for n, row in enumerate(mark.rows or ()) if row > 0), mark.length)
 
 
@@ -332,9 +329,9 @@ def remember_window(
     ids: tuple[Sequence[int], Sequence[int]],
     now: datetime,
 ) -> None:
-    """Note what a window showed; an old one shown again does not replace a newer one.
+    """Record what a window showed; an old one does not replace a newer one.
 
-    `ids` are the rows of its prompts, which are noted as negative numbers, and its new rows.
+    `ids` are the rows of its prompts, recorded as negative numbers, and its new rows.
     """
     prompts, fresh = ids[0], iter(ids[1])
     rows = [*seen.rows, *[0] * (length - len(seen.rows))]
@@ -348,7 +345,7 @@ def remember_window(
     before, plan, last = seen.before, seen.plan, max(said)
     older = before is not None and before.last_id is not None and last < before.last_id
     if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
-        older = before.chain.endswith(seen.prints)  # the end of it alone
+        older = before.chain.endswith(seen.prints)  # only its end
     if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
         return
     archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
@@ -363,7 +360,7 @@ def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -
 
 @dataclass(frozen=True, slots=True)
 class _Quarantine:
-    """A conversation beside a session's active one, a window against it, and why it goes there."""
+    """An additional conversation of a session, a window compared with it, and the reason."""
 
     conversation: Conversation
     seen: SeenWindow
@@ -377,24 +374,24 @@ def _choose_quarantine(
     plan: IngestPlan,
     now: datetime,
 ) -> _Quarantine | None:
-    """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
+    """Where a disjoint window goes: to a quarantined conversation that it matches.
 
-    One that is over the cap is quarantined itself; None for one that is stored where it belongs.
+    One over the cap is quarantined; None for one that is stored in its own conversation.
     """
     if plan.cause != "disjoint":
         return None
     for other in archive.conversations.quarantined_of(conversation):
         seen = read(other)
         if seen.plan.cause != "disjoint":
-            was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Quarantine(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
+            was = "was refused" if other.archive_cause == "refused" else "is quarantined"
+            return _Quarantine(other, seen, f"the window continues what {was}, in conversation {other.id}")
     cap = _flood_cap(archive, conversation, plan)
     if cap is None:
         return None
     made = archive.conversations.quarantine(conversation, now)
     reason = (
         f"a window of {len(plan.new)} messages has nothing in common with conversation {conversation.id}, and more "
-        f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
+        f"than {cap} at once are not accepted: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
     return _Quarantine(made, read(made), reason)

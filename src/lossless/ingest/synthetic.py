@@ -1,7 +1,7 @@
-"""Recognise text that lossless or lossless-claw put into messages: summaries, cues, stubs and pins that a host shows
-back, and references to files in the place of payloads.
+"""Recognises text that lossless or lossless-claw put into messages: summaries, cues, stubs and pins that a host sends
+back, and file references in place of payloads.
 
-Only ids that exist and texts that agree decide.
+Only existing ids with matching texts count.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MARKS = ("<", "[", synthetic.PINNED_TEXT[:6])
 
 
 def identify_synthetic(archive: Archive, conversation_id: int, message: Message, timezone: tzinfo | None) -> str | None:
-    """What this message of a window is, when we made it: a summary, a cue, evidence, a stub, pins; else None.
+    """What this message of a window is, if we made it: a summary, a cue, evidence, a stub, pins; else None.
 
-    A pasted text that only looks like ours names an id that is not there, or says something else.
+    A pasted text that only looks like ours has an unknown id, or different content.
     """
     text = message.content
     if (short := synthetic.parse_shortened(text)) is not None and _is_part_of(archive, conversation_id, short):
@@ -57,9 +57,9 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
 
 
 def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, timezone: tzinfo | None) -> bool:
-    """Whether a text is a summary as it was shown: as it is, or was before it was rewritten, perhaps with a correction.
+    """Whether a text is a summary as it was shown: current or earlier, perhaps with a correction.
 
-    A correction names messages of this conversation and has words that they have or had.
+    A correction must name messages of this conversation and quote their current or earlier text.
     """
 
     def changes(message_id: int) -> list[str]:
@@ -83,7 +83,7 @@ def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, tim
 
 
 def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> str | None:
-    """A stubbed result names the message that holds the real one; a made-up one has the fixed text."""
+    """A stubbed result names the message with the real one; a synthetic one has the fixed text."""
     if message.content == synthetic.MISSING_RESULT:
         return "a missing result of ours"
     id_ = synthetic.stub_message_id(message.content)
@@ -95,7 +95,7 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
 
 
 def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.ShortenedText) -> bool:
-    """Whether a text that is shown in part is the beginning and the end of a stored one."""
+    """Whether a shortened text is the beginning and the end of a stored one."""
     for stored in archive.messages.many([short.message_id], exact=False):
         texts = [stored.message.content, *(part.text for part in stored.message.tool_results)]
         here = stored.conversation_id == conversation_id
@@ -106,7 +106,7 @@ def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.Shorten
 
 
 def _are_quoted(archive: Archive, quotes: list[tuple[int, str]]) -> bool:
-    """Whether each quoted sentence stands or stood in the message that is named for it, white space aside."""
+    """Whether each quoted sentence is or was in the message named for it, ignoring white space."""
     texts = {
         stored.id: stored.message.content for stored in archive.messages.many([id_ for id_, _ in quotes], exact=False)
     }
@@ -125,16 +125,16 @@ _REFERENCE = re.compile(
     r"|\[[^\[\]\n]*?([\d,]+) bytes\)\s*\| LCM file: file_\w+\]"
 )
 _FILE_BLOCK = re.compile(r"<file\b[^>]*>(.*?)</file>", re.DOTALL)
-#: A text that is shorter than this is never put into a file by itself.
+#: A shorter text is never moved into a file by itself.
 _LARGE = 2_048
-#: So many rows with references are looked at, the newest first.
+#: How many rows with references are checked, newest first.
 _MOST_ROWS = 64
 
 
 def match_referenced_rows(
     archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]
 ) -> dict[int, bytes]:
-    """Rows that are messages of a window but for their references, each with the fingerprint of that message."""
+    """Rows that equal messages of a window except for their references, each with the fingerprint of that message."""
     there = {row.fingerprint for row in rows}
     large = [
         event for event in reversed(events) if event.fingerprint not in there and _may_be_referenced(event.message)
@@ -154,7 +154,7 @@ def match_referenced_rows(
 
 
 def is_referenced(stored: Message, shown: Message) -> bool:
-    """Whether a message has what a row has, with payloads where the row has references to files of the same size."""
+    """Whether a message equals a row, with payloads where the row has references to files of the same size."""
     references = list(_REFERENCE.finditer(stored.content))
     if not references or stored.role != shown.role or not _are_results_of_one(stored, shown):
         return False
@@ -175,7 +175,7 @@ def _are_results_of_one(stored: Message, shown: Message) -> bool:
 
 
 def _sizes(message: Message) -> Iterator[int]:
-    """How many bytes each payload of a message may have: its text, its file blocks, and bytes written as base64."""
+    """The possible sizes of a message's payloads in bytes: its text, its file blocks, and base64 data."""
     for text in (message.content, *_FILE_BLOCK.findall(message.content)):
         for one in (text, text.strip(), text.removeprefix("\n"), text.removesuffix("\n")):
             yield len(one.encode("utf-8", "replace"))

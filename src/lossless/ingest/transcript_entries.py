@@ -1,4 +1,4 @@
-"""Store entries of a transcript: those that follow what is stored, or a whole path compared with it.
+"""Stores entries of a transcript: those that follow what is stored, or a whole path compared with it.
 
 Both work inside the caller's transaction, which also moves the checkpoint.
 """
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
     from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
-#: What a message and its copy under another id have in common: what is said, and the time inside of it.
+#: What a message and its copy under another id have in common: the content, and the time inside it.
 Twin: TypeAlias = tuple[bytes, object]
 #: How many of the newest rows an entry may adopt.
 _ADOPTION_ROWS = 256
-#: A rewritten history is recognised up to this length.
+#: The maximum length of a rewritten history that is recognised.
 _MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class EntryBatch:
-    """Entries that were read as messages, and those that are none."""
+    """Entries that are messages, and those that are not."""
 
     events: tuple[Event, ...]
     skips: tuple[Skip, ...]
-    #: Places of entries whose message no format reads, and what is wrong with each.
+    #: Positions of entries with undecodable messages, and the problem of each.
     unreadable: tuple[Skip, ...]
     size: int
 
 
 def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> EntryBatch:
-    """Decode entries as they may be kept; one that cannot be read does not keep the others from being stored."""
+    """Decode entries without what must not be kept; one that cannot be decoded does not prevent storing the others."""
     events: list[Event] = []
     skips: list[Skip] = []
     unreadable: list[Skip] = []
@@ -78,7 +78,7 @@ def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incomin
 def append_entries(
     archive: Archive, conversation: Conversation, batch: EntryBatch, *, now: datetime, payloads: PayloadPolicy | None
 ) -> AppendReport:
-    """Store entries that come after what is stored; known ids, copies and twins are not stored again."""
+    """Store entries that come after what is stored; known ids, copies and twins are skipped."""
     skips = list(batch.skips)
     events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
@@ -100,11 +100,11 @@ def plan_path(
     after: int = 0,
     in_use: frozenset[str] = frozenset(),
 ) -> tuple[IngestPlan, EntryBatch]:
-    """What a path from some entry on to the newest adds to what is stored, and what of that is no longer on it.
+    """What a path from some entry to the newest adds, and which stored messages are no longer on it.
 
-    Returned with the batch without notes of deliveries, as it is to be carried out. `rewritten` says that none of
-    its ids is known: then words alone may tell that it is the stored history. It goes on behind the row `after`,
-    where that is known. Ids `in_use` are those of branches that were left.
+    Returned with the batch without delivery notes. `rewritten` means that none of its ids is known: then text alone may
+    identify the stored history. It continues after the row `after`, if known. Ids `in_use` are those of abandoned
+    branches.
     """
     skips = list(batch.skips)
     events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=False)
@@ -135,14 +135,14 @@ def plan_path(
 
 
 def _whole_window(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
-    """All that is stored, as if the host had shown it as its last window."""
+    """Everything that is stored, as the host's last window."""
     rows = [row for row in archive.messages.tail(conversation.id, _MOST_ROWS) if row.id > after]
     ids = tuple(row.id for row in rows)
     return WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None
 
 
 def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestPlan) -> bool:
-    """Whether entries only say what rows say: messages have times of their own, and none of them agrees."""
+    """Whether entries only repeat the text of rows: messages have their own times, and none of them agrees."""
     found = [(event, row) for event, row in zip(events, plan.places, strict=True) if row is not None]
     bodies = {stored.id: stored.message.body or {} for stored in archive.messages.many([row for _, row in found])}
     times = [(_inner_time(event), _time_in(bodies[row])) for event, row in found]
@@ -151,7 +151,7 @@ def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestP
 
 
 def _adopt_rows(archive: Archive, conversation: Conversation, plan: IngestPlan) -> IngestPlan:
-    """An entry that no alignment has found is still the first row that says the same and has no id yet."""
+    """An entry without a match adopts the first row with the same content and no id."""
     if not plan.new or not archive.ingest.state(conversation.id).producers & WITHOUT_IDS:
         return plan
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
@@ -179,7 +179,7 @@ def write_entries(
     now: datetime,
     payloads: PayloadPolicy | None,
 ) -> AppendReport:
-    """Store what was planned for a batch, and count it; an entry that follows under the same id revises the first."""
+    """Store what was planned for a batch, and count it; a later entry under the same id revises the first."""
     plan, again = _once_each(plan)
     appended, revised = write_plan(archive, conversation, plan, payloads, now)
     window = IncomingWindow((), batch.events, batch.skips, batch.size)
@@ -197,7 +197,7 @@ def write_entries(
 
 
 def _once_each(plan: IngestPlan) -> tuple[IngestPlan, list[Event]]:
-    """A plan that stores each entry id once, and the events that come under an id that it stores."""
+    """A plan that stores each entry id once, and the later events under an id that it stores."""
     first: dict[str, Event] = {}
     for event in plan.new:
         if event.entry_id is not None:
@@ -212,9 +212,9 @@ def _once_each(plan: IngestPlan) -> tuple[IngestPlan, list[Event]]:
 def _without_twins(
     archive: Archive, conversation: Conversation, events: Sequence[Event], known: Mapping[str, TailRow]
 ) -> tuple[list[Event], list[tuple[int, str]]]:
-    """Leave out entries that a host has written again under new ids: the same message, the same millisecond.
+    """Skip entries that a host has written again under new ids: the same message, the same millisecond.
 
-    Returns the others, and the stored rows of those that were left out, each with its new id.
+    Returns the others, and the stored rows of the skipped ones, each with its new id.
     """
     unknown = [event for event in events if event.entry_id is not None and event.entry_id not in known]
     names = {event.index: (event.fingerprint, _inner_time(event)) for event in unknown}
@@ -237,9 +237,9 @@ def _without_twins(
 def _without_copies_of_the_second(
     archive: Archive, conversation: Conversation, events: Sequence[Event], plan: IngestPlan
 ) -> tuple[list[Event], list[tuple[int, str]]]:
-    """Leave out entries of a rewritten file that say what a row with an id says, in its second; each row is one.
+    """Skip entries of a rewritten file with the content and second of a row with an id; each row matches once.
 
-    Those that carry a time of their own are known by that.
+    Those with their own time are identified by that.
     """
     pairs = [(event.identity, at) for event in events if (at := event.created_at) and _inner_time(event) is None]
     taken = {*plan.places, *plan.abandoned}
@@ -259,7 +259,7 @@ def _without_copies_of_the_second(
 
 
 def _twins(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> dict[Twin, int]:
-    """Stored messages that have the identity and the second of one of these, by their name as a twin."""
+    """Stored messages with the identity and the second of one of these, by twin key."""
     pairs = [(event.identity, event.created_at) for event in events if event.created_at is not None]
     found = archive.messages.twins(conversation.id, pairs) if pairs else []
     rows = archive.messages.many(found)
@@ -267,11 +267,11 @@ def _twins(archive: Archive, conversation: Conversation, events: Sequence[Event]
 
 
 def _inner_time(event: Event) -> object:
-    """The time that the message itself carries, as it was written; None when only its envelope has one."""
+    """The original time inside the message; None when only its envelope has one."""
     return _time_in(event.message.body or {})
 
 
 def _time_in(body: Mapping[str, object]) -> object:
-    """The time in a message, as it was written; what is neither a number nor a text is none."""
+    """The original time in a message; None for anything but a number or a text."""
     found = body.get("timestamp")
     return found if isinstance(found, int | float | str) else None

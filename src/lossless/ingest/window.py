@@ -1,5 +1,5 @@
-"""Read a host's window against the archive: the prints by which a repeated, grown or moved window is recognised, the
-plan of what it adds, and what a whole window no longer shows.
+"""Compares a host's window with the archive: prints that recognise a repeated, grown or moved window, the plan of
+what it adds, and what a complete window no longer shows.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from lossless.model.records import TailRow, WindowMark
     from lossless.store.archive import Archive
 
-#: Rows looked at beyond a window's own length when it is laid over the stored tail.
+#: How many rows beyond a window's own length are aligned with it.
 _TAIL_MARGIN = 256
-#: A conversation that has so few messages more than a window could hold was shown whole, if nobody knows better.
+#: A conversation with at most so many more messages than a window counts as fully shown, if nothing else is known.
 _FEW = 8
-#: How many messages of a window are looked up to find an old place, and how often a rare one is stored at most.
+#: How many messages of a window are looked up to find an old position, and how often a rare one may be stored.
 _PROBES, _RARE = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingWindow:
-    """What was read of a window: its system prompts, its other messages, and what is not kept."""
+    """A decoded window: its system prompts, its other messages, and skipped ones."""
 
     preamble: tuple[Event, ...]
     events: tuple[Event, ...]
     skips: tuple[Skip, ...]
-    #: How many messages were read, with those that the window itself holds twice.
+    #: How many messages were read, including duplicates in the window.
     size: int
-    #: Whether words of ours are in it, which stand for others.
+    #: Whether it contains text of ours that replaces other messages.
     has_ours: bool = False
 
 
 def count_system_head(window: Sequence[MessageLike]) -> int:
-    """How many system prompts a window begins with."""
+    """The number of leading system prompts of a window."""
     head = 0
     for item in window:
         body = item.message if isinstance(item, Incoming) else item
@@ -71,7 +71,7 @@ def read_window(
     timezone: tzinfo | None,
     first: int = 0,
 ) -> IncomingWindow:
-    """Decode a window without what we put into it: summaries, cues, stubs and pins are no part of what was said."""
+    """Decode a window without what we put into it: summaries, cues, stubs and pins."""
     events, skips = incoming.read_events(window, first)
     kept: list[Event] = []
     unreadable = len(skips)
@@ -87,14 +87,14 @@ def read_window(
 
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:
-    """The window begins with the last one and nothing was stored since: the rest is new, but for known entry ids."""
+    """The window begins with the last one and nothing was stored since: the rest is new, except known entry ids."""
     return plan_append(events, KnownRows(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
 
 
 def plan_rest(
     archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], mark: WindowMark
 ) -> IngestPlan:
-    """What follows the common beginning of a window and the last one.
+    """The plan for what follows the common beginning of a window and the last one.
 
     `rows` are the last row of that beginning, and those that followed it so far.
     """
@@ -111,9 +111,9 @@ def plan_aligned(
     *,
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
-    """Lay a window or a path over the newest rows, and over older ones when it does not begin among those.
+    """Align a window or a path with the newest rows, and with older ones when it does not begin among those.
 
-    `in_use` are ids that are not in it and still name messages: a transcript keeps the branches that were left.
+    `in_use` are ids that are not in it and still name messages: a transcript keeps abandoned branches.
     """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
@@ -121,7 +121,7 @@ def plan_aligned(
         in_place = in_context_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         first = rows[0].seq if rows else 0
         older = sorted((row for row in by_entry.values() if row.seq < first), key=lambda row: row.seq)
-        if older:  # those that had left the context are not among what is there, and return
+        if older:  # those that had left the context are not among the rows, and return
             gone = {row.id for row in archive.messages.abandoned_from(conversation_id, older[0].seq)}
             older = [row for row in older if row.id not in gone]
         last = None if mark is None else _rows_shown_by(mark, in_place)
@@ -150,7 +150,7 @@ def plan_over(
     stored: StoredRows,
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
-    """Match events with rows; those that left the context are looked up when they are asked for."""
+    """Match events with rows; those that left the context are looked up on demand."""
     stored = replace(stored, same=match_referenced_rows(archive, conversation_id, events, stored.rows))
     return plan_window(
         events,
@@ -169,13 +169,12 @@ def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
 
 
 def _are_one(row: TailRow, event: Event) -> bool:
-    """Whether words and ids agree."""
     is_its = event.entry_id is None or row.entry_id is None or row.entry_id == event.entry_id
     return row.fingerprint == event.fingerprint and is_its
 
 
 def _rows_shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
-    """The rows that the last window showed; where only its ends are known, those between them."""
+    """The rows in the last window; where only its ends are known, those between them."""
     if mark.rows is not None:
         return frozenset(mark.rows) - {0}
     first, last = mark.first_id or 0, mark.last_id or 0
@@ -183,14 +182,14 @@ def _rows_shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
 
 
 def _begins_among(rows: Sequence[TailRow], plan: IngestPlan) -> bool:
-    """Whether the window's beginning is found in these rows."""
+    """Whether the window's beginning is among these rows."""
     ids = {row.id for row in rows}
     known = sum(place in ids for place in plan.places)
     return plan.places[0] in ids and 2 * known >= len(plan.places)
 
 
 class RowComparer:
-    """What the matcher asks about events and rows; a row is read when it is compared for the first time."""
+    """Compares events and rows for the matcher; a row is read on first use."""
 
     def __init__(
         self, archive: Archive, events: Sequence[Event], stored: StoredRows, in_use: frozenset[str] = frozenset()
@@ -232,7 +231,7 @@ class RowComparer:
         return likeness.are_rewritten([(self._load(row), self._events[shown].message) for shown, row in pairs])
 
     def _is_same_call(self, shown: int, row: int) -> bool:
-        """Whether two results are of one call: ids are used again, so the message that makes the call must agree."""
+        """Whether two results are of one call: ids may be reused, so the message with the call must agree."""
         mine = next((self._load(n) for n in range(row, -1, -1) if self._rows[n].role == "assistant"), None)
         before = (self._events[n].message for n in range(shown, -1, -1))
         theirs = next((message for message in before if message.role == "assistant"), None)
@@ -246,9 +245,9 @@ class RowComparer:
         return self._loaded[row]
 
     def _may_have_id(self, shown: int, row: int, *, is_equal: bool) -> bool:
-        """Whether a row with another id may be this event: its own is gone for good, as its host wrote all anew.
+        """Whether a row with another id may be this event: its own id is gone because the host rewrote everything.
 
-        Otherwise a new id is a new event, a genuine repeat; and one that is known is the row that has it.
+        Otherwise a new id is a new event, a genuine repeat; and a known one is its row.
         """
         mine, theirs = self._rows[row].entry_id, self._events[shown].entry_id
         known = self._stored.known(self._events[shown])
@@ -266,13 +265,13 @@ class RowComparer:
         return self._is_written_anew if is_equal else self._is_same_event(shown, row)
 
     def _is_same_event(self, shown: int, row: int) -> bool:
-        """Whether the provider's own id agrees; whether the place does, too, is the matcher's to say."""
+        """Whether the provider's own id agrees; the matcher checks the position."""
         key = self._events[shown].message.event_key
         return key is not None and self._load(row).event_key == key
 
     @cached_property
     def _is_written_anew(self) -> bool:
-        """Whether all that was shown last under ids that are gone is there in the same words, and not just one text."""
+        """Whether everything last shown under ids that are gone is there with the same text, and not just one text."""
         last = self._stored.last
         if last is None:
             return False
@@ -281,9 +280,9 @@ class RowComparer:
 
 
 def in_context_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
-    """Rows as the host shows them: an inserted message stands in the context where the host has put it.
+    """Rows as the host shows them: an inserted message is in the context where the host has put it.
 
-    `ordinals` are the places of those rows that are in the context; the others stand where they were stored.
+    `ordinals` are the positions of those rows that are in the context; the others stay where they were stored.
     """
     highest = -1
     kept: list[TailRow] = []
@@ -302,7 +301,7 @@ def in_context_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> li
 
 
 def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]) -> int | None:
-    """The seq from which on rows are read when a window may be an old one shown again: where its rarest text stands."""
+    """The seq from which on rows are read when a window may be an old one: the position of its rarest text."""
     best: tuple[int, int] | None = None
     for n, event in enumerate(events[:_PROBES]):
         seqs = archive.messages.seqs_of_identity(conversation_id, event.identity, _RARE)
@@ -313,16 +312,15 @@ def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]
     return None if best is None else best[1]
 
 
-#: Marshal's second version has no references, so equal messages give equal bytes. Another Python that
-#: writes other bytes only costs a slower comparison.
+#: Marshal version 2 has no references, so equal messages give equal bytes; other bytes only cost a slower comparison.
 _MARSHAL = 2
 _PRINT = 8
-#: The prints of so many messages are remembered, of those that have fewer characters than this.
+#: How many prints are cached, and for messages of up to how many characters.
 _REMEMBERED, _SHORT = 2_048, 4_096
 
 
 def window_prints(window: Sequence[MessageLike]) -> bytes:
-    """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
+    """Eight bytes for each message of a window, in order: equal for equal messages."""
     return b"".join([_print(item) for item in window])
 
 
@@ -336,7 +334,7 @@ def _print(item: MessageLike) -> bytes:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _print_of_text(role: str, content: str) -> bytes:
-    """The print of a message of one text; hosts show the same ones again and again."""
+    """The print of a message of one text, cached: hosts send the same ones repeatedly."""
     return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
 
 
@@ -348,17 +346,16 @@ def _bytes(item: MessageLike) -> bytes:
     original = item.original if isinstance(item, Message) else item
     try:
         return marshal.dumps(cast("dict[str, Any]", original), _MARSHAL)
-    except ValueError:  # a mapping of the host's own class
+    except ValueError:  # a host's own mapping class
         return repr(original).encode("utf-8", "surrogatepass")
 
 
 def split_prints(prints: bytes) -> list[bytes]:
-    """The print of each message."""
     return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many messages two windows begin with alike."""
+    """The length of the common prefix of two windows."""
     size = min(len(one), len(other))
     if one[:size] == other[:size]:
         return size // _PRINT
@@ -373,9 +370,9 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 
 def moved_overlap(now: bytes, before: bytes) -> tuple[int, int]:
-    """How many messages of a window are the end of the one before, and how many of these may be repeats; 0 if none.
+    """How many messages of a window are the end of the previous one, and how many of these may be repeats; 0 if none.
 
-    It is not one that has moved on when it begins as the one before did, or when what follows was in that, too.
+    It has not moved on when it begins like the previous one, or when what follows was in that, too.
     """
     size, open_ = overlap(split_prints(now), split_prints(before))
     if not size or size < common_prefix(now, before):
@@ -388,7 +385,7 @@ def moved_overlap(now: bytes, before: bytes) -> tuple[int, int]:
 
 
 def is_cut_short(now: bytes, before: bytes) -> bool:
-    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
+    """Whether a window begins like the last one and does not continue it: something may have been removed."""
     return not now.startswith(before) and now[:_PRINT] == before[:_PRINT]
 
 
@@ -402,10 +399,10 @@ def possible_repeats(prints: bytes) -> int:
 def hide_unshown(
     archive: Archive, conversation: Conversation, window: IncomingWindow, plan: IngestPlan, now: datetime
 ) -> IngestPlan:
-    """The plan with every message that this window left out.
+    """The plan with every message that this window omits.
 
-    What is older than the window stays when it has plainly moved on: a host may drop its oldest messages. Everything
-    stays when it is a new beginning, with nothing known and no reply in it, or has words of ours, which stand for more.
+    Messages older than the window stay when it has clearly moved on: a host may drop its oldest messages. Everything
+    stays when it is a new beginning, with nothing known and no reply, or has text of ours, which covers more.
     """
     known = {id_ for id_ in plan.places if id_ is not None}
     is_new = not known and not any(event.message.role == "assistant" for event in window.events)
@@ -422,9 +419,9 @@ def hide_unshown(
 
 
 def _count_older(rows: Sequence[TailRow], window: IncomingWindow, plan: IngestPlan) -> int:
-    """How many rows are older than a window that has moved on; none when it may as well begin where they do.
+    """How many rows are older than a window that has moved on; 0 when it may begin where they do.
 
-    It has moved on when its first message is a row in their midst, and all that follows is in it, or much of it.
+    It has moved on when its first message is a row in the middle, and all or much of what follows is in it.
     """
     first = window.events[0]
     place = next((n for n, row in enumerate(rows) if row.id == plan.places[0]), 0)
@@ -436,7 +433,7 @@ def _count_older(rows: Sequence[TailRow], window: IncomingWindow, plan: IngestPl
 
 
 def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now: datetime) -> None:
-    """Open each summary in the context that tells of these messages: what else it was made of stands there again."""
+    """Expand each summary in the context that covers these messages: its other sources are in the context again."""
     operations = SurgeryWrites(archive)
     while (found := archive.context.above(conversation_id, gone)) is not None:
         ordinal, summary_id = found

@@ -1,1 +1,1 @@
-"""Asking a model: one callable in the core; providers, commands and guards behind it."""
+"""Calling a language model: one callable for the core; providers, commands and guards behind it."""

@@ -1,4 +1,4 @@
-"""How far our token estimate is off for a model, learned from the usage that its provider reports."""
+"""The ratio of a provider's reported tokens to our estimate, learned per model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 MIN_SAMPLE_TOKENS = 200
 #: Requests seen before the learned ratio is trusted.
 LEARNED_AFTER_SAMPLES = 5
-#: What is added until then, and the most and the least that is added afterwards.
+#: The margin until then, and its maximum and minimum afterwards.
 MARGIN_UNLEARNED = 0.15
 MARGIN_MAX = 0.15
 MARGIN_MIN = 0.02
@@ -24,7 +24,7 @@ class Calibration:
 
     model: str
     ratio: float = 1.0
-    #: Typical distance of a request's ratio from `ratio`, as a share of it.
+    #: Typical deviation of a request's ratio from `ratio`, as a fraction of it.
     spread: float = MARGIN_UNLEARNED
     observations: int = 0
 
@@ -36,8 +36,8 @@ class Calibration:
 def observe_count(record: Calibration, estimated: int, reported: int) -> Calibration:
     """The record after one request: `estimated` tokens by our count, `reported` by its provider's.
 
-    Both must count the same text. One odd request moves a learned ratio by less than a tenth; a lasting
-    change is followed within some twenty requests. Requests too small to tell change nothing.
+    Both must count the same text. One outlier moves a learned ratio by less than a tenth; a lasting change is followed
+    within about twenty requests. Requests that are too small change nothing.
     """
     if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
         return record
@@ -57,7 +57,7 @@ def observe_count(record: Calibration, estimated: int, reported: int) -> Calibra
 
 
 def observe_refusal(record: Calibration, estimated: int, reported: int) -> Calibration:
-    """The record after a request was refused as too long: from now on the ratio is at least what it showed."""
+    """The record after a request was refused as too long: from now on the ratio is at least the observed one."""
     if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
         return record
     sample = min(max(reported / estimated, RATIO_MIN), RATIO_MAX)
@@ -65,10 +65,9 @@ def observe_refusal(record: Calibration, estimated: int, reported: int) -> Calib
 
 
 def safety_factor(record: Calibration) -> float:
-    """What to multiply an estimate by before it is held against a budget: the ratio and a margin.
+    """The factor for an estimate before it is compared with a budget: the ratio plus a margin.
 
-    Never below 1: what was too high an estimate for the texts so far is the right one for denser text, which may come
-    with the next turn.
+    Never below 1: even if the estimate was too high for the texts so far, denser text may come with the next turn.
     """
     if not record.is_learned:
         return max(record.ratio, 1.0) * (1 + MARGIN_UNLEARNED)

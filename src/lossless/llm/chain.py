@@ -1,4 +1,4 @@
-"""Ask models one after the other, until one answers."""
+"""Calls models in order until one answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_PAUSE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call as it went: how it ended, how long it took, what it consumed."""
+    """The result of one call: how it ended, how long it took, what it consumed."""
 
     candidate: ModelCandidate
     ending: CallEnding
@@ -38,23 +38,23 @@ class Attempt:
 
 
 class Gate(Protocol):
-    """Asked before every call and told after it; breaker and spend limit stand behind it."""
+    """Called before and after every call; implements breaker and spend limit."""
 
     def enter(self, candidate: ModelCandidate) -> object:
-        """Leave for one call, as a ticket to hand back. Raises `GuardOpen` when the call must not be made."""
+        """Permission for one call, as a ticket to return. Raises `GuardOpen` when the call must not be made."""
 
     def leave(self, ticket: object, attempt: Attempt) -> None:
         """The call is over."""
 
 
 class OpenGate:
-    """A gate that lets every call pass."""
+    """A gate that allows every call."""
 
     def enter(self, candidate: ModelCandidate) -> object:
         return candidate
 
     def leave(self, ticket: object, attempt: Attempt) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
 
 _OPEN_GATE = OpenGate()
@@ -62,15 +62,15 @@ _OPEN_GATE = OpenGate()
 
 @dataclass(frozen=True, slots=True)
 class ModelChain:
-    """Candidates asked in order, as one callable.
+    """Candidates tried in order, as one callable.
 
-    An empty or cut-off answer is asked for once more with more room. A failure moves on to the next
-    candidate after a pause, and is raised after the last one. A policy's denial and an open spend limit
-    end the chain at once; an open breaker only skips its candidate.
+    An empty or truncated answer is requested once more with a higher limit. After a failure the next candidate is tried
+    after a pause; the last failure is raised. A policy's denial and an open spend limit end the chain at once; an open
+    breaker only skips its candidate.
     """
 
     candidates: Sequence[ModelCandidate]
-    #: Makes a candidate's callable; called when its turn comes, never before.
+    #: Makes a candidate's callable; called only when it is needed.
     connect: Callable[[ModelCandidate], Complete]
     timeout_seconds: float = 60.0
     gate: Gate = _OPEN_GATE
@@ -87,7 +87,7 @@ class ModelChain:
             except (ModelError, GuardOpen) as error:
                 if _ends_the_chain(error):
                     raise
-                _log.warning("%s gave no answer (%s), asking the next model", candidate.name, error.code)
+                _log.warning("%s gave no answer (%s), calling the next model", candidate.name, error.code)
             self.sleep(pause_seconds(index))
         return self._ask_twice(last, prompt)
 
@@ -125,7 +125,7 @@ class ModelChain:
 
 
 def with_more_room(prompt: Prompt) -> Prompt:
-    """The prompt for a second try: twice the room, at least the target, and little thinking."""
+    """The prompt for a second try: twice the token limit, at least the target, and low effort."""
     return replace(prompt, max_tokens=max(2 * prompt.max_tokens, prompt.target_tokens), reasoning="low")
 
 

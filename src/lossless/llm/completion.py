@@ -1,4 +1,4 @@
-"""The one seam to language models: a prompt in, a completion out, within a deadline, with its usage and cost."""
+"""The interface to language models: a prompt in, a completion out, within a deadline, with usage and cost."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
     from lossless.settings import ModelPrice
 
-#: How much a model is asked to think before it answers; None leaves it to the model.
+#: The model's reasoning effort; None leaves it to the model.
 Effort: TypeAlias = Literal["low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One question to a model. `purpose` says what it is for (`summary`, `file`, `answer`, …)."""
+    """One request to a model. `purpose` says what it is for (`summary`, `file`, `answer`, …)."""
 
     system: str
     user: str
-    #: The most tokens that the answer may take, thinking included.
+    #: The maximum tokens of the answer, thinking included.
     max_tokens: int
-    #: Sent only where the model takes it.
+    #: Sent only when the model supports it.
     temperature: float | None = None
     purpose: str = "summary"
     reasoning: Effort | None = None
-    #: The size that the answer should have, when there is one: a second try leaves at least this much room.
+    #: The desired size of the answer, if any: a second try allows at least this much.
     target_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call consumed, as its provider reported it; a cost of None is unknown, never zero."""
+    """What a call consumed, as its provider reported it; a cost of None is unknown, not zero."""
 
-    #: All tokens of the prompt, those read from and written to a cache included.
+    #: All tokens of the prompt, including those read from and written to a cache.
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read: int = 0
@@ -55,25 +55,25 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's answer without its thinking; an empty text is an answer that says nothing."""
+    """A model's answer without its thinking; the text may be empty."""
 
     text: str
-    #: `provider/model`, or the name that a host or a command goes by.
+    #: `provider/model`, or the name of a host or a command.
     model: str
     usage: Usage = NO_USAGE
     #: Why generation ended, as the provider spells it.
     stop_reason: str | None = None
-    #: The answer was cut off before its end.
+    #: Whether the answer was truncated.
     incomplete: bool = False
-    #: Types of the blocks that came back, for a diagnosis when there is no text among them.
+    #: Types of the returned blocks, for diagnosis when none has text.
     blocks: tuple[str, ...] = ()
 
 
 class Complete(Protocol):
     """Sends one prompt to a language model and returns its answer.
 
-    Slow, and it may fail: raises `ModelError`, or the class below it that says why. Called from a worker
-    thread when a time limit is to be kept. Never touches the archive.
+    Slow and fallible: raises `ModelError` or a subclass. Called from a worker thread when there is a time limit. Never
+    accesses the archive.
     """
 
     def __call__(self, prompt: Prompt, /) -> Completion: ...
@@ -84,14 +84,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome(Generic[T]):
-    """What foreign code did: gave a value, or raised an error."""
+    """The result of foreign code: a value, or an error."""
 
     value: T | None = None
     error: BaseException | None = None
 
 
 class _ThreadResult(Generic[T]):
-    """Takes what a thread leaves behind, whatever it raised."""
+    """Captures a thread's result, or whatever it raised."""
 
     def __init__(self) -> None:
         self.value: T | None = None
@@ -110,10 +110,10 @@ class _ThreadResult(Generic[T]):
 
 
 def run_within(function: Callable[[], T], seconds: float) -> CallOutcome[T]:
-    """What `function` did within `seconds`; past them, an outcome whose error is `ModelTimeout`.
+    """The outcome of `function` within `seconds`; after that, an outcome whose error is `ModelTimeout`.
 
-    It runs in a daemon thread of its own with the caller's context variables. One that hangs is abandoned:
-    it keeps neither the caller nor the end of the process waiting.
+    It runs in its own daemon thread with the caller's context variables. A thread that hangs is abandoned: it blocks
+    neither the caller nor the exit of the process.
     """
     box: _ThreadResult[T] = _ThreadResult()
     context = contextvars.copy_context()
@@ -129,7 +129,7 @@ def run_within(function: Callable[[], T], seconds: float) -> CallOutcome[T]:
 
 
 def ask_within(complete: Complete, prompt: Prompt, seconds: float) -> Completion:
-    """The answer of `complete` within `seconds`; whatever goes wrong is raised as a `LosslessError`."""
+    """The answer of `complete` within `seconds`; any failure is raised as a `LosslessError`."""
     outcome = run_within(lambda: complete(prompt), seconds)
     if outcome.value is not None:
         return outcome.value
@@ -137,7 +137,7 @@ def ask_within(complete: Complete, prompt: Prompt, seconds: float) -> Completion
 
 
 def as_lossless_error(error: BaseException | None) -> BaseException:
-    """`error` as one of ours: an ordinary exception of foreign code becomes a `ModelError` that names it."""
+    """`error` as one of ours: an exception of foreign code becomes a `ModelError` that names it."""
     if error is None:
         return ModelError("the model's callable returned nothing")
     if isinstance(error, LosslessError) or not isinstance(error, Exception):
@@ -154,7 +154,7 @@ _MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """US dollars for a million tokens; a cache price that is not given is the input price."""
+    """US dollars per million tokens; a missing cache price is the input price."""
 
     input: Decimal
     output: Decimal
@@ -164,7 +164,7 @@ class TokenPrice:
 
 @dataclass(frozen=True, slots=True)
 class TotalCost:
-    """A sum of costs: what is known, and how many calls have no known cost."""
+    """A sum of costs: the known total, and how many calls have no known cost."""
 
     known: Decimal = Decimal(0)
     unknown_calls: int = 0
@@ -177,7 +177,7 @@ class TotalCost:
 
 
 def read_prices(setting: Iterable[ModelPrice]) -> dict[str, TokenPrice]:
-    """The user's prices by `provider/model`, as exact numbers."""
+    """The user's prices by `provider/model`, as exact decimals."""
     return {
         price.model: TokenPrice(
             _exact(price.input),
@@ -202,12 +202,12 @@ def list_prices() -> tuple[dict[str, dict[str, float]], str]:
 
 
 def _exact(number: float) -> Decimal:
-    """The number as it was written: 0.1 is a tenth."""
+    """The number as it was written: 0.1 is exactly a tenth."""
     return Decimal(str(number))
 
 
 def with_cost(usage: Usage, price: TokenPrice | None) -> Usage:
-    """`usage` with its cost: the reported one, else by `price`, else unknown."""
+    """`usage` with its cost: reported, else computed from `price`, else unknown."""
     if usage.cost is not None or price is None or not (usage.input_tokens or usage.output_tokens):
         return usage
     read = price.input if price.cache_read is None else price.cache_read

@@ -1,6 +1,4 @@
-"""Where a provider's key comes from: settings, environment variables, a models file, or OpenClaw auth profiles,
-renewed where that is allowed.
-"""
+"""Finds a provider's key: settings, environment, a models file, or OpenClaw auth profiles, refreshed if allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from lossless.model.paths import replacing
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: A token that has less than this left counts as expired.
+#: A token with less remaining lifetime counts as expired.
 _LEEWAY_MS = 60_000
 _LOCK_WAIT_SECONDS = 5.0
 _LOCK_STALE_SECONDS = 120.0
@@ -28,7 +26,7 @@ _TYPE_RANK = {"oauth": 0, "token": 1, "api_key": 2}
 
 @dataclass(frozen=True, slots=True)
 class AuthProfile:
-    """One stored login; its secrets never show in its text form."""
+    """One stored login; its repr never shows secrets."""
 
     id: str
     provider: str
@@ -45,24 +43,22 @@ class AuthProfile:
 
     @property
     def may_refresh(self) -> bool:
-        """Whether we may renew it: an OAuth login with a refresh token that no other command line owns."""
+        """Whether we may refresh it: an OAuth login with a refresh token that no other program owns."""
         owner = self.id.partition(":")[2]
         return self.type == "oauth" and bool(self.refresh_token) and not owner.endswith("-cli")
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshedTokens:
-    """What a refresh yields."""
-
     access: str = field(repr=False)
     refresh: str = field(repr=False)
     expires_ms: int = 0
 
 
 class RefreshTokens(Protocol):
-    """Exchanges a profile's refresh token for fresh tokens at its provider.
+    """Exchanges a profile's refresh token for new tokens at its provider.
 
-    Raises `ModelAuth` when the provider refuses. None ships with this package: pass your own.
+    Raises `ModelAuth` when the provider refuses. This package has no implementation: pass your own.
     """
 
     def __call__(self, profile: AuthProfile, /) -> RefreshedTokens: ...
@@ -70,15 +66,15 @@ class RefreshTokens(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuthProfiles:
-    """The profiles in one `auth-profiles.json`; a missing or broken file has none."""
+    """The profiles in one `auth-profiles.json`; none when it is missing or broken."""
 
     path: Path
 
     def profiles(self, provider: str, now_ms: int) -> list[AuthProfile]:
-        """A provider's profiles, the preferred one first, resting ones last.
+        """A provider's profiles, preferred first, those in cooldown last.
 
-        The file's own `order` decides where there is one; otherwise logins go before keys, and the one
-        that was not used for longest goes first.
+        The file's own `order` decides if there is one; otherwise logins come before keys, and the least recently used
+        first.
         """
         document = read_json_file(self.path)
         if not isinstance(document, Mapping):
@@ -107,10 +103,10 @@ class AuthProfiles:
 
 
 def refresh_profile(path: Path, profile: AuthProfile, refresh: RefreshTokens, now_ms: int) -> AuthProfile:
-    """The profile with fresh tokens, written back before it is returned.
+    """The profile with new tokens, written back before it is returned.
 
-    The file is locked meanwhile and read again under the lock: where another process was faster, its
-    tokens are taken and nothing is exchanged. Every other field of the file stays as it is.
+    The file is locked and read again under the lock: if another process has refreshed it, its tokens are used. Every
+    other field of the file stays.
     """
     with _locked(path):
         document = read_json_file(path)
@@ -128,7 +124,7 @@ def refresh_profile(path: Path, profile: AuthProfile, refresh: RefreshTokens, no
 
 
 def read_json_file(path: Path) -> object:
-    """A JSON file's content, None when it is missing or is not JSON."""
+    """A JSON file's content; None when it is missing or not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -155,7 +151,7 @@ def _profile(id: str, raw: Mapping[str, object]) -> AuthProfile | None:
 
 
 def _variable(reference: object) -> str:
-    """The variable that a secret reference names; references to other stores are not followed."""
+    """The variable of a secret reference; references to other stores are not followed."""
     if isinstance(reference, Mapping) and reference.get("source") == "env":
         return _text(reference, "id")
     return ""
@@ -179,7 +175,7 @@ def _number(raw: Mapping[str, object], key: str) -> int:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold `<path>.lock`, the name under which OpenClaw locks the file too."""
+    """Hold `<path>.lock`, which OpenClaw uses for the file, too."""
     lock = path.with_name(path.name + ".lock")
     give_up = time.monotonic() + _LOCK_WAIT_SECONDS
     while True:
@@ -203,7 +199,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _is_left_behind(lock: Path) -> bool:
-    """Whether the holder of a lock has died: a living one touches it every few seconds."""
+    """Whether the holder of a lock has died: a live one touches it every few seconds."""
     try:
         return lock.is_dir() and time.time() - lock.stat().st_mtime > _LOCK_STALE_SECONDS
     except FileNotFoundError:
@@ -211,7 +207,7 @@ def _is_left_behind(lock: Path) -> bool:
 
 
 def _write_json(path: Path, document: object) -> None:
-    """Replace the file as a whole, readable by its owner only."""
+    """Replace the file atomically, readable by its owner only."""
     try:
         with replacing(path) as new:
             new.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
@@ -221,7 +217,7 @@ def _write_json(path: Path, document: object) -> None:
 
 CredentialKind: TypeAlias = Literal["api_key", "bearer"]
 
-#: Variables that hold a provider's key where `<PROVIDER>_API_KEY` is not the usual name.
+#: Environment variables for keys that are not named `<PROVIDER>_API_KEY`.
 _VARIABLES: dict[str, tuple[str, ...]] = {
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -233,20 +229,20 @@ _VARIABLE_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Z][A-Z0-9_]*_[A
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A secret and where it was found; the secret never shows in its text form."""
+    """A secret and its source; the repr never shows the secret."""
 
     secret: str = field(repr=False)
     kind: CredentialKind = "api_key"
     source: str = ""
 
     def redact(self, text: str) -> str:
-        """`text` with the secret blanked out."""
+        """`text` with the secret masked."""
         return text.replace(self.secret, "[secret]") if len(self.secret) >= 6 else text
 
 
 @dataclass(frozen=True, slots=True)
 class CustomProvider:
-    """A provider's entry in a models file: its address, its dialect, its key."""
+    """A provider's entry in a models file: its URL, its API dialect, its key."""
 
     base_url: str | None = None
     #: `openai-completions`, `openai-responses` or `anthropic-messages`.
@@ -256,24 +252,24 @@ class CustomProvider:
 
 @dataclass(frozen=True, slots=True)
 class CredentialSources:
-    """Where to look for keys. `environ` is the process's environment unless another is given."""
+    """Where to search for keys. `environ` defaults to the process's environment."""
 
-    #: Keys given outright, by provider.
+    #: Explicit keys, by provider.
     explicit: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: An OpenClaw state directory (`~/.openclaw`); None looks at no profiles.
+    #: An OpenClaw state directory (`~/.openclaw`); None disables profiles.
     state_dir: Path | None = None
     agent: str = "main"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    #: None means `models.json` beside the profiles.
+    #: None means `models.json` next to the profiles.
     models_file: Path | None = None
-    #: Exchanges an expired OAuth profile for a fresh one; None leaves expired profiles alone.
+    #: Refreshes an expired OAuth profile; None ignores expired profiles.
     refresh: RefreshTokens | None = None
 
 
 def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
-    """The credential for a configured provider, None when no source has one.
+    """The credential for a configured provider; None when no source has one.
 
-    Raises `ModelAuth` when the only thing found is a profile that has run out and cannot be renewed.
+    Raises `ModelAuth` when only an expired profile was found that cannot be refreshed.
     """
     if given := sources.explicit.get(provider):
         return Credential(given, source="settings")
@@ -290,7 +286,7 @@ def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -
 
 
 def key_variables(provider: str) -> tuple[str, ...]:
-    """The environment variables that may hold a provider's key, in the order they are looked at.
+    """The environment variables that may hold a provider's key, in order of precedence.
 
     >>> key_variables("openrouter"), key_variables("lm-studio")
     (('OPENROUTER_API_KEY',), ('LM_STUDIO_API_KEY',))
@@ -300,7 +296,7 @@ def key_variables(provider: str) -> tuple[str, ...]:
 
 
 def custom_provider(provider: str, sources: CredentialSources) -> CustomProvider:
-    """What the models file says about a provider; empty when it says nothing."""
+    """A provider's entry in the models file; empty when there is none."""
     path = sources.models_file or _beside_profiles(sources, "models.json")
     document = read_json_file(path) if path is not None else None
     providers = document.get("providers") if isinstance(document, Mapping) else None
@@ -325,7 +321,7 @@ def _from_environment(provider: str, environ: Mapping[str, str]) -> Credential |
 
 
 def _from_profiles(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
-    """The first profile in the file's order that can be used now; raises when all have run out."""
+    """The first usable profile in the file's order; raises when all have expired."""
     path = _beside_profiles(sources, "auth-profiles.json")
     if path is None:
         return None
@@ -367,7 +363,7 @@ def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:
 
 
 def _expand(value: str, environ: Mapping[str, str]) -> str:
-    """A key as written, or the value of the variable that stands in its place."""
+    """A literal key, or the value of the variable that it names."""
     match = _VARIABLE_NAME.fullmatch(value)
     if match is None:
         return value

@@ -1,6 +1,4 @@
-"""Models that can be called: HTTP providers, an external command, the host's own callable, and the connector that
-makes one from a candidate.
-"""
+"""Callable models: HTTP providers, an external command, the host's own callable, and how one is made."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
 
 Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-messages"]
 APIS: tuple[Api, ...] = ("openai-completions", "openai-responses", "anthropic-messages")
-#: Addresses of providers that need no base URL in the settings.
+#: Base URLs of known providers.
 PROVIDER_URLS: dict[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com/v1",
@@ -76,7 +74,7 @@ PROVIDER_URLS: dict[str, str] = {
 _NEED_NO_KEY = frozenset({"ollama", "lmstudio", "vllm"})
 _MISSING = 'this model needs the extra "llm": pip install "lossless[llm]"'
 _NO_KEY = "no-key"
-#: Anthropic counts thinking against the answer's room: below this, the answer gets it all.
+#: Anthropic counts thinking against the answer's limit: below this, thinking is off.
 _ROOM_FOR_THINKING = 4096
 _OAUTH_HEADERS = {"anthropic-beta": "oauth-2025-04-20"}
 _GRACE_SECONDS = 2.0
@@ -84,8 +82,6 @@ _GRACE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model, where it is reached and with which key."""
-
     provider: str
     model: str
     base_url: str | None = None
@@ -98,7 +94,7 @@ class Endpoint:
 
     @property
     def dialect(self) -> Api:
-        """How it is spoken to: as said, else by the provider's name."""
+        """The API dialect: explicit, else by the provider's name."""
         if self.api is not None:
             return self.api
         if self.provider == "anthropic":
@@ -107,7 +103,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Where it is: as said, else the provider's own address. Raises `ModelDenied` without either."""
+        """The base URL: explicit, else the provider's own. Raises `ModelDenied` without either."""
         address = self.base_url or PROVIDER_URLS.get(self.provider)
         if address is None:
             raise ModelDenied(f"provider {self.provider!r} is not known: give its base URL")
@@ -115,7 +111,7 @@ class Endpoint:
 
     @property
     def secret(self) -> str:
-        """The key to send. Raises `ModelAuth` when the provider wants one and there is none."""
+        """The key to send. Raises `ModelAuth` when the provider requires one and there is none."""
         if self.credential is not None:
             return self.credential.secret
         if self.provider in _NEED_NO_KEY or self.base_url is not None:
@@ -124,13 +120,13 @@ class Endpoint:
         raise ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
 
     def check(self) -> None:
-        """Raises what `address` or `secret` would raise, before anything is loaded or sent."""
+        """Raises what `address` or `secret` would raise, before anything is imported or sent."""
         _ = self.address, self.secret
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderModel:
-    """A provider's model as a callable. It makes one request and never repeats one that failed."""
+    """A provider's model as a callable. It makes one request and never retries."""
 
     endpoint: Endpoint
     timeout_seconds: float = 60.0
@@ -146,19 +142,18 @@ class ProviderModel:
         return replace(outcome.value, usage=completion.with_cost(outcome.value.usage, self.price))
 
     def _run(self, prompt: Prompt) -> Completion:
-        """The request in an event loop of its own: the calling thread may already have one."""
+        """Runs the request in its own event loop: the calling thread may already have one."""
         import asyncio
 
         return asyncio.run(_ask(self.endpoint, prompt, self.timeout_seconds))
 
 
 def is_llm_installed() -> bool:
-    """Whether the extra `llm` is there."""
     return importlib.util.find_spec("pydantic_ai") is not None
 
 
 class _HttpResponse(Protocol):
-    """An HTTP answer whose body may not have been read yet."""
+    """An HTTP response whose body may not have been read yet."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -168,7 +163,7 @@ class _HttpResponse(Protocol):
 
 @dataclass(slots=True)
 class _ResponseTap:
-    """Keeps the last JSON answer as it came, for what the client library does not hand on."""
+    """Keeps the last JSON response for fields that the client library drops."""
 
     body: object = None
 
@@ -182,8 +177,6 @@ class _ResponseTap:
 
 @dataclass(slots=True)
 class _ProviderCall:
-    """One request under way."""
-
     endpoint: Endpoint
     prompt: Prompt
     tap: _ResponseTap = field(default_factory=_ResponseTap)
@@ -229,7 +222,7 @@ async def _request(call: _ProviderCall, seconds: float) -> Completion:
 
 @asynccontextmanager
 async def _connected(call: _ProviderCall, seconds: float) -> AsyncIterator[_Model]:
-    """The library's model over a client of our own, which never repeats a request."""
+    """The library's model with our own client, which never retries."""
     anthropic = call.endpoint.dialect == "anthropic-messages"
     connection = (_anthropic if anthropic else _openai)(call.endpoint, call.tap, seconds)
     async with connection[0]:
@@ -270,7 +263,7 @@ def _openai(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[Asyn
     provider = OpenAIProvider(openai_client=client)
     if endpoint.dialect == "openai-responses":
         return client, OpenAIResponsesModel(endpoint.model, provider=provider)
-    # Servers that only speak like OpenAI know the older name of the limit.
+    # OpenAI-compatible servers only know the older name of the limit.
     theirs = (
         None if endpoint.provider == "openai" else OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     )
@@ -278,7 +271,6 @@ def _openai(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[Asyn
 
 
 def _settings(endpoint: Endpoint, model: _Model, prompt: Prompt) -> OpenAIResponsesModelSettings:
-    """What is asked for beside the text: no more than the model takes."""
     settings: OpenAIResponsesModelSettings = {"max_tokens": prompt.max_tokens}
     thinks = model.profile.get("supports_thinking", False) and endpoint.provider != "ollama"
     if endpoint.dialect == "anthropic-messages" and prompt.max_tokens < _ROOM_FOR_THINKING:
@@ -305,7 +297,7 @@ def _messages(prompt: Prompt) -> list[ModelMessage]:
 
 
 def _completion(call: _ProviderCall, response: ModelResponse) -> Completion:
-    """The library's response as ours; where it found no text, what our own reading of the answer finds."""
+    """The library's response as a `Completion`; when it found no text, from the raw response."""
     from pydantic_ai.messages import TextPart
 
     raw = llm_response.parse_completion(call.tap.body, call.endpoint.name)
@@ -330,7 +322,7 @@ def _completion(call: _ProviderCall, response: ModelResponse) -> Completion:
 
 
 def _odd_answer(call: _ProviderCall, error: Exception) -> Completion:
-    """An answer that the library does not know what to do with, read by ourselves."""
+    """Parses a response that the library rejects."""
     body, name = call.tap.body, call.endpoint.name
     if response.answer_is_auth_failure(body):
         raise ModelAuth(f"{name}: {_redact(call.endpoint, response.error_message(body))}")
@@ -338,12 +330,12 @@ def _odd_answer(call: _ProviderCall, error: Exception) -> Completion:
         raise ModelError(f"{name}: {_redact(call.endpoint, response.error_message(problem))}")
     answer = llm_response.parse_completion(body, name)
     if not answer.text and not answer.blocks:
-        raise ModelBadAnswer(f"{name}: an answer of unknown shape ({type(error).__name__})")
+        raise ModelBadAnswer(f"{name}: an answer of unknown format ({type(error).__name__})")
     return answer
 
 
 def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
-    """A provider's refusal as one of ours; the text is the provider's, without our key."""
+    """A provider's error as one of ours, with the provider's text and our key masked."""
     from pydantic_ai import exceptions as theirs
 
     status = getattr(error, "status_code", None)
@@ -375,7 +367,7 @@ _KILL_WAIT_SECONDS = 2.0
 class CommandModel:
     """A program that reads a prompt (system text, blank line, user text) and prints an answer.
 
-    It runs without a shell and is killed with its children when its time is over, or when our process ends.
+    It runs without a shell and is killed with its children on timeout, or when our process ends.
     """
 
     arguments: Sequence[str]
@@ -434,7 +426,7 @@ def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    """End the command and what it started, unless this process is only a fork of its owner."""
+    """End the command and its children, unless this process is a fork of its owner."""
     if os.getpid() != owner:
         return
     if hasattr(os, "killpg"):
@@ -447,7 +439,6 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it started, and take back its pipes."""
     _end(process, os.getpid())
     try:
         process.communicate(timeout=_KILL_WAIT_SECONDS)
@@ -463,10 +454,10 @@ COMMAND_PROVIDER = "command"
 
 @dataclass(frozen=True, slots=True)
 class ModelConnector:
-    """Makes the callable of a configured candidate. A candidate that nobody configured is denied."""
+    """Makes the callable of a configured candidate. Other candidates are denied."""
 
     sources: CredentialSources = field(default_factory=CredentialSources)
-    #: Addresses by provider, before the providers' own.
+    #: Base URLs by provider; they take precedence over the known ones.
     base_urls: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 60.0
     prices: Mapping[str, TokenPrice] = field(default_factory=dict)
@@ -474,13 +465,13 @@ class ModelConnector:
 
     def __call__(self, candidate: ModelCandidate, /) -> Complete:
         if not candidate.is_configured:
-            raise ModelDenied(f"{candidate.name} is the host's model: only the host may ask it")
+            raise ModelDenied(f"{candidate.name} is the host's model: only the host may call it")
         if candidate.provider == COMMAND_PROVIDER:
             return command_model(candidate.model, self.timeout_seconds)
         return ProviderModel(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))
 
     def endpoint(self, candidate: ModelCandidate) -> Endpoint:
-        """Where and how a candidate is reached; raises `ModelAuth` when its login has run out."""
+        """The endpoint of a candidate; raises `ModelAuth` when its login has expired."""
         custom = custom_provider(candidate.provider, self.sources)
         return Endpoint(
             candidate.provider,
@@ -504,8 +495,8 @@ def _api(name: str | None) -> Api | None:
 class HostModel:
     """A host's callable as a model.
 
-    The callable gets the prompt and returns a text, a response object in any provider's shape, or a
-    `Completion`. A denial fails closed: `ModelDenied` is raised and no other model is asked instead.
+    The callable gets the prompt and returns a text, a response object in any provider's shape, or a `Completion`. On a
+    denial `ModelDenied` is raised and no other model is tried.
     """
 
     call: Callable[[Prompt], object]
@@ -520,7 +511,7 @@ class HostModel:
 
     def _answer(self, result: object) -> Completion:
         if result is None:
-            raise ModelDenied(f"{self.name} has no model to offer")
+            raise ModelDenied(f"{self.name} has no model")
         if isinstance(result, Completion):
             return replace(result, text=response.strip_reasoning(result.text))
         if inspect.iscoroutine(result):
@@ -533,7 +524,7 @@ class HostModel:
         return response.parse_completion(result, self.name)
 
     def _failure(self, error: object) -> BaseException:
-        """`error` as one of ours: what credentials, policy and clock have refused, told apart."""
+        """`error` as one of ours, by cause: credentials, policy or timeout."""
         if isinstance(error, LosslessError) or (isinstance(error, BaseException) and not isinstance(error, Exception)):
             return error
         reason = f"{self.name}: {response.error_message(error) or type(error).__name__}"

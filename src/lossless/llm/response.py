@@ -1,6 +1,4 @@
-"""Read what came back from a model: text without reasoning, stop reason, usage; or an error, and whether it means
-refused credentials or a forbidden call.
-"""
+"""Parses model responses: text without reasoning, stop reason, usage, or an error and its cause."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ from decimal import Decimal, InvalidOperation
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
 
-#: Where an object keeps its words. The keys of one object are spellings of the same thing: the first that
-#: yields text wins.
+#: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
 _TEXT_KEYS = (
     "text",
     "output_text",
@@ -28,17 +25,17 @@ _TEXT_KEYS = (
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
-#: Quoted, a tag is what the answer speaks of.
+#: A quoted tag is part of the answer.
 _LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
-#: More than any answer that is asked for has: what goes beyond it is not even read.
+#: Longer than any requested answer; the rest is not read.
 _MOST_CHARS = 500_000
 
 
 def answer_text(response: object) -> str:
-    """The words of an answer: blocks joined by line breaks, repeats once, no thinking, valid Unicode.
+    """The text of an answer: blocks joined by line breaks, without repeats and thinking, valid Unicode.
 
     >>> answer_text({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]})
     'Yes.'
@@ -75,13 +72,13 @@ def _first_with_text(value: Mapping[object, object], depth: int) -> list[str]:
 
 
 def _is_aside(value: Mapping[object, object]) -> bool:
-    """Whether a block is no speech: thinking, a tool call, an image."""
+    """Whether a block is not text: thinking, a tool call, an image."""
     kind = value.get("type")
     return value.get("thought") is True or (isinstance(kind, str) and bool(_NOT_WORDS.search(kind)))
 
 
 def strip_reasoning(text: str) -> str:
-    """`text` without closed thinking blocks; a text that is nothing but thinking is empty.
+    """`text` without thinking blocks; empty when there is only thinking.
 
     Thinking that was cut off (opened at the start, never closed) and thinking whose opening tag the server
     swallowed (a closing tag that is not quoted) count as thinking too.
@@ -119,7 +116,7 @@ def _without_closed_blocks(text: str) -> str:
 
 
 def block_types(response: object) -> tuple[str, ...]:
-    """The types of all blocks in an answer, each once, for a diagnosis."""
+    """The distinct types of all blocks in an answer, for diagnosis."""
     return tuple(dict.fromkeys(_types(response, 0)))
 
 
@@ -138,7 +135,7 @@ def _types(value: object, depth: int) -> Iterator[str]:
 
 
 def response_stop_reason(response: object) -> str | None:
-    """Why generation ended, wherever the answer says so."""
+    """Why generation ended, from any of the fields that may say so."""
     for level in _envelopes(response):
         for key in _STOP_KEYS:
             if isinstance(reason := level.get(key), str) and reason:
@@ -152,7 +149,7 @@ def response_stop_reason(response: object) -> str | None:
 
 
 def is_incomplete(reason: str | None) -> bool:
-    """Whether a stop reason says that the answer was cut off.
+    """Whether a stop reason means that the answer was truncated.
 
     >>> is_incomplete("MAX_TOKENS"), is_incomplete("end_turn"), is_incomplete(None)
     (True, False, False)
@@ -161,7 +158,7 @@ def is_incomplete(reason: str | None) -> bool:
 
 
 def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
-    """The answer and the objects that it is wrapped in, outermost first."""
+    """The answer and its nested envelopes, outermost first."""
     level, depth = response, 0
     while isinstance(level, Mapping) and depth < _MAX_DEPTH:
         yield level
@@ -174,7 +171,7 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    """What the answer says that it consumed, in OpenAI's, Anthropic's or a host's spelling."""
+    """The usage in an answer, in OpenAI's, Anthropic's or a host's spelling."""
     for level in _envelopes(response):
         raw = level.get("usage")
         if isinstance(raw, Mapping):
@@ -207,7 +204,7 @@ def _count(raw: Mapping[object, object], *keys: str) -> int:
 
 
 def reported_cost(raw: Mapping[object, object]) -> Decimal | None:
-    """The cost that a usage object states, None when it states none."""
+    """The cost in a usage object; None when there is none."""
     value = raw.get("cost")
     if isinstance(value, Mapping):
         value = value.get("total")
@@ -274,7 +271,7 @@ _FAILURES_MAX_DEPTH = 6
 
 
 def text_is_auth_failure(text: str) -> bool:
-    """Whether an error's text says that credentials were refused.
+    """Whether an error's text means that credentials were refused.
 
     >>> text_is_auth_failure("401 Incorrect API key provided"), text_is_auth_failure("the token limit was reached")
     (True, False)
@@ -288,17 +285,16 @@ def is_auth_failure(error: object) -> bool:
 
 
 def is_denied_failure(error: object) -> bool:
-    """Whether an error means that a policy forbids the call or that the host has no model to offer."""
+    """Whether an error means that a policy forbids the call or that the host has no model."""
     if isinstance(error, PermissionError):
         return True
     return any(text.lower() in _DENIED_KINDS or _DENIED_TEXT.search(text[:4000]) for text in _texts(error, 0))
 
 
 def answer_is_auth_failure(response: object) -> bool:
-    """Whether an answer that came as a success is an authentication failure after all.
+    """Whether a successful response is actually an authentication failure.
 
-    Only structure counts (a 401, or an error of kind `provider_auth`): a summary may well talk about
-    invalid keys.
+    Only structure counts (a 401, or an error of kind `provider_auth`): a summary may mention invalid keys.
     """
     if not isinstance(response, Mapping):
         return False
@@ -308,7 +304,7 @@ def answer_is_auth_failure(response: object) -> bool:
 
 
 def error_in_response(response: object) -> object | None:
-    """The error inside an answer that came as a success, None when it has none."""
+    """The error inside a successful response; None when there is none."""
     if not isinstance(response, Mapping):
         return None
     error: object = response.get("error")
@@ -319,7 +315,7 @@ def error_in_response(response: object) -> object | None:
 
 
 def error_message(error: object) -> str:
-    """The first sentence that an error has to say, at most 200 characters."""
+    """The first sentence of an error, at most 200 characters."""
     text = next((text for text in _texts(error, 0) if " " in text), next(_texts(error, 0), ""))
     flat = " ".join(text.split())
     return flat if len(flat) <= 200 else flat[:199] + "…"

@@ -1,1 +1,1 @@
-"""Looking after an archive: verify, examine, repair, back up, prune, forget, rotate, and change what summaries say."""
+"""Maintenance of an archive: verify, examine, repair, back up, prune, forget, rotate, and surgery on summaries."""

@@ -43,39 +43,39 @@ DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
 
 class Admin:
-    """`engine.admin`: looks after an archive as a whole. Nothing is deleted unless somebody says so."""
+    """`engine.admin`: maintenance of a whole archive. Nothing is deleted without an explicit call."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
 
     @property
     def log(self) -> EventLog:
-        """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
+        """The event log of this engine; see `lossless.settings.event_log`."""
         return self._parts.log
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
-        """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
+        """A backup next to the archive under a label, as made before a change; with its payloads."""
         return self._parts.copy(label, progress, with_files=with_files)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Several calls of the engine as one transaction: all of it is stored when the block ends, or none of it."""
+        """Several calls of the engine as one transaction."""
         return self._parts.archive.writing()
 
     def examine(self, *, ask_models: bool = False) -> Examination:
-        """Everything that can be wrong with the archive, each with what helps; reads only."""
+        """Everything that can be wrong with the archive, each with a remedy; read-only."""
         from lossless.maintenance.doctor import examine
 
         summariser = self._parts.loop.summariser if ask_models else None
         return examine(self._parts.archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
 
     def size(self) -> SizeReport:
-        """What takes the room, and what of it could go."""
+        """The size of the archive's parts, and what could be freed."""
         from lossless.maintenance.prune import measure_archive
 
         return measure_archive(self._parts.archive, self._parts.vault, self._parts.clock())
 
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
-        """Which conversations a choice would delete, and how much that is; changes nothing."""
+        """Which conversations a filter would delete, and their size; changes nothing."""
         from lossless.maintenance import prune
 
         return prune.plan_prune(self._parts.archive, choice, self._parts.clock())
@@ -88,7 +88,7 @@ class Admin:
         with_files: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> PruneReport:
-        """Delete what a plan chose, for good, with its files (`with_files`); by default a backup is made first."""
+        """Permanently delete what a plan chose, with its files (`with_files`); by default a backup is made first."""
         from lossless.maintenance import prune
 
         now = self._parts.clock()
@@ -100,7 +100,7 @@ class Admin:
         return report
 
     def vacuum(self, *, always: bool = False) -> VacuumReport:
-        """Write the file anew without its free pages, when that is worthwhile or asked for."""
+        """Vacuum the file, when that is worthwhile or requested."""
         from lossless.maintenance import prune
 
         return prune.vacuum_archive(self._parts.archive, always=always)
@@ -125,10 +125,10 @@ class Admin:
         sessions: Sequence[SessionRef] = (),
         progress: Callable[[int], None] | None = None,
     ) -> ForgetReport:
-        """Remove phrases, messages or sessions for good, from the archive, its files and its backups.
+        """Permanently remove phrases, messages or sessions from the archive, its files and its backups.
 
-        A phrase leaves `[forgotten]` where it stood, a message keeps nothing but that. A tombstone without words keeps
-        hosts from bringing it back. `.left` of the report names what could not be reached.
+        A phrase is replaced by `[forgotten]`, a message keeps nothing else. A tombstone without words prevents hosts
+        from restoring it. `.left` of the report names what could not be removed.
         """
         from lossless.maintenance import forget
 
@@ -155,31 +155,31 @@ class Admin:
     # --- repairs ---
 
     def reindex_plan(self) -> tuple[IndexDrift, tuple[str, ...]]:
-        """Where the search index and the rows disagree, and which full-text tables are damaged."""
+        """Differences between the search index and the rows, and damaged full-text tables."""
         from lossless.maintenance import repair
 
         return repair.plan_reindex(self._parts.archive), repair.damaged_indexes(self._parts.archive)
 
     def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
-        """Make the search index again where it is wrong, or all of it (`anew`), from the rows."""
+        """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         from lossless.maintenance import repair
 
         return repair.apply_reindex(self._parts.archive, progress, anew=anew, vault=self._parts.vault)
 
     def rebuild_plan(self) -> RebuildPlan:
-        """What is wrong and follows from messages and summaries."""
+        """Wrong values that can be derived from messages and summaries."""
         from lossless.maintenance import repair
 
         return repair.plan_rebuild(self._parts.archive)
 
     def rebuild(self) -> RebuildPlan:
-        """Make it again, after a backup; returns what was made."""
+        """Rebuild them after a backup; returns what was rebuilt."""
         from lossless.maintenance import repair
 
         return repair.apply_rebuild(self._parts.archive, self._parts.clock(), self._parts.backups())
 
     def clean_plans(self, filter_id: str | None = None) -> list[CleanPlan]:
-        """Which conversations a filter, or each of them, would delete."""
+        """Which conversations a filter, or each filter, would delete."""
         from lossless.maintenance import repair
 
         archive, now = self._parts.archive, self._parts.clock()
@@ -188,25 +188,25 @@ class Admin:
         return [repair.plan_clean(archive, filter_id, now)]
 
     def clean(self, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
-        """Delete what a filter means, after a backup."""
+        """Delete what a filter selects, after a backup."""
         from lossless.maintenance import repair
 
         return repair.apply_clean(self._parts.archive, plan, self._parts.backups(), vacuum=vacuum)
 
     def open_debts(self) -> list[PendingCompactionRow]:
-        """Sweeps that are pending or said to run, those of closed conversations first."""
+        """Compactions that are pending or marked as running, those of closed conversations first."""
         from lossless.maintenance import repair
 
         return repair.open_debts(self._parts.archive, self._parts.clock())
 
     def close_debt_plan(self, conversation_id: int) -> CloseDebtPlan:
-        """Closing the debt of a closed conversation; BadInput for one that will be paid or is none."""
+        """Closing the pending compaction of a closed conversation; BadInput when it will still run or there is none."""
         from lossless.maintenance import repair
 
         return repair.plan_close_debt(self._parts.archive, conversation_id, self._parts.clock())
 
     def close_debt(self, plan: CloseDebtPlan) -> Path | None:
-        """Close a debt unpaid; returns the backup that was made before."""
+        """Close a pending compaction without running it; returns the backup made before."""
         from lossless.maintenance import repair
 
         return repair.apply_close_debt(self._parts.archive, plan, self._parts.clock(), self._parts.backups())
@@ -232,7 +232,7 @@ class Admin:
         return remove_orphans(self._parts.archive, self._vault, orphans)
 
     def stub_plan(self, least_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
-        """Which large answers of tools would get files of their own."""
+        """Which large tool results would get a file."""
         from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.plan_backfilled_stubs(
@@ -240,7 +240,7 @@ class Admin:
         )
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
-        """Give them their files; doing it twice changes nothing."""
+        """Move them to files; idempotent."""
         from lossless.maintenance.surgery import tool_outputs
 
         now = self._parts.clock()
@@ -253,7 +253,7 @@ class Admin:
         return tool_outputs.plan_stub_revert(self._parts.archive, conversation_id)
 
     def stub_revert(self, plan: StubRevertPlan) -> StubRevertReport:
-        """Take the marks of a plan away, and the rows that nothing refers to then; their files stay on disk."""
+        """Remove the marks of a plan, and rows without other references; their files stay on disk."""
         from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.revert_stubs(self._parts.archive, plan)
@@ -267,7 +267,6 @@ class Admin:
     # --- pending work ---
 
     def set_title(self, conversation_id: int, title: str) -> None:
-        """Give a conversation its title."""
         with self._parts.archive.writing():
             self._parts.archive.conversations.give_title(conversation_id, title)
 
@@ -277,20 +276,18 @@ class Admin:
 
     @property
     def is_behind(self) -> bool:
-        """Whether another program wrote rows, or the whole file, that opening for writing brings up to date."""
+        """Whether another program wrote rows, or the whole file, so that opening for writing would update it."""
         from lossless.store.maintenance.integrity import DoctorReads
 
         archive = self._parts.archive
         return any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
 
     def pending(self, *, archived: bool = False) -> list[int]:
-        """The conversations that owe a sweep, the longest waiting first; with `archived` closed ones, too."""
+        """The conversations with a pending compaction, longest waiting first; with `archived` closed ones, too."""
         return self._parts.archive.debts.pending(archived=archived)
 
     def debt(self, conversation_id: int) -> tuple[CompactionDebt, DebtState]:
-        """What a conversation owes as it is recorded; `running` while somebody works on it, `closed` when nobody ever
-        will, else `due` or `waiting`.
-        """
+        """The recorded compaction: `running` while leased, `closed` when it never will run, else `due` or `waiting`."""
         from lossless.compaction.run import is_debt_due
         from lossless.compaction.summariser import lease_name
 
@@ -303,7 +300,7 @@ class Admin:
         return owed, "due" if is_debt_due(owed, now) else "waiting"
 
     def run_later(self, conversation_id: int) -> None:
-        """What the background does for a conversation: its debt or what it will owe, then words about its files."""
+        """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
         if self.run_pending_of(conversation_id) is None:
             self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
         self._parts.describing.run(conversation_id)
@@ -338,7 +335,7 @@ class Admin:
         may_ask_model: bool = True,
         progress: Callable[[int, CompactionReport | None], None] | None = None,
     ) -> list[tuple[int, CompactionReport | None]]:
-        """Pay what is due in all conversations; what `lcm worker` does. `progress` hears of each one."""
+        """Run all due compactions, as `lcm worker` does. `progress` is called for each one."""
         done = []
         for conversation_id in self._parts.archive.debts.pending(now=self._parts.clock()):
             report = self.run_pending_of(conversation_id, may_ask_model=may_ask_model)
@@ -351,9 +348,9 @@ class Admin:
         return done
 
     def prepare_summaries(self) -> int:
-        """Write what the next sweeps will need in all active conversations, if the setting `prepareSummaries` is on.
+        """Write summaries in advance for all active conversations, if the setting `prepareSummaries` is on.
 
-        Returns how many summaries were written; what `lcm worker` does besides paying debts.
+        Returns how many were written; `lcm worker` does this besides pending compactions.
         """
         if not self._parts.settings.prepare_summaries:
             return 0
@@ -370,9 +367,9 @@ class Admin:
         limit: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked.
+        """Have the configured model describe stored prose, of a session or of all; without a model nothing happens.
 
-        By default, as much as is done in one round.
+        By default, one round.
         """
         from lossless.compaction.summariser import FILES_PER_ROUND
 
@@ -382,7 +379,7 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """What is stored of a session, what its model sees, what is owed, and what is refused and why."""
+    """A session's state: what is stored, what its model sees, pending compaction, and refusals with reasons."""
 
     conversation: Conversation
     messages: int
@@ -395,22 +392,21 @@ class SessionStatus:
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
     held: tuple[TranscriptDecision, ...]
-    #: Transcripts of which a person wants nothing stored.
+    #: Transcripts that the user has refused.
     refused: tuple[TranscriptDecision, ...] = ()
-    #: What is quarantined beside it, and waits for a decision.
+    #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
-    #: How much of the window is the conversation's, as of its last turn; None before there was one.
+    #: The conversation's share of the window, as of its last turn; None before there was one.
     history: HistoryBudget | None = None
 
     @property
     def is_healthy(self) -> bool:
-        """Whether everything that comes in is stored, and no sweep has failed."""
+        """Whether all input is stored, and no compaction has failed."""
         waits = self.held or self.quarantined
         return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
 
 
 def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
-    """Read how a conversation stands."""
     kept = archive.guards.history(conversation.id)
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]

@@ -1,6 +1,6 @@
-"""Backups of an archive: whole copies made while it is used, and restored on request.
+"""Backups of an archive: complete copies made while it is in use, and restored on request.
 
-A backup holds the database; the payloads that it refers to lie in a folder beside it.
+A backup has the database; its payloads are in a folder next to it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROLLING = "rotate-latest"
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.bak")
-#: Whoever holds the file longer than this counts as using it.
+#: Another process that holds the file longer than this counts as using it.
 _PATIENCE_MS = 2_000
 _MEMORY = ":memory:"
 _LEFTOVER_SECONDS = 3600
@@ -43,38 +43,38 @@ _LEFTOVER_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A copy of an archive on the disk."""
+    """A copy of an archive on disk."""
 
     path: Path
     label: str
     made_at: datetime
     bytes: int
-    #: Payloads that were put beside it.
+    #: Payloads that were copied with it.
     files: int = 0
 
     @property
     def is_rolling(self) -> bool:
-        """Whether the next one of its kind takes its place."""
+        """Whether the next one of its kind replaces it."""
         return self.label == ROLLING
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What a restore did: the archive now is what the backup was; `previous` is the backup of what it was before."""
+    """The result of a restore; `previous` is the backup of the archive before it."""
 
     path: Path
     source: Path
     previous: Path | None
     before: ArchiveCounts | None
     after: ArchiveCounts
-    #: Payloads that were missing and are back.
+    #: Payloads that were missing and are restored.
     files: int = 0
 
 
 def backup_path(archive_path: str, label: str, now: datetime) -> Path:
-    """A name for a new backup beside an archive; the rolling one's name is always the same."""
+    """A name for a new backup next to an archive; the rolling one's name is constant."""
     if archive_path == _MEMORY:
-        raise BadInput("an archive in memory has no place for backups beside it; name a file")
+        raise BadInput("an archive in memory has no folder for backups; name a file")
     if not _LABEL.fullmatch(label):
         raise BadInput(f"a backup's label has small letters, digits and hyphens, not {label!r}")
     place = Path(archive_path)
@@ -94,13 +94,13 @@ def make_backup(
     vault: Vault | None = None,
     mode: int = 0o600,
 ) -> Backup:
-    """Copy an archive that may be in use into `target`; whole, durable and private when this returns.
+    """Copy an archive that may be in use to `target`; complete, durable and private on return.
 
-    A file that is there already is replaced only when that is asked for, and only by a finished copy. The payloads in
-    a `vault` that it refers to are beside it before it is there.
+    An existing file is replaced only if requested, and only by a finished copy. The payloads in a `vault` that it
+    refers to are copied first.
     """
-    if not replace and os.path.exists(target):  # False for a name that cannot be
-        raise BadInput(f"{str(target)!r} is there already; choose another name")
+    if not replace and os.path.exists(target):  # False for an invalid name
+        raise BadInput(f"{str(target)!r} already exists; choose another name")
     if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")
     sweep_leftovers(target)
@@ -131,13 +131,13 @@ def make_backup_beside(
     *,
     vault: Vault | None,
 ) -> Backup:
-    """A backup beside the archive under its label; the rolling one replaces its forerunner."""
+    """A backup next to the archive under its label; the rolling one replaces its predecessor."""
     target = backup_path(archive.path, label, now)
     return make_backup(archive, target, label, replace=label == ROLLING, now=now, progress=progress, vault=vault)
 
 
 def list_backups(archive_path: str) -> list[Backup]:
-    """The backups beside an archive, newest first."""
+    """The backups next to an archive, newest first."""
     place = Path(archive_path)
     if not place.parent.is_dir():
         return []
@@ -160,18 +160,18 @@ def _describe_backup(path: Path, ending: str) -> Backup:
     return Backup(path, label, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
 
 
-# --- putting one back ---------------------------------------------------------------------------------------
+# --- restore ------------------------------------------------------------------------------------------------
 
 
 def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> ArchiveCounts:
-    """Prove that a backup is whole; `ArchiveCorrupt` says what is wrong with it. Reads only."""
+    """Check that a backup is complete; `ArchiveCorrupt` says what is wrong with it. Read-only."""
     if not source.is_file():
         raise NotFound("backup", str(source))
     with Archive.open(source, read_only=True) as archive:
         problems = check(archive)
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            raise ArchiveCorrupt(f"backup {str(source)!r} is not sound: {problems[0]}{more}; nothing was changed")
+            raise ArchiveCorrupt(f"backup {str(source)!r} is damaged: {problems[0]}{more}; nothing was changed")
         return archive.care.counts()
 
 
@@ -183,10 +183,10 @@ def restore_backup(
     progress: Callable[[int], None] | None = None,
     vault: Vault | None = None,
 ) -> RestoreReport:
-    """Make the archive what a backup holds. The backup is proved first, and what was there is backed up.
+    """Restore an archive from a backup. The backup is verified first, and the current state is backed up.
 
-    Payloads that are missing in the `vault` are brought back first, so that no row is there before its bytes.
-    `check` returns what is wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
+    Payloads missing in the `vault` are restored first, so that no row exists before its bytes. `check` returns what is
+    wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
     """
     place = Path(archive_path)
     if _is_same_file(source, place):
@@ -228,7 +228,6 @@ def _keep_previous(database: Database, place: Path, now: datetime, vault: Vault 
 
 
 def _counts(database: Database) -> ArchiveCounts | None:
-    """How much a file holds; None for one that is no archive."""
     try:
         return Archive(database).care.counts()
     except ArchiveError:
@@ -244,7 +243,7 @@ def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | N
 def _replace_damaged(
     source: Path, place: Path, after: ArchiveCounts, now: datetime, progress: Callable[[int], None] | None
 ) -> RestoreReport:
-    """A file that SQLite cannot read is kept under another name, with its log, and the backup takes its place."""
+    """An unreadable file is kept under another name, with its log, and replaced by the backup."""
     aside = backup_path(str(place), "damaged", now)
     try:
         shutil.copy2(place, aside)
@@ -259,7 +258,7 @@ def _replace_damaged(
 
 
 def sweep_leftovers(target: Path) -> None:
-    """Delete unfinished copies of a file that a crash has left beside it; young ones may still be written."""
+    """Delete unfinished copies that a crash has left next to a file; recent ones may still be in use."""
     before = time.time() - _LEFTOVER_SECONDS
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8,12}}\.tmp")
     with suppress(OSError):
@@ -269,7 +268,7 @@ def sweep_leftovers(target: Path) -> None:
 
 
 def _mode_of(path: Path) -> int:
-    """Who may use the archive in whose place a backup goes; a new one is its owner's alone."""
+    """The permissions of the archive that is replaced; a new one is private."""
     try:
         return os.stat(path).st_mode & 0o777 | 0o600
     except OSError:

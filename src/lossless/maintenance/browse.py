@@ -1,4 +1,4 @@
-"""`engine.browse`: reads for people. Lists in pages, single records with all about them, totals, sizes and costs."""
+"""`engine.browse`: read-only views. Paged lists, single records with details, totals, sizes and costs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
-    """One message or summary of a prompt: its form, its tokens there, and its row (None when that is gone)."""
+    """One message or summary of a prompt: its form, its tokens there, and its row (None when it is gone)."""
 
     id: str
     form: str
@@ -64,39 +64,37 @@ class PromptReport:
     receipt: Receipt
     #: Whether the context is over its threshold, and by how much.
     decision: CompactionDecision
-    #: How many items the context has, and how many of them were not even looked at.
+    #: How many items the context has, and how many of them were not read.
     stored_items: int
     not_read: int
     items: tuple[PromptItem, ...]
-    #: What stands before them: pins, and the focus brief when it stands for a summary.
+    #: What precedes them: pins, and the focus brief when it replaces a summary.
     pins: tuple[PinRow, ...]
     brief: StoredBrief | None
 
 
 class Browse:
-    """`engine.browse`: what the archive holds, for people to look at. Nothing here writes."""
+    """`engine.browse`: views of the archive's content. Nothing here writes."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts, self._archive = parts, parts.archive
 
     def reading(self) -> AbstractContextManager[None]:
-        """Several reads of one state of the archive."""
+        """Several reads in one snapshot of the archive."""
         return self._archive.reading()
 
     @property
     def path(self) -> str:
-        """The file of the archive."""
         return self._archive.path
 
     @property
     def read_only(self) -> bool:
-        """Whether the archive was opened for reading only."""
         return self._archive.read_only
 
     # --- conversations ---
 
     def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
-        """A page of conversations with their counts, the last changed first."""
+        """A page of conversations with their counts, last changed first."""
         return self._archive.listings.conversations(limit, start)
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
@@ -104,11 +102,11 @@ class Browse:
         return self._archive.listings.conversation(conversation_id)
 
     def conversation_id(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
-        """The id of a conversation that is there: by its id, or the active, else the newest of a session key."""
+        """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
         return self._archive.listings.find(conversation_id, session_key)
 
     def get(self, conversation_id: int) -> Conversation:
-        """A conversation by its id; NotFound when there is none."""
+        """A conversation by its id; raises NotFound."""
         return self._archive.conversations.get(conversation_id)
 
     def find(self, session: SessionRef) -> Conversation | None:
@@ -116,15 +114,13 @@ class Browse:
         return self._parts.find(session)
 
     def family(self, session: SessionRef) -> list[Conversation]:
-        """All conversations of a session, the active one first, then the newest."""
+        """All conversations of a session, active first, then newest."""
         return self._archive.conversations.family(as_session(session))
 
     def active_ids(self) -> list[int]:
-        """The conversations that are not closed."""
         return self._archive.conversations.active_ids()
 
     def conversation_ids(self) -> list[int]:
-        """All conversations."""
         return self._archive.checks.conversation_ids()
 
     def details(self, conversation_id: int) -> ConversationDetails:
@@ -132,12 +128,12 @@ class Browse:
         return self._archive.details.conversation(conversation_id)
 
     def history_budget(self, conversation_id: int) -> HistoryBudget | None:
-        """How much of the window was the conversation's as of its last turn; None before there was one."""
+        """The conversation's share of the window as of its last turn; None before there was one."""
         kept = self._archive.guards.history(conversation_id)
         return None if kept is None else kept.budget
 
     def ingest_state(self, conversation_id: int) -> IngestState:
-        """What came in for a conversation: seen, stored, replayed, skipped; blocked since when and why."""
+        """The input of a conversation: seen, stored, replayed, skipped; blocked since when and why."""
         return self._archive.ingest.state(conversation_id)
 
     # --- messages ---
@@ -152,15 +148,15 @@ class Browse:
         span: TimeRange | None = None,
         whole: bool = False,
     ) -> Page[MessageRow]:
-        """A page of messages of one conversation, the last said first; with `whole` their whole texts."""
+        """A page of messages of one conversation, newest first; with `whole` their whole texts."""
         return self._archive.listings.messages(conversation_id, limit, start, roles=roles, span=span, whole=whole)
 
     def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
-        """Messages in the order asked for; unknown ids are left out."""
+        """Messages in the given order; unknown ids are skipped."""
         return self._archive.listings.messages_by_id(ids, whole=whole)
 
     def message(self, message_id: int) -> StoredMessage:
-        """One message as it came in; NotFound when there is none."""
+        """One message as received; raises NotFound."""
         return self._archive.messages.get(message_id)
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
@@ -168,11 +164,11 @@ class Browse:
         return self._archive.listings.message_totals(conversation_id)
 
     def message_status(self, message_id: int) -> MessageStatus:
-        """Where a message is now: in the context, below a leaf, or hidden with a cause."""
+        """Where a message is now: in the context, under a leaf, or hidden with a cause."""
         return self._archive.details.message_status(message_id)
 
     def versions(self, message_id: int) -> tuple[Version, ...]:
-        """What a message said before it was revised."""
+        """The earlier wordings of a message."""
         return self._archive.versions.of(message_id)
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
@@ -180,15 +176,15 @@ class Browse:
         return self._archive.listings.tails(ids, count, max_tokens)
 
     def message_places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Conversation and seq of messages; unknown ids are left out."""
+        """Conversation and seq of messages; unknown ids are skipped."""
         return self._archive.lineage.places(message_ids)
 
     def messages_before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just before a place, oldest first."""
+        """Ids of the messages just before a position, oldest first."""
         return self._archive.lineage.before(conversation_id, seq, limit)
 
     def messages_after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just after a place, oldest first."""
+        """Ids of the messages just after a position, oldest first."""
         return self._archive.lineage.after(conversation_id, seq, limit)
 
     # --- summaries ---
@@ -214,23 +210,23 @@ class Browse:
         )
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
-        """Summaries in the order asked for; unknown ids are left out."""
+        """Summaries in the given order; unknown ids are skipped."""
         return self._archive.listings.summaries_by_id(ids, whole=whole)
 
     def summary(self, summary_id: str) -> Summary:
-        """One summary; NotFound when there is none."""
+        """One summary; raises NotFound."""
         return self._archive.summaries.get(summary_id)
 
     def sources(self, summary_id: str) -> list[str]:
-        """The summaries that a summary was made of, in order."""
+        """The sources of a summary, in order."""
         return self._archive.details.sources(summary_id)
 
     def used_in(self, summary_id: str) -> list[str]:
-        """The summaries that were made of a summary."""
+        """The summaries made of a summary."""
         return self._archive.details.used_in(summary_id)
 
     def source_messages(self, summary_id: str) -> list[int]:
-        """The messages that a leaf was made of, in order."""
+        """The messages of a leaf, in order."""
         return self._archive.details.source_messages(summary_id)
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
@@ -238,11 +234,11 @@ class Browse:
         return self._archive.details.depths(conversation_id)
 
     def top_summaries(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
-        """The summaries that stand in the context, or that nothing was made of; oldest first."""
+        """The summaries that are in the context or not a source of any other; oldest first."""
         return self._archive.outline.tops(conversation_id, limit, offset)
 
     def summaries_in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
-        """Which of some summaries stand in the context."""
+        """Which of these summaries are in the context."""
         return self._archive.outline.in_context(conversation_id, summary_ids)
 
     def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
@@ -269,11 +265,11 @@ class Browse:
         return self._archive.files.page(where, limit, start), *self._archive.files.totals(where)
 
     def file(self, file_id: str) -> StoredFile:
-        """One stored file; NotFound when there is none."""
+        """One stored file; raises NotFound."""
         return self._archive.files.get(file_id)
 
     def files_by_id(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
-        """Stored files by id; unknown ids are left out."""
+        """Stored files by id; unknown ids are skipped."""
         return self._archive.files.many(file_ids)
 
     def undescribed_files(self, conversation_id: int | None = None) -> int:
@@ -283,19 +279,17 @@ class Browse:
     # --- contexts ---
 
     def context_items(self, conversation_id: int) -> list[ContextItem]:
-        """What a context holds, in order."""
+        """The items of a context, in order."""
         return self._archive.context.items(conversation_id)
 
     def context_count(self, conversation_id: int) -> int:
-        """How many items a context has."""
         return self._archive.details.context_count(conversation_id)
 
     def context_tokens(self, conversation_id: int) -> int:
-        """The tokens of a context."""
         return self._archive.context_tokens(conversation_id)
 
     def context_budget(self, conversation_id: int) -> int:
-        """The tokens of a context by the estimates for budgets."""
+        """The tokens of a context by budget estimates."""
         return self._archive.context_budget(conversation_id)
 
     def context_sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
@@ -303,11 +297,10 @@ class Browse:
         return self._archive.outline.sizes(conversation_id, limit)
 
     def pins(self, conversation_id: int) -> list[PinRow]:
-        """What is pinned in a conversation."""
         return self._archive.beside.pins(conversation_id)
 
     def active_brief(self, conversation_id: int) -> StoredBrief | None:
-        """The focus brief that is in use, with its text."""
+        """The active focus brief, with its text."""
         return self._archive.beside.active_brief(conversation_id)
 
     # --- the archive as a whole ---
@@ -321,7 +314,7 @@ class Browse:
         return self._archive.care.totals()
 
     def health(self) -> IngestHealth:
-        """Whether anything is lost on the way: seen versus stored, last stored, blocked and why."""
+        """Whether anything was lost in ingest: seen versus stored, last stored, blocked and why."""
         return self._archive.care.liveness()
 
     def size(self) -> tuple[int, int]:
@@ -329,11 +322,10 @@ class Browse:
         return self._archive.care.size()
 
     def bytes_by_kind(self) -> dict[str, int]:
-        """Bytes by kind of thing; reads every page."""
         return self._archive.care.sizes()
 
     def newest_history_budgets(self, limit: int) -> list[tuple[int, HistoryBudget]]:
-        """The history budgets that changed last, with their conversations."""
+        """The most recently changed history budgets, with their conversations."""
         return self._archive.guards.newest_histories(limit)
 
     def newest_cache_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
@@ -347,7 +339,7 @@ class Browse:
         return self._archive.guards.spent(since, conversation_id)
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
-        """What folds took out of contexts, by conversation and model."""
+        """What folds removed from contexts, by conversation and model."""
         return self._archive.context.saved(since, conversation_id)
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
@@ -362,11 +354,11 @@ class Browse:
 
     @property
     def is_of_older_shape(self) -> bool:
-        """Whether an archive that is only read lacks tables of today, so that empty ones stand in for them."""
+        """Whether a read-only archive lacks current tables, so that empty temporary ones replace them."""
         return self.read_only and bool(self._archive.database.prepare)
 
     def stored_messages(self, ids: Sequence[int]) -> list[StoredMessage]:
-        """Messages with their parts, in the order asked for; unknown ids are left out."""
+        """Messages with their parts, in the given order; unknown ids are skipped."""
         return self._archive.messages.many(ids, exact=False)
 
     def tool_calls(self, conversation_id: int, names: Sequence[str], limit: int) -> list[int]:
@@ -378,7 +370,7 @@ class Browse:
         return self._archive.messages.known_entries(conversation_id, entry_ids)
 
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
-        """Where messages with this identity stand, newest first."""
+        """The seqs of messages with this identity, newest first."""
         return self._archive.messages.seqs_of_identity(conversation_id, identity, limit)
 
     def newest_message_id(self, conversation_id: int) -> int | None:
@@ -386,21 +378,21 @@ class Browse:
         return self._archive.messages.newest_id(conversation_id)
 
     def summaries_whole(self, ids: Sequence[str]) -> list[Summary]:
-        """Summaries with all that is recorded of them, in the order asked for; unknown ids are left out."""
+        """Summaries with all columns, in the given order; unknown ids are skipped."""
         return self._archive.summaries.many(ids)
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
-        """The focus briefs of a conversation, whatever became of them, newest first."""
+        """The focus briefs of a conversation in any status, newest first."""
         from lossless.store.conversations import BriefRows
 
         return BriefRows(self._archive.database).newest(conversation_id, limit)
 
     def calls(self, scope: str, since: datetime) -> list[LedgerRow]:
-        """What is recorded of the model calls of a scope."""
+        """The recorded model calls of a scope."""
         return self._archive.guards.ledger(scope, since)
 
     def describe_file(self, file_id: str, max_bytes: int) -> Description:
-        """What is known of a stored file, and its beginning."""
+        """The description of a stored file, and its beginning."""
         from lossless.recall.describe import DescribeRequest, describe, vault_opener
         from lossless.recall.scope import whole_archive
 
@@ -409,11 +401,11 @@ class Browse:
         return describe(self._archive, file_id, whole_archive(), self._parts.clock(), request, opener)
 
     def file_text(self, file: StoredFile, max_bytes: int) -> FilePiece | None:
-        """The beginning of a stored file; None where no files are kept."""
+        """The beginning of a stored file; None where no files are stored."""
         return None if self._parts.vault is None else self._parts.vault.read_text(file, 0, max_bytes)
 
     def prompt_report(self, conversation: Conversation, receipt: Receipt, budget: int | None = None) -> PromptReport:
-        """What a prompt that was put together consists of, and how far the context is from its next fold."""
+        """The items of an assembled prompt, and how far the context is from its next fold."""
         from lossless.compaction.compactor import CompactionRequest
 
         archive, included = self._archive, [id_ for id_, _ in receipt.included]

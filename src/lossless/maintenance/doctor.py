@@ -1,4 +1,4 @@
-"""The doctor: everything that can be wrong with an archive, found in seconds, each with what helps. Reads only."""
+"""The doctor: finds everything that can be wrong with an archive in seconds, each with a remedy. Read-only."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from lossless.store.rows import RowDigests
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
-#: So many ids of a finding are named.
+#: How many ids of a finding are listed.
 MAX_NAMED_IDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """Something that a person should know.
+    """Something that the user should know.
 
-    A problem: something is damaged or lost, as `lcm verify` proves it. A warning: everything that was said is there,
-    but the archive does not work as it should. A note is for knowing only.
+    Problem: something is damaged or lost, as `lcm verify` proves. Warning: all messages are there, but the archive does
+    not work as it should. Note: information only.
     """
 
     kind: str
     severity: Severity
     message: str
-    #: What helps, as a command where there is one.
+    #: The remedy, as a command if there is one.
     remedy: str = ""
     conversation_id: int | None = None
-    #: Ids that it is about, the first twenty.
+    #: The ids concerned, up to twenty.
     ids: tuple[str, ...] = ()
 
 
@@ -65,22 +65,22 @@ def _finding(
     conversation_id: int | None = None,
     ids: Sequence[str] = (),
 ) -> DoctorFinding:
-    """A finding that names the first of its ids."""
+    """A finding that lists the first of its ids."""
     return DoctorFinding(kind, severity, message, remedy, conversation_id, tuple(ids[:MAX_NAMED_IDS]))
 
 
-#: What rows tell is made again.
+#: Derived values are rebuilt from rows.
 _REBUILD = "lcm doctor rebuild --apply"
 _REINDEX = "lcm doctor reindex --apply"
 _REINDEX_ALL = "lcm doctor reindex --all --apply"
-_ANEW = "nothing that was said is in it, and the next run writes it anew"
-#: Words are gone or changed, and nobody can say what they were: a copy can.
+_ANEW = "it contains no messages, and the next run recreates it"
+#: Text is lost or changed and cannot be derived: restore it from a copy.
 _RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
-#: Rules of `lcm verify` about what has a finding of its own here.
+#: Rules of `lcm verify` that have their own finding here.
 _REPORTED_ELSEWHERE = frozenset(
     {"summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"}
 )
-#: What helps against rows that break a rule, by table; where nothing is named, words may be concerned.
+#: Remedies for rows that violate a rule, by table; without one, text may be affected.
 _REMEDIES = {
     **dict.fromkeys(("context_items", "ingest_state", "summaries", "summary_messages", "summary_parents"), _REBUILD),
     **dict.fromkeys(("message_passages", "message_index", "summary_index", "summary_extras", "row_digests"), _REINDEX),
@@ -94,12 +94,12 @@ _REMEDIES = {
 
 
 def remedy_of(table: str, check: str) -> str:
-    """What helps against what is wrong with a table; an index is made of rows."""
+    """The remedy for a table; an index is rebuilt from rows."""
     return _REINDEX_ALL if check == "index" and table != "messages" else _REMEDIES.get(table, _RESTORE)
 
 
 def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
-    """What is missing, changed, hangs in the air or goes round in a circle, and rows that break a rule."""
+    """Missing or changed tables, broken references, cycles, and rows that violate a rule."""
     checks, digests = archive.checks, archive.row_digests
     for offender in checks.integrity():
         if offender.table == "database" or "index" not in offender.table:
@@ -117,7 +117,7 @@ def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[Docto
 
 
 def torn(checks: VerifyReads) -> list[DoctorFinding]:
-    """Tables that are not as they were made: nothing else can be examined."""
+    """Tables that are not declared as they should be: nothing else can be examined."""
     return [
         _finding(
             "tables", "problem", f"the file is damaged: table {one.table!r}: {one.detail}", _RESTORE, ids=(one.table,)
@@ -127,9 +127,9 @@ def torn(checks: VerifyReads) -> list[DoctorFinding]:
 
 
 def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding]:
-    """Rows that are not as they were written."""
+    """Rows that differ from what was written."""
     if ids := list(digests.changed_messages()):
-        message = f"messages that are not as they were written: {len(ids):,}, from msg#{ids[0]} on"
+        message = f"messages that differ from what was written: {len(ids):,}, from msg#{ids[0]} on"
         yield _finding("changed", "problem", message, _RESTORE, ids=[f"msg#{id_}" for id_ in ids])
     changed: defaultdict[str, list[str]] = defaultdict(list)
     derived = {one.id for name in COUNT_RULES for one in checks.rule(name)}
@@ -137,24 +137,24 @@ def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding
     for table, key, _ in digests.changed_rows():
         id_ = json.loads(key)[0]
         if table == "summaries" and id_ in rewritten:
-            message = f"lossless-claw has written summary {id_} anew"
+            message = f"lossless-claw has rewritten summary {id_}"
             yield _finding("rewritten", "note", message, _REINDEX, ids=(str(id_),))
         elif table != "summaries" or id_ not in derived:
             changed[table].append(key)
     for table, keys in changed.items():
-        message = f"rows of {table!r} that are not as they were written: {len(keys):,}, from {keys[0]} on"
+        message = f"rows of {table!r} that differ from what was written: {len(keys):,}, from {keys[0]} on"
         yield _finding("changed", "problem", message, _RESTORE, ids=keys)
 
 
 def _tables(archive: Archive) -> Iterator[DoctorFinding]:
-    """A file that lossless has written has all tables with words; one that it has not may be of any age."""
+    """A file that lossless has written has all tables with text; any other may be of any version."""
     base, added = missing_tables(archive.database)
     if base:
         message = f"tables are missing: {', '.join(base)}"
         yield _finding("tables", "problem", message, _RESTORE, ids=base)
     if added:
         message = f"tables are missing: {', '.join(added)}; an older version did not know them, or they were dropped"
-        yield _finding("tables", "note", message, "any command that writes makes them anew", ids=added)
+        yield _finding("tables", "note", message, "any command that writes recreates them", ids=added)
 
 
 def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
@@ -188,7 +188,7 @@ def _first(items: list[str]) -> str:
 
 def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     if cycle := symptoms.cycle():
-        message = f"summaries that are made of each other in a circle: {len(cycle):,}, from {cycle[0]} on"
+        message = f"summaries that are made of each other in a cycle: {len(cycle):,}, from {cycle[0]} on"
         yield _finding("sources.cycle", "problem", message, _RESTORE, ids=cycle)
     bare: defaultdict[int, list[str]] = defaultdict(list)
     for owner, summary_id in symptoms.without_sources():
@@ -200,15 +200,15 @@ def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
 
 
 def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
-    """Rows of other tables that refer to what is not there; contexts have a finding of their own."""
+    """Rows of other tables with broken references; contexts have their own finding."""
     for (table, wanted), count in Counter(symptoms.broken_references()).items():
         if table != "context_items":
-            message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
+            message = f"rows of {table!r} that refer to rows of {wanted!r} that do not exist: {count:,}"
             yield _finding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
 
 
 def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]:
-    """What `lcm verify` says about rows without reading their words, by table."""
+    """What `lcm verify` finds about rows without reading their text, by table."""
     hanging = {f"{place.conversation_id}:{place.ordinal}" for place in symptoms.hanging()}
     found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
@@ -247,18 +247,17 @@ class Examination:
     schema: int | None
     schema_expected: int
     sqlite: str
-    #: Models that were asked; empty when none is configured or asking was not wanted.
+    #: Models that were called; empty when none is configured or that was not requested.
     models: tuple[ModelCheck, ...] = ()
     model_configured: bool = False
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is damaged or lost; warnings and notes there may be."""
+        """Whether nothing is damaged or lost; there may be warnings and notes."""
         return not any(finding.severity == "problem" for finding in self.findings)
 
     @property
     def text(self) -> str:
-        """The findings for a person's eyes."""
         rows = [f"{finding.severity}: {finding.message}" for finding in self.findings]
         return "\n".join(rows or ["healthy"])
 
@@ -272,7 +271,7 @@ def examine(
     conversation_id: int | None = None,
     model_seconds: float = MODEL_SECONDS,
 ) -> Examination:
-    """Look for everything that is known to go wrong. Without a summariser no model is asked."""
+    """Check for all known problems. Without a summariser no model is called."""
     with archive.reading():
         symptoms = DoctorReads(archive.database)
         if damage := torn(archive.checks):
@@ -330,7 +329,7 @@ def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     elif drift.upstream_lost:
         message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
         yield _finding("index.upstream", "note", message, _REINDEX)
-    rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # which is lossless-claw's right
+    rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # lossless-claw may do that
     if wrong := drift.wrong - len(rewritten):
         messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
         ids = [*(f"msg#{id_}" for id_ in messages), *(id_ for id_ in drift.stale_summaries if id_ not in rewritten)]
@@ -341,11 +340,11 @@ def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
     gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
     if gone:
-        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
+        message = f"the bytes of {len(gone)} files are missing or changed"
         yield _finding("files.missing", "problem", message, "restore them from a backup", ids=gone)
     orphans: list[OrphanFile] = []
     if vault is not None and vault.root.is_dir():
-        with suppress(BadInput):  # others may keep files there, and nobody knows who
+        with suppress(BadInput):  # unknown other archives may keep files there
             orphans = vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
     if orphans:
         size = sum(orphan.size for orphan in orphans)
@@ -358,23 +357,23 @@ def _debts(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
     for debt in open_debts(archive, now):
         id_ = debt.conversation_id
         if debt.pending and not debt.active:
-            message = f"conversation {id_} is closed and still owes a sweep"
+            message = f"conversation {id_} is closed and still has a pending compaction"
             yield _finding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
         elif is_stuck(debt):
-            message = f"conversation {id_}: a sweep is said to run, but nobody is at work"
+            message = f"conversation {id_}: a compaction is marked as running, but no worker is active"
             yield _finding("debt.stuck", "warning", message, "lcm worker", id_)
         elif debt.last_failure:
-            message = f"conversation {id_}: its sweep failed {debt.retry_attempts} times ({debt.last_failure})"
+            message = f"conversation {id_}: its compaction failed {debt.retry_attempts} times ({debt.last_failure})"
             yield _finding("debt.failing", "warning", message, "lcm model test", id_)
         else:
-            yield _finding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
+            yield _finding("debt.pending", "note", f"conversation {id_} has a pending compaction", "lcm worker", id_)
 
 
 def _splits(archive: Archive) -> Iterator[DoctorFinding]:
     for split in merge.find_splits(archive):
         remedy = "lcm doctor rollover-splits --apply"
         if split.review:
-            remedy = f"look at it, then lcm merge --session-key {split.session_key} --reviewed --apply"
+            remedy = f"review it, then lcm merge --session-key {split.session_key} --reviewed --apply"
         ids = tuple(map(str, split.source_ids))
         yield _finding("split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids)
 
@@ -407,7 +406,7 @@ def _liveness(live: IngestHealth) -> Iterator[DoctorFinding]:
 def _guards(symptoms: DoctorReads, now: datetime) -> Iterator[DoctorFinding]:
     for key, failures, until in symptoms.open_breakers(now):
         when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
-        message = f"{key} refused credentials {failures} times and is not asked until {when}"
+        message = f"{key} refused credentials {failures} times and is not called until {when}"
         yield _finding("breaker", "warning", message, "lcm model test")
 
 
@@ -427,7 +426,7 @@ def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
 
 
 def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
-    """Ask each configured model for one word; a key that lies about is not asked."""
+    """Ask each configured model for one word; an unconfigured key in the environment is not used."""
     found = []
     for candidate in summariser.candidates():
         chain = replace(summariser.chain(OpenGate()), candidates=(candidate,), timeout_seconds=seconds)

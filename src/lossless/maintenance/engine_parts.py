@@ -1,5 +1,5 @@
-"""What `Engine` and its groups share: archive, settings, clock, compactor, how sessions are looked up, and the
-thread that runs pending compaction between turns; and `engine.host`, which hosts need besides the verbs.
+"""What `Engine` and its groups share: archive, settings, clock, compactor, session lookup, and the background thread
+for pending compaction; and `engine.host` for hosts.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 class EngineParts:
-    """The archive and everything that works on it: what `Engine` and its groups share.
+    """The archive and everything that works on it, shared by `Engine` and its groups.
 
-    What only some calls need is loaded with the first of them, so that reading a little starts fast.
+    Parts that only some calls need are loaded on first use, so that small reads start fast.
     """
 
     def __init__(
@@ -69,19 +69,18 @@ class EngineParts:
             archive.embedder = connect_embedder(settings)
         self.timezone = ZoneInfo(settings.timezone) if settings.timezone else None
         self._complete, self._summariser = complete, summariser
-        #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
+        #: Estimated tokens of each conversation's last assembled prompt, to compare with a provider's report.
         self.sent: dict[int, int] = {}
 
     @cached_property
     def vault(self) -> Vault | None:
-        """Where the bytes of stored files lie."""
         from lossless.files.vault import open_vault
 
         return open_vault(self.archive.path, self.settings.large_files_dir)
 
     @cached_property
     def payloads(self) -> PayloadPolicy | None:
-        """Which payloads get files of their own."""
+        """Which payloads are moved to files."""
         from lossless.ingest.run import PayloadPolicy
 
         takes = self.vault if self.settings.payloads_in_files else None
@@ -89,7 +88,7 @@ class EngineParts:
 
     @cached_property
     def loop(self) -> Compactor:
-        """What decides when to fold, and folds."""
+        """Decides when to compact, and compacts."""
         from lossless.compaction.compactor import Compactor
         from lossless.compaction.summariser import Summariser
 
@@ -98,7 +97,6 @@ class EngineParts:
 
     @cached_property
     def describing(self) -> DescriptionWorker:
-        """Who has stored files described."""
         from lossless.compaction.summariser import DescriptionWorker
 
         return DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
@@ -133,7 +131,7 @@ class EngineParts:
         return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
 
     def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
-        """Record what the provider reported, and what it says about its tokenizer."""
+        """Record a provider's reported usage, and calibrate its tokenizer."""
         from lossless.compaction.compactor import learn_from_usage, record_reply_length
 
         id_, now = situation.conversation.id, self.clock()
@@ -162,13 +160,13 @@ class EngineParts:
 
     @cached_property
     def log(self) -> EventLog:
-        """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
+        """The event log of this engine; see `lossless.settings.event_log`."""
         from lossless.settings.event_log import EventLog
 
         return EventLog.of(self.settings)
 
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
-        """Write down what a compaction came to."""
+        """Log the result of a compaction."""
         self.log.log(
             event,
             "info" if report.ok else "warning",
@@ -184,28 +182,28 @@ class EngineParts:
         return report
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
-        """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
+        """A backup next to the archive under a label, as made before a change; with its payloads."""
         from lossless.maintenance.backup import make_backup_beside
 
         vault = self.vault if with_files else None
         return make_backup_beside(self.archive, label, self.clock(), progress, vault=vault)
 
     def extract_stale(self, conversation_id: int) -> None:
-        """Write summaries anew that were extracted from what has changed by now."""
+        """Extract summaries again whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
             from lossless.maintenance.surgery.stale_summaries import extract_stale
 
             extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
 
     def write_stale(self, conversation_id: int) -> None:
-        """Before a sweep, write all summaries anew below which something changed."""
+        """Before a compaction, rewrite all summaries whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
             from lossless.maintenance.surgery.stale_summaries import write_stale
 
             write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
 
     def backups(self) -> Callable[[str], Path] | None:
-        """How to copy the archive before it is changed; None where there is no file to copy."""
+        """How to copy the archive before it is changed; None without a file."""
         return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
 
     def here(self) -> datetime:
@@ -214,7 +212,6 @@ class EngineParts:
 
 
 def model_name(model: ModelIdentity | str | None) -> str | None:
-    """A model by its name."""
     return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
 
 
@@ -222,18 +219,18 @@ _log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 class BackgroundWorker:
-    """Runs `pay(conversation_id)` in a thread of its own, one conversation at a time."""
+    """Runs `pay(conversation_id)` in its own thread, one conversation at a time."""
 
     def __init__(self, pay: Callable[[int], object]) -> None:
         self._pay = pay
-        #: Conversations that wait, in order; the first one is being paid.
+        #: Waiting conversations, in order; the first one is in progress.
         self._waiting: dict[int, None] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def enqueue(self, conversation_id: int) -> None:
-        """Pay this conversation's debt soon; asking twice while it waits is once."""
+        """Run this conversation's pending compaction soon; duplicates are ignored."""
         with self._changed:
             if self._closed:
                 return
@@ -248,31 +245,31 @@ class BackgroundWorker:
             while (conversation_id := self._next()) is not None:
                 try:
                     self._pay(conversation_id)
-                except LosslessError as error:  # the debt stays as a row; the next turn or `lcm worker` pays it
+                except LosslessError as error:  # the pending row stays; the next turn or `lcm worker` runs it
                     if not self._closed:
                         _log.warning("conversation %d: %s", conversation_id, error.code)
                 with self._changed:
                     self._waiting.pop(conversation_id, None)
                     self._changed.notify_all()
-        finally:  # whatever ends the thread, nobody waits for it, and the next debt starts another one
+        finally:  # whatever ends the thread, nothing waits for it, and the next request starts another one
             with self._changed:
                 self._waiting.clear()
                 self._thread = None
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """The conversation to pay now; None when it is time to stop."""
+        """The next conversation; None when it is time to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             return None if self._closed else next(iter(self._waiting))
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is left to pay; False when that takes longer."""
+        """Wait until the queue is empty; False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting or self._closed, seconds)
 
     def close(self, seconds: float) -> list[int]:
-        """Stop after what is being paid, or after `seconds`; returns who was waiting, first the one being paid."""
+        """Stop after the current conversation, or after `seconds`; returns the waiting ones, the current one first."""
         with self._changed:
             self._closed = True
             thread, waiting = self._thread, list(self._waiting)
@@ -283,7 +280,7 @@ class BackgroundWorker:
 
 
 class HostSupport:
-    """`engine.host`: how much room a prompt has, what providers said of it, and how sessions and sub-agents end."""
+    """`engine.host`: the space in a prompt, providers' feedback, and the end of sessions and sub-agents."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
@@ -297,7 +294,7 @@ class HostSupport:
         beside: int | None = None,
         reply: int | None = None,
     ) -> HistoryBudget:
-        """How much of a prompt is the conversation's: `.tokens`, by our estimate, and what it was computed from."""
+        """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
         situation = self._parts.request(session, budget, model=model_name(model))
         return self._parts.loop.history(replace(situation, beside=beside, reply=reply))
 
@@ -311,9 +308,9 @@ class HostSupport:
         model: ModelIdentity | str | None = None,
         beside: int | None = None,
     ) -> None:
-        """Learn that a provider refused a prompt as too long, by its own count of it.
+        """Record that a provider refused a prompt as too long, with its own count.
 
-        `sent` is our estimate of its messages; without it, of the prompt that was assembled last.
+        `sent` is our estimate of its messages; the default is the last assembled prompt.
         """
         from lossless.compaction.compactor import learn_from_usage
 
@@ -325,7 +322,7 @@ class HostSupport:
             learn_from_usage(self._parts.archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
 
     def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
-        """What of a window is kept for the reply, by what the replies of the session have taken."""
+        """The tokens of a window reserved for the reply, based on the session's replies so far."""
         from lossless.compaction.compactor import reply_reserve
 
         found = self._parts.find(session)
@@ -335,18 +332,18 @@ class HostSupport:
     def capacity(
         self, session: SessionRef, *, budget: int | None = None, model: ModelIdentity | str | None = None
     ) -> int:
-        """How many tokens, by our estimate, a prompt may have: `history_budget(…).tokens`."""
+        """The maximum tokens of a prompt, by our estimate: `history_budget(…).tokens`."""
         return self.history_budget(session, budget=budget, model=model).tokens
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
-        """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
+        """Record how many tokens a model's provider counted, or refused, in a prompt of so many by our estimate."""
         from lossless.compaction.compactor import record_token_count
 
         with self._parts.archive.writing():
             record_token_count(self._parts.archive, model, estimated, reported, self._parts.clock(), refused=refused)
 
     def end(self, session: Session | str, reason: str) -> Conversation | None:
-        """A host says that a session has ended: restarts change nothing, `deleted` closes it, others begin afresh."""
+        """The host says that a session has ended: restarts change nothing, `deleted` closes it, others reset it."""
         from lossless.ingest import sessions
 
         if self._parts.no_writes(session) is not None:
@@ -366,21 +363,21 @@ class HostSupport:
         return issue_for_child(self._parts.archive, parent.name, child, ids, limit, self._parts.clock())
 
     def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
-        """A sub-agent has ended, and with it what it may read."""
+        """A sub-agent has ended, and so has its read permission."""
         from lossless.recall.scope import end_child_grants
 
         end_child_grants(self._parts.archive, child, self._parts.clock(), deleted=deleted)
 
-    # --- what is stored of a session ---
+    # --- stored sessions ---
 
     def context_counts(self, conversation_id: int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
         return self._parts.archive.context.counts(conversation_id)
 
     def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
-        """Whether a window of so many messages is all that there is: nothing older, no pins, no focus.
+        """Whether a window of so many messages is complete: nothing older, no pins, no focus.
 
-        So many of them are system prompts; without a number, its system prompts have to be all there are, too.
+        So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
         archive = self._parts.archive
         with archive.reading():
@@ -393,7 +390,6 @@ class HostSupport:
             return archive.messages.visible(conversation_id, count - prompts + 1) <= count - prompts
 
     def has_key(self, session: SessionRef, key: str) -> bool:
-        """Whether a batch with this key was stored in a session."""
         found = self._parts.find(session)
         return found is not None and self._parts.archive.ingest.has_key(found.id, key)
 
@@ -403,21 +399,21 @@ class HostSupport:
         return set() if found is None else set(self._parts.archive.messages.known_entries(found.id, entry_ids))
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
-        """All messages of a session in order, so many read at once."""
+        """All messages of a session in order, in batches."""
         found, seq = self._parts.find(session), 0
         while found is not None and (stored := self._parts.archive.messages.in_order(found.id, seq, page)):
             yield from stored
             seq = stored[-1].seq
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
-        """The newest message that is in the context; None when a summary stands there, or nothing."""
+        """The newest message that is in the context; None when a summary is newest, or it is empty."""
         archive, found = self._parts.archive, self._parts.find(session)
         items = archive.context.items(found.id) if found else []
         last = items[-1] if items else None
         return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
 
     def hide_newest(self, session: SessionRef, actor: str) -> StoredMessage | None:
-        """Take the newest message out of the context; the archive keeps it."""
+        """Hide the newest message from the context; the archive keeps it."""
         archive, now = self._parts.archive, self._parts.clock()
         with archive.writing():
             stored = self.newest_visible(session)
@@ -431,7 +427,7 @@ class HostSupport:
         return stored
 
     def abandon(self, conversation: Conversation, message_ids: Sequence[int]) -> None:
-        """Take messages out of the context that the host has gone back from; the archive keeps them."""
+        """Hide messages that the host has gone back from; the archive keeps them."""
         from lossless.ingest.plan import IngestPlan
         from lossless.ingest.run import write_plan
 
@@ -439,13 +435,13 @@ class HostSupport:
         write_plan(self._parts.archive, conversation, plan, None, self._parts.clock())
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
-        """Those of these messages that have references to files where their payloads were."""
+        """The messages among these that have references to files in place of payloads."""
         archive = self._parts.archive
         with archive.reading():
             return archive.messages.many(list(archive.context.recipes(message_ids)), exact=False)
 
     def with_payloads(self, stored: StoredMessage) -> Message:
-        """A message with its payloads put back; as it is stored when it has none, or a file is gone."""
+        """A message with its payloads restored; as stored when it has none, or a file is missing."""
         from lossless import formats
         from lossless.files.intercept import restore_message
         from lossless.files.vault import payload_reader
@@ -460,35 +456,35 @@ class HostSupport:
             return stored.message
 
     def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
-        """What a message is that we wrote into a prompt ourselves; None for all others."""
+        """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
         return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
 
-    # --- which conversation a request belongs to ---
+    # --- the conversation of a request ---
 
     def request_history(self, window: Sequence[dict[str, Any]]) -> RequestHistory:
-        """What a request shows of its history, without what must not be kept."""
+        """The history in a request, without what must not be kept."""
         from lossless.ingest.events import mask_bodies
         from lossless.ingest.requests import RequestHistory
 
         return RequestHistory(mask_bodies(self._parts.archive, window))
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
-        """What a session's conversation shows now, to be compared with requests; None when there is none."""
+        """What a session's conversation shows now, for comparison with requests; None when there is none."""
         from lossless.ingest.requests import StoredHistory
 
         found = self._parts.find(session)
         return None if found is None else StoredHistory(self._parts.archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
-        """Sessions with this prefix that were in use lately and that a request belongs to, newest first."""
+        """Recently used sessions with this prefix that a request belongs to, newest first."""
         from lossless.ingest.requests import matching_sessions
 
         return matching_sessions(self._parts.archive, request, prefix)
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
-        """What of a request with new messages is stored already, because it was sent before."""
+        """What of a request with new messages is already stored, because it was sent before."""
         from lossless.ingest.requests import ResentRequest, find_resent
 
         found = self._parts.find(session)

@@ -1,7 +1,7 @@
-"""Forget on request: a phrase, messages or a session leave an archive and the backups beside it for good; and the
-proof that words are in no file of it.
+"""Permanent removal on request: a phrase, messages or a session, from an archive and its backups; and the proof that no
+file contains the words.
 
-Each message is rebuilt as it came, masked as ingest would mask it from now on, and stored in its old place.
+Each message is rebuilt to its original, masked as ingest will mask it from now on, and stored in place.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ if TYPE_CHECKING:
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]
-#: How words are spelled in files.
+#: Encodings of text in files.
 TEXT_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
-#: A text as long as this is nobody else's: forgotten in one conversation, it is forgotten in all.
+#: A text of at least this length is unique: forgotten in one conversation, it is forgotten in all.
 MIN_UNIQUE_CHARS = 40
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What is to be forgotten: phrases wherever they stand, and messages with all their words."""
+    """What to forget: phrases everywhere, and whole messages."""
 
     phrases: tuple[str, ...] = field(default=(), repr=False)
     whole: frozenset[ForgottenMessage] = field(default=frozenset(), repr=False)
-    #: Conversations all of whose messages go.
+    #: Conversations with all of their messages.
     conversation_ids: tuple[int, ...] = ()
-    #: What was forgotten before, to be cut out of what has come since.
+    #: Earlier rounds, to be applied to newer rows.
     rounds: tuple[ForgetRound, ...] = field(default=(), repr=False)
 
     @property
@@ -86,26 +86,26 @@ class ForgetRequest:
 
     @property
     def cuts(self) -> bool:
-        """Whether there are texts to be cut out."""
+        """Whether there are texts to be removed."""
         return bool(self.phrases) or any(round_.cut is not None for round_ in self.rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetChanges:
-    """What a forgetting changes in one archive; numbers and names, never words."""
+    """What a forget changes in one archive; numbers and names, never words."""
 
-    #: Messages that lose words, by id.
+    #: Messages that lose text, by id.
     message_ids: tuple[int, ...] = ()
     #: How many of them lose all.
     emptied: int = 0
     versions: int = 0
     files: int = 0
-    #: Summaries that are written anew from what is left, and those a phrase is cut out of.
+    #: Summaries that are rewritten from what is left, and those from which a phrase is removed.
     rewritten: int = 0
     cut: int = 0
     #: Texts in other tables, by table.
     elsewhere: Mapping[str, int] = field(default_factory=dict)
-    #: Places that keep words, each with its reason.
+    #: Places that keep the words, each with its reason.
     left: tuple[str, ...] = ()
 
     @property
@@ -116,8 +116,6 @@ class ForgetChanges:
 
 @dataclass(frozen=True, slots=True)
 class ForgetTools:
-    """What a forgetting works with."""
-
     archive: Archive
     vault: Vault | None
     summariser: Summariser
@@ -128,19 +126,19 @@ class ForgetTools:
 
 @dataclass(frozen=True, slots=True)
 class _AffectedMessage:
-    """A message that loses words: as it came, as it is to be, and the same of its versions."""
+    """A message that loses text: its original, its new state, and the same for its versions."""
 
     stored: StoredMessage
     fresh: Message
     versions: tuple[tuple[Version, Message], ...]
     is_changed: bool
-    #: Whether its payloads lie in files.
+    #: Whether its payloads are in files.
     has_files: bool
     file_ids: tuple[str, ...]
 
 
 def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """Messages by id, as they are known when they come again: long ones everywhere, short ones where they stood."""
+    """Messages by id, as they are recognised later: long ones everywhere, short ones in their conversation."""
     found: set[ForgottenMessage] = set()
     for stored in archive.messages.many(message_ids):
         where = EVERYWHERE if len(stored.message.content) >= MIN_UNIQUE_CHARS else stored.conversation_id
@@ -151,7 +149,7 @@ def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[Fo
 
 
 def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """All messages of some conversations, which are forgotten there and nowhere else."""
+    """All messages of some conversations, which are forgotten only there."""
     work = TextRemover(archive)
     rows = work.fingerprints(work.of_conversations(ids))
     found = {(print_, where) for _, where, print_ in rows}
@@ -162,7 +160,7 @@ def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[Forgo
 
 
 def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
-    """What a forgetting would change; reads only."""
+    """What a forget would change; read-only."""
     with tools.archive.reading():
         work = _Forgetting(tools, wanted)
         for found in work.found():
@@ -172,7 +170,7 @@ def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
 
 
 def apply_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
-    """Forget it, in one transaction; `finish_forget` deletes the payloads and writes the file anew."""
+    """Forget in one transaction; `finish_forget` deletes the payloads and vacuums the file."""
     with tools.archive.writing():
         work = _Forgetting(tools, wanted)
         found = list(work.found())
@@ -187,7 +185,7 @@ def apply_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
 
 
 def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
-    """Cut out of an archive what was forgotten before and has come with others' rows since; None where nothing was."""
+    """Remove what was forgotten earlier and has come back with imported rows; None when nothing was."""
     rounds = tools.archive.tombstones.rounds()
     if not rounds:
         return None
@@ -201,9 +199,9 @@ def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) ->
 
 
 def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
-    """Delete the payloads of what was forgotten, and write the file anew without free pages; returns what is left.
+    """Delete the payloads of what was forgotten, and vacuum the file; returns what is left.
 
-    A forgetting that was stopped after its transaction goes on here.
+    An interrupted forget continues here.
     """
     work, left = TextRemover(tools.archive), []
     for path in work.pending or ():
@@ -223,18 +221,18 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 def _delete(vault: Vault | None, path: str) -> None:
     place = Path(path)
     if vault is None or place.parent.parent != vault.root:
-        raise ArchiveError("it lies outside of the folder of files")
+        raise ArchiveError("it is outside of the folder of files")
     vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
 
 
 def _full_text(message: Message) -> str:
-    """All of a message as one text, with the names of tools."""
+    """A whole message as one text, with the names of tools."""
     names = [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult)]
     return storable_json([message.original, names])
 
 
 class _Forgetting:
-    """One forgetting in one archive."""
+    """One forget in one archive."""
 
     def __init__(self, tools: ForgetTools, wanted: ForgetRequest) -> None:
         self._tools, self._wanted = tools, wanted
@@ -248,14 +246,13 @@ class _Forgetting:
         self._left: list[str] = []
         #: Messages whose format needs the phrase as a name.
         self._named = 0
-        #: Files that are others now, and files of messages that are gone.
+        #: Files that were replaced, and files of deleted messages.
         self._files: dict[str, str] = {}
         self._gone: set[str] = set()
 
-    # --- finding --------------------------------------------------------------------------------------
+    # --- search ---------------------------------------------------------------------------------------
 
     def _emptied_ids(self) -> set[int]:
-        """The messages that lose all their words."""
         wanted, store = self._wanted, self._store
         alike = store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
         found = {id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_)}
@@ -267,7 +264,7 @@ class _Forgetting:
         return found
 
     def found(self) -> Iterator[_AffectedMessage]:
-        """Every message that loses words, or one of its versions does."""
+        """Every message that loses text, or one of its versions does."""
         for ids in self._store.pages(_PAGE):
             recipes = self._archive.context.recipes(ids)
             versions = self._archive.versions.many(ids)
@@ -300,7 +297,7 @@ class _Forgetting:
         return _AffectedMessage(stored, fresh, made, is_changed, recipe is not None, ())
 
     def _original(self, message: Message, recipe: Json) -> Message:
-        """A message as it came; as it is shown when a payload of it is missing."""
+        """The original of a message; as shown when a payload of it is missing."""
         if recipe is None or self._tools.vault is None:
             return message
         try:
@@ -319,7 +316,6 @@ class _Forgetting:
     # --- messages -------------------------------------------------------------------------------------
 
     def rewrite(self, found: _AffectedMessage) -> None:
-        """Store a message and its versions anew."""
         stored, archive, now = found.stored, self._archive, self._tools.now
         conversation = archive.conversations.get(stored.conversation_id)
         payloads = self._payloads(has_files=found.has_files)
@@ -353,7 +349,7 @@ class _Forgetting:
     # --- files ----------------------------------------------------------------------------------------
 
     def rewrite_files(self, *, dry_run: bool = False) -> None:
-        """Put payloads without the phrases beside those that hold them; these go when nobody refers to them."""
+        """Write payloads without the phrases next to the originals, which are deleted when unreferenced."""
         vault = self._tools.vault
         if vault is None or not self._wanted.cuts:
             return
@@ -371,7 +367,7 @@ class _Forgetting:
                 self._files[file.id] = "" if dry_run else self._put_file(vault, file, text, fresh)
 
     def _look_inside(self, file: StoredFile, data: bytes) -> None:
-        """A payload that is no text cannot lose a phrase and stay what it is."""
+        """A phrase cannot be removed from a binary payload."""
         spelled = [
             form.encode(name)
             for phrase in self._wanted.phrases
@@ -379,7 +375,7 @@ class _Forgetting:
             for name in TEXT_ENCODINGS
         ]
         if any(one in data for one in spelled):
-            self._left.append(f"file {file.id} holds it, and is no text; forget the message that it belongs to")
+            self._left.append(f"file {file.id} contains it, and is not text; forget the message that it belongs to")
 
     def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
         data = fresh.encode()
@@ -397,7 +393,7 @@ class _Forgetting:
     # --- summaries ------------------------------------------------------------------------------------
 
     def _affected(self) -> tuple[list[Summary], set[str]]:
-        """The summaries that may hold forgotten words, shallow ones first, and those above messages that lost some."""
+        """The summaries that may have forgotten words, shallowest first, and those over affected messages."""
         operations = SurgeryWrites(self._archive)
         leaves = self._archive.summaries.leaves_over(list(self._changed))
         above = set(operations.above(leaves)) if leaves else set()
@@ -409,7 +405,7 @@ class _Forgetting:
         return found, above
 
     def _clean(self, summary: Summary) -> str:
-        """A summary's text without phrases, however it was worded, and with files under their new names."""
+        """A summary's text without phrases, in any spelling, and with the new names of files."""
         text = summary.content
         if self._wanted.cuts:
             text = self._cut(text)
@@ -422,7 +418,9 @@ class _Forgetting:
         return text
 
     def rewrite_summaries(self) -> None:
-        """Write summaries anew from what is left; a model's loses the phrase, and is written anew at the next sweep."""
+        """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
+        compaction.
+        """
         affected, above = self._affected()
         operations, again = SurgeryWrites(self._archive), []
         for summary in affected:
@@ -441,7 +439,7 @@ class _Forgetting:
         self._archive.summaries.clear_stale(again)
 
     def _extracted(self, summary: Summary) -> tuple[str, str]:
-        """A summary's text taken from its sources as they are now; the mark alone when nothing is left to say."""
+        """A summary's text extracted from its current sources; only the mark when nothing is left."""
         summariser = self._tools.summariser
         source = summary_source(self._archive, summariser, summary.id, {})
         written = summariser.write(source) if source.parts else None
@@ -452,7 +450,7 @@ class _Forgetting:
     # --- everything else ------------------------------------------------------------------------------
 
     def rewrite_beside(self, *, dry_run: bool = False) -> None:
-        """Cut phrases out of every other table."""
+        """Remove phrases from every other table."""
         if not self._wanted.cuts:
             return
         for cell in self._store.cells():
@@ -460,11 +458,11 @@ class _Forgetting:
             if fresh is cell.text:
                 continue
             if cell.is_name:
-                self._left.append(f"{cell.table}.{cell.column}: it is a name there, by which it is looked for")
+                self._left.append(f"{cell.table}.{cell.column}: it is an identifier there")
             elif dry_run or self._store.set_cell(cell, fresh):
                 self._elsewhere[cell.table] += 1
             else:
-                self._left.append(f"{cell.table}.{cell.column}: its table allows no other text there")
+                self._left.append(f"{cell.table}.{cell.column}: its table does not allow another text")
         records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
         if records:
             self._elsewhere["transcript_records"] += records
@@ -479,7 +477,7 @@ class _Forgetting:
         self.rewrite_beside(dry_run=True)
 
     def settle(self) -> None:
-        """What follows: old payloads, what was made of whole messages, prints, tombstones, indexes, the log."""
+        """Follow-up: old payloads, data derived from whole messages, prints, tombstones, indexes, the log."""
         archive, now = self._archive, self._tools.now
         conversations = sorted(set(self._changed.values()))
         emptied_in = sorted({self._changed[id_] for id_ in self._whole & self._changed.keys()})
@@ -491,14 +489,14 @@ class _Forgetting:
         self._drop_files()
         self._store.forget_prints(conversations, self._changed, now)
         archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
-        self._left += [f"search table {name}: it cannot be written anew here" for name in self._store.tidy_indexes()]
+        self._left += [f"search table {name}: it cannot be rebuilt here" for name in self._store.tidy_indexes()]
         for id_ in conversations:
             ids = tuple(one for one, where in self._changed.items() if where == id_)
             tokens = archive.context.tokens(id_)
             archive.context.log(id_, ContextChange("forget", "forget", None, (), ids, None, tokens, tokens), now)
 
     def _drop_files(self) -> None:
-        """Delete the rows of files that nobody refers to any more; their bytes go when that is certain."""
+        """Delete the rows of unreferenced files; their bytes are deleted after the commit."""
         archive, old = self._archive, {*self._files, *self._gone}
         if not old:
             self._store.set_pending([])
@@ -530,21 +528,21 @@ class ForgetReport:
 
     archive: ForgetChanges
     backups: tuple[tuple[Path, ForgetChanges], ...] = ()
-    #: Places that keep words, each with its reason.
+    #: Places that keep the words, each with its reason.
     left: tuple[str, ...] = ()
-    #: Whether an earlier forgetting that was stopped was brought to its end.
+    #: Whether an interrupted earlier forget was completed.
     resumed: bool = False
 
     @property
     def is_nothing(self) -> bool:
-        """Whether none of it was found anywhere."""
+        """Whether nothing was found."""
         return self.archive.is_nothing and all(touched.is_nothing for _, touched in self.backups)
 
 
 def forget_request(
     archive: Archive, phrases: Sequence[str], message_ids: Sequence[int], session_names: Sequence[str]
 ) -> ForgetRequest:
-    """What a person asks to forget; BadInput for phrases that are too short, NotFound for what is not there."""
+    """The request of a user; BadInput for phrases that are too short, NotFound for unknown ids."""
     if not (phrases or message_ids or session_names):
         raise BadInput("say what to forget: phrases, messages or sessions")
     there = {stored.id for stored in archive.messages.many(message_ids)}
@@ -560,10 +558,10 @@ def forget_request(
 
 
 def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
-    """Forget what is asked for in the backups beside an archive, then in the archive, or only say where it is."""
+    """Forget in the backups of an archive, then in the archive, or only report where it would."""
     archive, left, found = tools.archive, [], []
     if not dry_run:
-        with archive.writing():  # what cannot be written is told before a backup is touched
+        with archive.writing():  # check for write access before a backup is changed
             pass
     for one in [] if archive.path == _MEMORY else backups.list_backups(archive.path):
         try:
@@ -585,7 +583,7 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
 def _in_backup(
     tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool
 ) -> tuple[ForgetChanges, Sequence[str]]:
-    """The same in a backup, whose payloads lie in a folder of its own; one that holds none of it stays as it is."""
+    """The same in a backup, whose payloads are in its own folder; unchanged when it has none of it."""
     quiet = replace(tools, vault=Vault(backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = plan_forget(replace(quiet, archive=archive), asked)
@@ -606,17 +604,17 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True, slots=True)
 class PhraseTrace:
-    """A place where words were found; `phrase` is their number in what was asked, from 1, and never the words."""
+    """A place where words were found; `phrase` is their number in the request, from 1, never the words."""
 
     phrase: int
     file: str
-    #: The row and column, or `bytes` for a place that no row knows, such as a free page.
+    #: The row and column, or `bytes` outside of any row, such as a free page.
     place: str
 
 
 @dataclass(frozen=True, slots=True)
 class AbsenceReport:
-    """The outcome: which files were read, where words were found, and which files could not be read."""
+    """The result: which files were read, where words were found, and which files could not be read."""
 
     files: int
     bytes: int
@@ -644,7 +642,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
 def prove_absence(
     archive_path: str, vault: Vault | None, phrases: Sequence[str], progress: Callable[[int], None] | None = None
 ) -> AbsenceReport:
-    """Look for phrases in every file of an archive, as text, as UTF-16 and inside of JSON; reads only."""
+    """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
     spelled = [tuple(phrase_forms(phrase)) for phrase in phrases]
     needles = [
         tuple({form.encode(encoding, "surrogatepass") for form in some for encoding in TEXT_ENCODINGS})
@@ -661,7 +659,7 @@ def prove_absence(
             raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles, progress) if n not in known]
             traces += [*inside, *raw]
             size += path.stat().st_size
-        except FileNotFoundError:  # a log that was emptied and taken away meanwhile
+        except FileNotFoundError:  # a log that was removed meanwhile
             continue
         except (OSError, LosslessError) as error:
             unreadable.append(f"{path}: {error}")
@@ -687,7 +685,7 @@ def _in_database(
 
 
 def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable[[int], None] | None) -> list[int]:
-    """The numbers of the phrases that the bytes of a file hold."""
+    """The numbers of the phrases in the bytes of a file."""
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
     tail = b""

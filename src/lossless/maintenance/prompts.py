@@ -1,6 +1,6 @@
-"""What is kept about prompts: the evidence that was chosen for a user's words, and a receipt for each prompt.
+"""Records about prompts: the evidence chosen for a user message, and a receipt for each prompt.
 
-Evidence is found by `recall` and shown by `context`; here it goes from one to the other, and into the archive.
+`recall` finds evidence and `context` shows it; this passes it on and stores it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 _DIGEST = 12
-#: What stands around the text of a message once it is sent, in the widest format.
+#: Tokens around the text of a message in the most verbose format.
 _FRAME_TOKENS = 24
 
 
 def render_evidence(found: Sequence[Evidence]) -> str:
-    """The block that is shown: one line for each quotation, in the order in which they were said."""
+    """The evidence block: one line per quotation, in message order."""
     said = sorted(found, key=lambda item: (item.created_at, item.conversation_id, item.seq))
     return EVIDENCE_OPEN + "\n".join(quoted_line(quotation_place(item), item.text) for item in said) + EVIDENCE_CLOSE
 
@@ -59,7 +59,7 @@ def find_evidence(
 
 @dataclass(slots=True)
 class EvidenceMemory:
-    """The evidence of one conversation while one prompt is put together: what is known, and what is chosen now."""
+    """The evidence of one conversation while one prompt is assembled: known and newly chosen."""
 
     parts: EngineParts
     conversation: Conversation
@@ -68,9 +68,9 @@ class EvidenceMemory:
     known: list[EvidenceBlock] = field(init=False)
     _need: EvidenceNeed | None = None
     _chosen: EvidenceBlock | None = None
-    #: Rows whose words are stored by now, with their messages.
+    #: Rows whose user message is now stored, with its id.
     _bound: dict[int, int] = field(default_factory=dict)
-    #: Rows whose quotations say something else by now.
+    #: Rows with quotations that have changed.
     _changed: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class EvidenceMemory:
         self.known = [block for row in rows if (block := self._block(row)) is not None]
 
     def _block(self, row: EvidenceRow) -> EvidenceBlock | None:
-        """What was recorded, as it was shown; without quotes when one of them was changed or taken back."""
+        """A recorded block as it was shown; without quotes when one of them was changed or removed."""
         message_id = row.message_id
         if message_id is None:
             message_id = self.parts.archive.prompts.user_after(self.conversation.id, row.after_id)
@@ -98,8 +98,8 @@ class EvidenceMemory:
         return EvidenceBlock(message_id, content, row.quotes, row.id)
 
     def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None:
-        """Evidence for the newest words of a user; None when nothing in the session's family is about them."""
-        if not need.is_folded:  # all that was said is in the prompt, or somebody began afresh
+        """Evidence for the newest user message; None when nothing in the session's family matches."""
+        if not need.is_folded:  # everything is in the prompt, or the user started over
             return None
         archive, now = self.parts.archive, self.parts.here()
         self._need = need
@@ -133,7 +133,7 @@ class EvidenceMemory:
 
 
 def _block_tokens(content: str) -> int:
-    """What a block takes as it is sent, in any format."""
+    """The tokens of a block as sent, in any format."""
     return max(estimate_tokens(json.dumps(content, ensure_ascii=False)), budget_tokens(content)) + _FRAME_TOKENS
 
 

@@ -1,7 +1,6 @@
-"""What takes the space of an archive, and deleting whole conversations for good on request.
+"""The size of an archive's parts, and permanent deletion of conversations on request.
 
-Nothing here runs by itself. A plan only reads; applying it deletes a hundred conversations at a time, each
-hundred in its own transaction.
+Nothing here runs automatically. A plan is read-only; applying it deletes a hundred conversations per transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     """The ids of all files that other archives keep in an archive's folder.
 
-    Raises BadInput when it cannot be known who does, or one of them cannot be read.
+    Raises BadInput when the other archives are unknown, or one of them cannot be read.
     """
     if not vault.root.is_dir():
         return frozenset()
@@ -42,7 +41,7 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     mine = os.path.realpath(archive.path)
     if not users.are_all:
         raise BadInput(
-            f"the folder {str(vault.root)!r} is from before archives had folders of their own, so others may keep "
+            f"the folder {str(vault.root)!r} dates from before archives had their own folders, so others may keep "
             "files there: name all archives that do, once, with `lcm files gc --used-by PATH`"
         )
     found: set[str] = set()
@@ -61,7 +60,7 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
 
 
 def find_orphans(archive: Archive, vault: Vault) -> list[OrphanFile]:
-    """Files on disk that no row of any archive refers to; those younger than an hour do not count."""
+    """Files on disk without a row in any archive; those younger than an hour do not count."""
     return vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
 
 
@@ -75,17 +74,17 @@ BATCH = 100
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 _MAX_DAYS = 365_000
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-#: A file of which this share is free is worth writing anew.
+#: The share of free pages from which on a vacuum is worthwhile.
 _WORTHWHILE = 0.1
-#: What a row costs beside its text: its other columns, its place in indexes.
+#: The size of a row besides its text: its other columns, its index entries.
 _ROW_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PruneFilter:
-    """Which conversations a person wants to be rid of; all conditions that are given must hold."""
+    """Which conversations to delete; all given conditions must hold."""
 
-    #: Silent for longer than this.
+    #: Inactive for longer than this.
     older_than: timedelta | None = None
     #: The oldest, until the archive and its files take at most so many bytes.
     to_bytes: int | None = None
@@ -95,13 +94,13 @@ class PruneFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was asked for."""
+        """Whether no condition is given."""
         return self.older_than is None and self.to_bytes is None and not self.patterns
 
 
 @dataclass(frozen=True, slots=True)
 class PruneCandidate:
-    """A conversation that goes, and about how many bytes it takes."""
+    """A conversation to be deleted, and its approximate size."""
 
     held: ConversationSize
     bytes: int
@@ -112,7 +111,7 @@ class PrunePlan:
     """What would be deleted. Bytes are estimates: of the database by its share of all text, of files as stored."""
 
     chosen: tuple[PruneCandidate, ...]
-    #: Conversations that were meant and stay: another one holds something of theirs.
+    #: Matching conversations that stay: another one holds something of theirs.
     in_use: tuple[int, ...] = ()
     #: The archive with its files, now and afterwards.
     bytes_before: int = 0
@@ -137,22 +136,20 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was deleted."""
-
     conversations: int
     messages: int
     summaries: int
     files: int
     file_bytes: int
-    #: Conversations that changed since the plan was made, or that somebody works on, and stay.
+    #: Conversations that changed since the plan was made, or are in use, and stay.
     left: tuple[int, ...] = ()
-    #: Files of deleted conversations that lie elsewhere or could not be deleted.
+    #: Files of deleted conversations that are elsewhere or could not be deleted.
     files_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What writing the file anew gave back; `reason` says why it was not done."""
+    """The result of a vacuum; `reason` says why it was not done."""
 
     size_before: int
     size_after: int
@@ -161,7 +158,7 @@ class VacuumReport:
 
 
 def parse_age(text: str) -> timedelta:
-    """A stretch of time: a number and `d`, `w`, `m` (30 days) or `y` (365 days).
+    """A duration: a number and `d`, `w`, `m` (30 days) or `y` (365 days).
 
     >>> parse_age("12w").days, parse_age("2y").days
     (84, 730)
@@ -171,12 +168,12 @@ def parse_age(text: str) -> timedelta:
         raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
     days = int(found[1]) * _DAYS[found[2].lower()]
     if days > _MAX_DAYS:
-        raise BadInput(f"{text!r} is longer ago than a calendar goes; 1000y is the most")
+        raise BadInput(f"{text!r} is too long; the maximum is 1000y")
     return timedelta(days=days)
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes: a number, with a fraction or not, and `kB`, `MB`, `GB` or `TB`.
+    """A number of bytes: a number, optionally with a fraction, and `kB`, `MB`, `GB` or `TB`.
 
     >>> parse_size("1.5 GB"), parse_size("900")
     (1610612736, 900)
@@ -191,7 +188,7 @@ def parse_size(text: str) -> int:
 
 
 def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
-    """What a choice would delete; reads only."""
+    """What a filter would delete; read-only."""
     retention = ConversationRemover(archive.database)
     with archive.reading():
         size, free = archive.care.size()
@@ -207,7 +204,7 @@ def choose_conversations(
     live_bytes: int,
     now: datetime,
 ) -> PrunePlan:
-    """The conversations that a choice means, the longest silent first, with what they take."""
+    """The conversations that a filter selects, longest inactive first, with their sizes."""
     weights = [_text_bytes(item) for item in held]
     total = sum(weights) or 1
     sized = [
@@ -238,7 +235,7 @@ def _is_meant(held: ConversationSize, choice: PruneFilter, now: datetime) -> boo
 
 
 def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
-    """Those of some conversations that can be deleted: no conversation that stays holds anything of theirs.
+    """The conversations among these that can be deleted: no remaining one holds anything of theirs.
 
     `borrowed` has pairs of a conversation and one of whose rows it holds some.
     """
@@ -250,7 +247,7 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
 
 
 def _until_below(candidates: Sequence[PruneCandidate], size: int, limit: int) -> list[PruneCandidate]:
-    """As many of the oldest as it takes."""
+    """As many of the oldest as needed."""
     taken: list[PruneCandidate] = []
     for item in candidates:
         if size <= limit:
@@ -260,7 +257,7 @@ def _until_below(candidates: Sequence[PruneCandidate], size: int, limit: int) ->
     return taken
 
 
-# --- carrying it out --------------------------------------------------------------------------------------
+# --- apply ------------------------------------------------------------------------------------------------
 
 
 def apply_prune(
@@ -296,7 +293,7 @@ def apply_prune(
 
 
 def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[PayloadLocation]) -> list[OrphanFile]:
-    """Delete the bytes of files whose rows are gone; what lies outside of the vault is not ours to delete."""
+    """Delete the bytes of files whose rows are gone; files outside of the vault stay."""
     if vault is None or not files:
         return []
     orphans = [
@@ -307,28 +304,28 @@ def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[Payload
     there = [orphan for orphan in orphans if orphan.path.is_file()]
     try:
         others = files_of_other_archives(archive, vault)
-    except BadInput:  # whose they are is not known: they stay
+    except BadInput:  # their owner is unknown: they stay
         return []
     with archive.writing():
         return delete_orphans(archive.files, vault, there, others)
 
 
 def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
-    """Write the file anew without its free pages, when that is worthwhile or asked for."""
+    """Vacuum the file, when that is worthwhile or requested."""
     size, free = archive.care.size()
     if not always and free < _WORTHWHILE * size:
-        return VacuumReport(size, size, False, "too little is free to be worthwhile")
+        return VacuumReport(size, size, False, "too little space is free to be worthwhile")
     reason = ConversationRemover(archive.database).give_back()
     return VacuumReport(size, archive.care.size()[0], reason is None, reason)
 
 
-#: Whoever holds the file longer than this counts as using it.
+#: Another process that holds the file longer than this counts as using it.
 _PATIENCE_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptReport:
-    """What dropping the search tables that only lossless-claw reads came to."""
+    """The result of dropping the search tables that only lossless-claw reads."""
 
     size_before: int
     size_after: int
@@ -342,7 +339,7 @@ def find_reclaimable(archive: Archive) -> ReclaimableTables:
 
 
 def adopt_archive(path: str, now: datetime, progress: Callable[[int], None] | None = None) -> AdoptReport:
-    """Drop the search tables that only lossless-claw reads, after a backup; all is counted again afterwards.
+    """Drop the search tables that only lossless-claw reads, after a backup; rows are counted again afterwards.
 
     Everything is in our own index before. Raises `ArchiveLocked` while another process has the file open.
     """
@@ -364,7 +361,7 @@ def _check_unchanged(before: ArchiveCounts, after: ArchiveCounts, what: str) -> 
         raise ArchiveCorrupt(f"{what} does not hold what it should: {after} instead of {before}")
 
 
-#: Rows of the report and the tables that they count, in the order in which they are shown.
+#: Rows of the report and the tables that they count, in display order.
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("messages", ("messages", "message_extras", "message_parts", "message_versions")),
     ("summaries", ("summaries", "summary_messages", "summary_parents", "summary_extras")),
@@ -373,13 +370,13 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("vectors", ("message_vectors",)),
     ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
 )
-#: Conversations that were closed and silent for so long.
+#: Ages for closed, inactive conversations.
 _AGES = ("30d", "90d", "180d", "1y")
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """Something that takes room; `count` is how many there are, `of_messages` its size beside the messages'."""
+    """A part of the archive; `count` is its number of rows, `of_messages` its size relative to the messages."""
 
     name: str
     bytes: int
@@ -389,7 +386,7 @@ class SizeRow:
 
 @dataclass(frozen=True, slots=True)
 class SpaceSaving:
-    """Something that could go, how much that would free, and the command that does it."""
+    """Something that could be deleted, how much that would free, and the command for it."""
 
     what: str
     count: int
@@ -399,7 +396,7 @@ class SpaceSaving:
 
 @dataclass(frozen=True, slots=True)
 class SizeReport:
-    """Where the bytes of an archive are. `is_exact` is False where SQLite cannot count pages."""
+    """The bytes of an archive by part. `is_exact` is False where SQLite cannot count pages."""
 
     rows: tuple[SizeRow, ...]
     could_go: tuple[SpaceSaving, ...]
@@ -411,7 +408,7 @@ class SizeReport:
 
 
 def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, count_pages: bool = True) -> SizeReport:
-    """What takes the room; reads every page once and writes nothing."""
+    """The size of each part; reads every page once and writes nothing."""
     retention = ConversationRemover(archive.database)
     with archive.reading():
         size, free = archive.care.size()
@@ -428,9 +425,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
     gone = [
         *_prunable_by_age(held, borrowed, size - free, now),
-        SpaceSaving(
-            "files that no row knows", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"
-        ),
+        SpaceSaving("files without a row", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"),
         SpaceSaving("lossless-claw's search tables", len(claw.tables), claw.bytes, "lcm adopt --apply"),
         SpaceSaving("free pages", 1 if free else 0, free, "lcm prune --vacuum --apply"),
         _old_backups(archive.path),
@@ -440,7 +435,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
 
 
 def group_tables(tables: Mapping[str, int], live_bytes: int) -> dict[str, int]:
-    """Bytes by row of the report; what belongs to none, or was not counted, is `other`."""
+    """Bytes by row of the report; the rest is `other`."""
     sizes = dict.fromkeys((name for name, _ in _ROWS), 0)
     for table, size in tables.items():
         name = _row_of(table)
@@ -450,7 +445,7 @@ def group_tables(tables: Mapping[str, int], live_bytes: int) -> dict[str, int]:
 
 
 def _row_of(name: str) -> str | None:
-    """The row of a table, of one of its indexes, or of a table inside it; the longest name that fits decides."""
+    """The report row of a table, its indexes or shadow tables: the longest matching name."""
     bare = name.removeprefix("sqlite_autoindex_")
     fits = [
         (len(table), row) for row, tables in _ROWS for table in tables if bare == table or bare.startswith(f"{table}_")
@@ -503,4 +498,4 @@ def _prunable_by_age(
 
 def _old_backups(path: str) -> SpaceSaving:
     found = [] if path == ":memory:" else backup.list_backups(path)
-    return SpaceSaving("backups beside the archive", len(found), sum(item.bytes for item in found), "lcm backups")
+    return SpaceSaving("backups next to the archive", len(found), sum(item.bytes for item in found), "lcm backups")

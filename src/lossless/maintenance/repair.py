@@ -1,5 +1,5 @@
-"""What the doctor does on request: reindex, rebuild derived rows, rewrite broken summaries, delete abandoned
-conversations and close compaction debts. Each is planned first, then applied.
+"""Repairs of the doctor: reindex, rebuild derived rows, rewrite broken summaries, delete abandoned conversations and
+close pending compactions. Each is planned first, then applied.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from lossless.store.maintenance.deletion import ConversationSize
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
 
-#: More summaries than this, or more to read than this share of a budget, want a person's word first.
+#: More summaries than this, or more input than this share of a budget, need confirmation.
 MAX_TARGETS = 25
 MAX_BUDGET_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenSummary:
-    """A summary that should be written anew, and by which mark it is known."""
+    """A summary that should be rewritten, and its marker."""
 
     summary_id: str
     conversation_id: int
@@ -62,21 +62,20 @@ class BrokenSummary:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What a repair would do, and what speaks against doing it now."""
+    """What a repair would do, and why it needs confirmation."""
 
     plan: RewritePlan
     kinds: dict[str, int]
-    #: Why it waits for a person's confirmation; empty when nothing speaks against it.
+    #: Why it needs confirmation; empty when it does not.
     blocked: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         return "\n".join([self.plan.text, *(f"! {reason}" for reason in self.blocked)])
 
 
 def find_broken(archive: Archive, conversation_id: int | None = None) -> list[BrokenSummary]:
-    """Broken summaries of a conversation, or of all, shallow ones first."""
+    """Broken summaries of a conversation, or of all, shallowest first."""
     found = []
     for suspect in DoctorReads(archive.database).suspects(conversation_id):
         marker = find_marker(suspect.content, suspect.model)
@@ -86,11 +85,10 @@ def find_broken(archive: Archive, conversation_id: int | None = None) -> list[Br
 
 
 def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()) -> RepairPlan:
-    """Which broken summaries of a conversation would be written anew: subtree by subtree, as the context
-    has them, from the bottom up.
+    """Which broken summaries of a conversation would be rewritten: subtree by subtree, in context order, bottom-up.
 
-    With `summary_ids` only those of them; one that is not broken is BadInput. What was made of them is written anew as
-    well where it would no longer be smaller than its sources.
+    With `summary_ids` only those; one that is not broken is BadInput. Summaries made of them are rewritten as well when
+    they would no longer be smaller than their sources.
     """
     with archive.reading():
         marks = {one.summary_id: one.marker for one in find_broken(archive, conversation_id)}
@@ -98,7 +96,7 @@ def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_
         if sound := [id_ for id_ in wanted if id_ not in marks]:
             summary_in_conversation(archive, sound[0], conversation_id)
             raise BadInput(
-                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` writes any anew"
+                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
             )
         place = {id_: n for n, id_ in enumerate(DoctorReads(archive.database).context_order(conversation_id))}
         found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
@@ -116,32 +114,32 @@ def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str
         yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
     debt = archive.debts.get(work.conversation_id)
     if debt and (debt.pending or debt.running):
-        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
+        yield f"a compaction of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
 
 
-#: Rows in one transaction.
+#: Rows per transaction.
 REINDEX_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ReindexReport:
-    """What was made again, and what could not be because it cannot be read."""
+    """What was rebuilt, and what could not be because it is unreadable."""
 
     messages: int
     summaries: int
-    #: Index rows that had lost their message, and are out now.
+    #: Index rows without a message that were removed.
     dropped: int
     unreadable: tuple[str, ...]
 
 
 def plan_reindex(archive: Archive) -> IndexDrift:
-    """Where the index and the rows disagree; reads only."""
+    """Differences between the index and the rows; read-only."""
     with archive.reading():
         return DoctorReads(archive.database).index_drift()
 
 
 def damaged_indexes(archive: Archive) -> tuple[str, ...]:
-    """The full-text tables that are damaged, and that a cure makes anew."""
+    """The damaged full-text tables that a reindex recreates."""
     with archive.reading():
         return IndexProbe(archive.database).damaged()
 
@@ -154,11 +152,11 @@ def apply_reindex(
     batch: int = REINDEX_BATCH,
     vault: Vault | None = None,
 ) -> ReindexReport:
-    """Fill in what the index lacks and take out what is gone; with `anew`, or when it is damaged, all is made.
+    """Add missing index rows and remove orphaned ones; with `anew`, or when it is damaged, rebuild all.
 
-    Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
-    lossless-claw's own search tables, where the file has them, get what they lack, too; rows of other programs and of
-    older versions get their digests, and so do payloads with their vault.
+    Each step is its own transaction, so others can write meanwhile. An interrupted run is continued by the next.
+    lossless-claw's own search tables are completed, too; rows of other programs and of older versions get their
+    digests, and so do payloads with their vault.
     """
     work = _IndexJob(archive, progress or (lambda _: None), batch)
     with archive.writing():
@@ -182,7 +180,7 @@ def apply_reindex(
 
 @dataclass(frozen=True, slots=True)
 class _IndexJob:
-    """An archive that is indexed in transactions of so many rows; collects the messages that cannot be read."""
+    """Indexes an archive in transactions of so many rows; collects unreadable messages."""
 
     archive: Archive
     advance: Callable[[int], None]
@@ -191,7 +189,7 @@ class _IndexJob:
 
 
 def _digest_payloads(archive: Archive, vault: Vault | None) -> None:
-    """Remember what the bytes of files are whose ids do not say it, as those of other programs."""
+    """Record digests of files whose ids do not contain one, such as those of other programs."""
     for file in archive.checks.file_places():
         with suppress(OSError, ValueError):
             data = locate_payload(file.place, vault).read_bytes()
@@ -200,7 +198,7 @@ def _digest_payloads(archive: Archive, vault: Vault | None) -> None:
 
 
 def _stepwise(work: _IndexJob, step: Callable[[int], int]) -> int:
-    """Do a step in transactions of its own until nothing is left; returns how much it did."""
+    """Repeat a step in separate transactions until nothing is left; returns how much it did."""
     done = 0
     while True:
         with work.archive.writing():
@@ -212,7 +210,7 @@ def _stepwise(work: _IndexJob, step: Callable[[int], int]) -> int:
 
 
 def _catch_up(work: _IndexJob) -> tuple[int, int]:
-    """Index the messages and summaries that never were, wherever they stand; returns how many of each."""
+    """Index messages and summaries that never were, at any position; returns how many of each."""
     archive = work.archive
     drift = plan_reindex(archive)
     if not (drift.unindexed_messages or drift.unindexed_summaries):
@@ -253,7 +251,7 @@ def _fill(work: _IndexJob, *, passages: bool) -> int:
 
 
 def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
-    """Those of some messages that can be read; one that cannot be does not stand in the way of the others."""
+    """The readable messages among these; an unreadable one does not block the others."""
     try:
         return archive.messages.many(ids, exact=False)
     except ArchiveCorrupt:
@@ -279,15 +277,13 @@ REBUILD_COMMAND = "lcm doctor rebuild --apply"
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What can be made again."""
-
-    #: Conversations whose context is laid again.
+    #: Conversations whose context is rebuilt.
     contexts: tuple[int, ...]
-    #: Summaries that get their sources back from the log.
+    #: Summaries whose sources are restored from the log.
     without_sources: tuple[str, ...]
-    #: Summaries whose counts and times are worked out again.
+    #: Summaries whose counts and times are recomputed.
     miscounted: tuple[str, ...]
-    #: Conversations whose counters are worked out again.
+    #: Conversations whose counters are recomputed.
     counters: tuple[int, ...]
 
     @property
@@ -296,7 +292,7 @@ class RebuildPlan:
 
 
 def plan_rebuild(archive: Archive) -> RebuildPlan:
-    """What is wrong and can be derived; reads only."""
+    """What is wrong and can be derived; read-only."""
     with archive.reading():
         return _read_rebuild(Rebuilder(archive))
 
@@ -307,7 +303,7 @@ def _read_rebuild(work: Rebuilder) -> RebuildPlan:
 
 
 def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> RebuildPlan:
-    """Make it again, all or nothing, after a backup; returns what was made. Words stay as they are."""
+    """Rebuild in one transaction, after a backup; returns what was rebuilt. Texts are unchanged."""
     if plan_rebuild(archive).is_none:
         return RebuildPlan((), (), (), ())
     with applying(archive, now, backup, "rebuild"):
@@ -326,15 +322,15 @@ def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> Rebui
     return RebuildPlan(contexts, sources, miscounted, counters)
 
 
-#: The filters by name, with what each means.
+#: The filters by name, with their descriptions.
 CLEAN_FILTERS = {
     "archived_subagents": "closed conversations of sub-agents",
-    "cron_sessions": "runs of cron jobs, closed or silent for a day",
-    "null_subagent_context": "nameless conversations that begin as a sub-agent's, closed or silent for a day",
+    "cron_sessions": "runs of cron jobs, closed or inactive for a day",
+    "null_subagent_context": "conversations without a key that begin like a sub-agent's, closed or inactive for a day",
 }
 #: All of them together.
 ALL_FILTERS = "all"
-#: An open conversation that was silent for so long, and that nobody is at work on, will not go on.
+#: An open conversation that was inactive for so long, and is not leased, will not continue.
 SILENCE = timedelta(days=1)
 
 
@@ -344,21 +340,19 @@ class CleanPlan:
 
     filter_id: str
     conversations: tuple[ConversationSize, ...]
-    #: The moment that a silence is counted up to.
+    #: The reference time for inactivity.
     at: datetime
 
     @property
     def bytes(self) -> int:
-        """What their words take."""
         return sum(held.text_bytes for held in self.conversations)
 
     @property
     def meaning(self) -> str:
-        return CLEAN_FILTERS.get(self.filter_id, "what any filter means")
+        return CLEAN_FILTERS.get(self.filter_id, "all filters")
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         head = f"{self.filter_id}: {len(self.conversations)} conversations ({self.meaning})"
         rows = [f"- {held.id} {held.name}: {held.messages} messages" for held in self.conversations]
         return "\n".join([head, *rows])
@@ -366,7 +360,7 @@ class CleanPlan:
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """What was deleted, where the copy of it lies, and why the room was not given back, if it was asked for."""
+    """What was deleted, where its copy is, and why the file was not vacuumed, if that was requested."""
 
     conversations: int
     messages: int
@@ -376,7 +370,7 @@ class CleanReport:
 
 
 def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) -> CleanPlan:
-    """What a filter, or all of them, means now; one whose rows others need stays."""
+    """What a filter, or all of them, selects now; conversations whose rows others need stay."""
     if filter_id not in (*CLEAN_FILTERS, ALL_FILTERS):
         raise BadInput(f"no filter {filter_id!r}; there are {', '.join(CLEAN_FILTERS)} and {ALL_FILTERS}")
     at = now or datetime.now(UTC)
@@ -387,7 +381,7 @@ def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) ->
 
 
 def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
-    """The conversations that a filter, or any, means, without those whose rows another one that stays needs."""
+    """The conversations that a filter, or any, selects, without those whose rows another remaining one needs."""
     symptoms = DoctorReads(archive.database)
     ids = {
         id_
@@ -399,12 +393,12 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
 
 
 def plan_all_cleans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
-    """What each filter means now."""
+    """What each filter selects now."""
     return [plan_clean(archive, filter_id, now) for filter_id in CLEAN_FILTERS]
 
 
 def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
-    """Delete, all or nothing, and prove that no reference is left hanging; files stay for `lcm files gc`."""
+    """Delete in one transaction, and check that no broken reference is left; files stay for `lcm files gc`."""
     copy = None
     if work.conversations:
         with applying(archive, work.at, backup, "doctor-clean") as step:
@@ -420,43 +414,45 @@ def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuu
 
 @dataclass(frozen=True, slots=True)
 class CloseDebtPlan:
-    """A debt that would be closed as a person's decision; nothing is written yet."""
+    """A pending compaction that would be closed by the user's decision; nothing is written yet."""
 
     debt: PendingCompactionRow
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         since = f" since {self.debt.requested_at:%Y-%m-%d %H:%M} UTC" if self.debt.requested_at else ""
-        return f"conversation {self.debt.conversation_id}: the sweep owed{since} ({self.debt.reason}) is closed unpaid"
+        what = f"the pending compaction{since} ({self.debt.reason})"
+        return f"conversation {self.debt.conversation_id}: {what} is closed without running"
 
 
 def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
-    """Sweeps that are pending or said to run, those of closed conversations first."""
+    """Compactions that are pending or marked as running, those of closed conversations first."""
     return DoctorReads(archive.database).debts(now)
 
 
 def is_stuck(debt: PendingCompactionRow) -> bool:
-    """Whether it will not be paid by itself: its conversation is closed, or its worker died."""
+    """Whether it will not run by itself: its conversation is closed, or its worker died."""
     return (debt.pending and not debt.active) or (debt.running and not debt.leased)
 
 
 def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> CloseDebtPlan:
-    """Closing the debt of a closed conversation; BadInput for one that will be paid or is none."""
+    """Closing the pending compaction of a closed conversation; BadInput when it will still run or there is none."""
     archive.conversations.get(conversation_id)
     found = next((debt for debt in open_debts(archive, now) if debt.conversation_id == conversation_id), None)
     if found is None or not found.pending:
-        raise BadInput(f"conversation {conversation_id} owes nothing")
+        raise BadInput(f"conversation {conversation_id} has no pending compaction")
     if found.active:
-        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` pays its debt")
+        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` runs its compaction")
     return CloseDebtPlan(found)
 
 
 def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backup: BackupMaker) -> Path | None:
-    """Close it as `operator-ignored`, if nobody changed it since; returns the backup."""
+    """Close it as `operator-ignored`, if it has not changed since; returns the backup."""
     with applying(archive, now, backup, "maintenance") as step:
         debt = work.debt
         symptoms = DoctorReads(archive.database)
         if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
-            raise Stale(f"the debt of conversation {debt.conversation_id} changed since it was listed; look again")
+            raise Stale(
+                f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
+            )
         return step.backup

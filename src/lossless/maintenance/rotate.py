@@ -1,7 +1,7 @@
 """Rotation: a host's transcript is rewritten to its tail, once everything in it is in the archive.
 
-The order makes it safe: reconcile, fold, back up, read the file again, prove that every message is stored, write
-beside it, replace it, read it again. A crash leaves the old transcript or the new one, whole.
+The order makes it safe: reconcile, fold, back up, read the file again, verify that every message is stored, write a new
+file, replace the old one, read it again. A crash leaves the complete old or new transcript.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
     from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
-#: Records that tell how the session goes on; the latest of each kind stays.
+#: Records with the session's state; the latest of each kind stays.
 STATE_KINDS = ("session_info", "model_change", "thinking_level_change")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "toolResult": "tool", "tool": "tool"}
 
 
 class UnsafeTranscript(ValueError):
-    """A transcript that must not be rewritten as it is; its text says why."""
+    """A transcript that must not be rewritten; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptRecord:
-    """One line of a transcript: where it stands, and what decides about it."""
+    """One line of a transcript: its position, and the fields that decide about it."""
 
     start: int
     end: int
     kind: str
     id: str | None
     parent: str | None
-    #: The role of a message; None for what is none.
+    #: The role of a message; None for other records.
     role: str | None
     #: The number of its line, from 1.
     number: int = 0
@@ -67,32 +67,27 @@ class TranscriptRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessage:
-    """A message of a transcript, as the host wrote it."""
-
     entry_id: str | None
     message: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenedTranscript:
-    """A transcript and its shorter form."""
-
     data: bytes
     kept_messages: int
     dropped_messages: int
-    #: Messages on branches that the host has left; they go with the rest.
+    #: Messages on abandoned branches, which are dropped as well.
     abandoned: int
-    #: Everything that goes, in the order of the file.
+    #: All dropped records, in file order.
     dropped: tuple[TranscriptRecord, ...] = ()
 
     @property
     def is_shorter(self) -> bool:
-        """Whether rewriting takes any message away."""
         return self.dropped_messages + self.abandoned > 0
 
 
 def parse_records(data: bytes) -> list[TranscriptRecord]:
-    """The records of a transcript behind its header; raises `UnsafeTranscript` for one that cannot be rewritten."""
+    """The records of a transcript after its header; raises `UnsafeTranscript` for one that cannot be rewritten."""
     if not data.endswith(b"\n"):
         raise UnsafeTranscript("its last line is not finished")
     found: list[TranscriptRecord] = []
@@ -115,7 +110,7 @@ def _record(raw: bytes, start: int, end: int, number: int) -> TranscriptRecord:
     except (ValueError, RecursionError):
         raise UnsafeTranscript(f"line {number} cannot be read") from None
     if not isinstance(value, dict):
-        raise UnsafeTranscript(f"line {number} is no record")
+        raise UnsafeTranscript(f"line {number} is not a record")
     message = value.get("message") if value.get("type") == "message" else value if "type" not in value else None
     role = message.get("role") if isinstance(message, dict) else None
     kind = value.get("type", "message")
@@ -125,7 +120,7 @@ def _record(raw: bytes, start: int, end: int, number: int) -> TranscriptRecord:
 
 
 def foreign_kind(data: bytes) -> str | None:
-    """The kind of a transcript that a program other than OpenClaw has written; None where nothing shows that."""
+    """The kind of a transcript of a program other than OpenClaw; None when there is no sign of one."""
     head = first_records(data)
     if head and head[0].get("type") == "session":
         return pi.KIND if pi.is_own_header(head[0]) else None
@@ -138,7 +133,7 @@ def _text(value: object) -> str | None:
 
 
 def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """The records that were really said, from the first to the last: without branches that the host has left."""
+    """The records of the current path, from first to last: without abandoned branches."""
     tree = EntryTree()
     for record in records[1:]:
         tree.add(record.id, record.parent)
@@ -156,13 +151,13 @@ def messages_in(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[Re
 
 
 def load_records(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[TranscriptRecord, dict[str, Any]]]:
-    """Some records with what stands in them, parsed one by one."""
+    """Some records with their content, parsed one by one."""
     for record in records:
         yield record, json.loads(data[record.start : record.end])
 
 
 def stored_form(record: TranscriptRecord, value: dict[str, Any]) -> tuple[str | None, str, JsonObject]:
-    """The id, the kind and the body under which reading a transcript has stored a record, as message or beside them."""
+    """The id, kind and body under which a record is stored, as a message or otherwise."""
     (entry,) = openclaw.entries(value, RecordPosition(record.number, record.start, record.end))
     if record.id is not None or entry.message is None:
         return record.id, record.kind, value
@@ -185,7 +180,7 @@ def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
 
 
 def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
-    """Where the tail begins: by the rule of the fresh tail, and never with an answer whose call is cut off."""
+    """Where the tail begins: by the rule of the fresh tail, and never with a result whose call is cut off."""
     places = [n for n, record in enumerate(path) if record.role is not None]
     items = [MessageItem(n, n, _ROLES.get(path[n].role or "", "system"), 0, n) for n in places]
     first = fresh_tail_start(items, max(1, count))
@@ -195,7 +190,7 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
 
 
 def _states_before(head: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """The latest record of each kind of state, in the order of the file."""
+    """The latest record of each kind of state, in file order."""
     latest = {record.kind: record for record in head if record.kind in STATE_KINDS}
     return sorted(latest.values(), key=lambda record: record.start)
 
@@ -209,7 +204,7 @@ def _without_trailing(tail: Sequence[TranscriptRecord]) -> list[TranscriptRecord
 
 
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
-    """The lines of these records, each naming the one before it as its parent."""
+    """The lines of these records, each with the previous one as its parent."""
     before: str | None = None
     for record in kept:
         raw = data[record.start : record.end]
@@ -242,25 +237,25 @@ def _ignore(_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RotationSteps:
-    """What is done around the rewriting of a transcript; each that returns a text refuses with it."""
+    """The steps around the rewriting of a transcript; a returned text is the reason for a refusal."""
 
-    #: Why a message of the transcript is not safe in the archive.
+    #: Why a message of the transcript is not safely stored.
     unstored: Callable[[Iterable[RecordedMessage]], str | None]
-    #: Bring what the transcript has into the archive.
+    #: Import the transcript into the archive.
     reconcile: Callable[[], str | None] = _do_nothing
     #: Fold what is outside the tail.
     compact: Callable[[], str | None] = _do_nothing
-    #: Keep what leaves the file and is no message of the archive: records of the host, branches that it left.
+    #: Store what leaves the file and is not a message of the archive: host records, abandoned branches.
     keep: Callable[[Iterable[tuple[str | None, str, JsonObject]]], None] = _ignore
-    #: Copy the archive; returns where to.
+    #: Copy the archive; returns the path.
     backup: Callable[[], Path | None] = _do_nothing
-    #: Remember the new file as read; returns its size.
+    #: Record the new file as read; returns its size.
     checkpoint: Callable[[], int | None] = _do_nothing
 
 
 @dataclass(frozen=True, slots=True)
 class RotateReport:
-    """What a rotation did; `reason` says why nothing was rewritten."""
+    """The result of a rotation; `reason` says why nothing was rewritten."""
 
     path: Path
     rotated: bool = False
@@ -277,7 +272,7 @@ class RotateReport:
         return self.size_before - self.size_after if self.rotated else 0
 
 
-#: Not a refusal: the transcript is as short as it may be.
+#: Not a refusal: the transcript is already as short as possible.
 NOTHING_TO_REMOVE = "nothing to remove"
 
 
@@ -336,7 +331,7 @@ def _refused_report(look: RotateReport, reason: str, backup: Path | None = None)
 
 @dataclass(slots=True)
 class _OpenTranscript:
-    """A transcript as it was read, held open to see what becomes of it."""
+    """A transcript as it was read, kept open to detect later changes."""
 
     handle: int
     status: os.stat_result
@@ -345,7 +340,7 @@ class _OpenTranscript:
 
 @contextmanager
 def _open_transcript(path: Path) -> Iterator[_OpenTranscript]:
-    """The bytes of a transcript that may be replaced; `UnsafeTranscript` for one that is not ours to replace."""
+    """The bytes of a transcript that may be replaced; raises `UnsafeTranscript` otherwise."""
     if path.is_symlink():
         raise UnsafeTranscript("it is a link")
     try:
@@ -367,13 +362,13 @@ def _open_transcript(path: Path) -> Iterator[_OpenTranscript]:
 
 
 def _refuse_by(status: os.stat_result) -> None:
-    """Raise `UnsafeTranscript` by the mode bits of the file, even where the process may pass them."""
+    """Raise `UnsafeTranscript` by the mode bits of the file, even for a process that may ignore them."""
     if not stat.S_ISREG(status.st_mode):
         raise UnsafeTranscript("it is not a file")
     if not status.st_mode & stat.S_IWUSR:
         raise UnsafeTranscript("it is read-only")
     if status.st_nlink > 1:
-        raise UnsafeTranscript("it has another name (a hard link), under which it would stay as it is")
+        raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
 
 
 def foreign_kind_reason(kind: str) -> str:
@@ -382,7 +377,7 @@ def foreign_kind_reason(kind: str) -> str:
 
 
 def _replace(path: Path, file: _OpenTranscript, data: bytes) -> None:
-    """Replace a file by `data`, whole or not at all; `UnsafeTranscript` when it is no longer what was read."""
+    """Replace a file atomically by `data`; `UnsafeTranscript` when it has changed since it was read."""
     sweep_leftovers(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     mode = stat.S_IMODE(file.status.st_mode)
@@ -409,7 +404,7 @@ def _replace(path: Path, file: _OpenTranscript, data: bytes) -> None:
 
 
 def _carry_over(file: _OpenTranscript, new: int) -> None:
-    """What a host wrote to the old file in the very moment of its replacement is added to the new one."""
+    """Append to the new file what a host wrote to the old one at the moment of its replacement."""
     more = os.fstat(file.handle).st_size - file.status.st_size
     if more > 0:
         os.lseek(file.handle, file.status.st_size, os.SEEK_SET)
@@ -428,15 +423,15 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-# --- keeping the rest ---------------------------------------------------------------------------------------
+# --- other records ------------------------------------------------------------------------------------------
 
 
 def record_keeper(
     archive: Archive, conversation_id: int
 ) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
-    """Keeps records of a transcript beside the messages, but for those that are stored already, word for word.
+    """Stores records of a transcript that are not messages, except those already stored verbatim.
 
-    One that says something else than what is stored under its id is kept under no id.
+    One that differs from the stored one with its id is stored without an id.
     """
     retention = ConversationRemover(archive.database)
     kept: set[bytes] | None = None
@@ -466,13 +461,13 @@ def record_keeper(
 
 
 def _is_same(archive: Archive, conversation_id: int, row: TailRow, id_: str, record: JsonObject) -> bool:
-    """Whether a row says what a record says."""
+    """Whether a row has the same content as a record."""
     found = _identity(archive, conversation_id, RecordedMessage(id_, _message_in(record)))
     return found is not None and found[0] == row.fingerprint
 
 
 def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
-    """Whether a record, or the message in it, is kept beside the messages."""
+    """Whether a record, or the message in it, is stored among the other records."""
     return kept is not None and not kept.isdisjoint((_digest(record), _digest(_message_in(record))))
 
 
@@ -490,14 +485,14 @@ def _is_made_up(id_: str | None) -> bool:
     return id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
 
 
-# --- is it all stored? --------------------------------------------------------------------------------------
+# --- completeness -------------------------------------------------------------------------------------------
 
 
 def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterable[RecordedMessage]], str | None]:
-    """Says which message of a transcript a conversation does not hold, by entry id, else by its words.
+    """Finds messages of a transcript that a conversation does not have, by entry id, else by text.
 
-    What ingest never stores as a message, such as a host's own notes, need not be there. A conversation that was
-    imported from another program refuses as a whole.
+    What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
+    from another program refuses as a whole.
     """
     retention = ConversationRemover(archive.database)
     kind = imported_from(archive.conversations.get(conversation_id).session)
@@ -530,7 +525,7 @@ def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterabl
 
 
 def _identity(archive: Archive, conversation_id: int, said: RecordedMessage) -> tuple[bytes, str] | None:
-    """What makes a message the same; None for one that is never stored."""
+    """The identity of a message; None for one that is never stored."""
     try:
         (kept,) = mask_items(archive, conversation_id, [formats.decode(said.message, "openclaw")])
         message = cast("Message", kept)

@@ -1,5 +1,5 @@
-"""`engine.rotation`: shorten the transcripts that sessions follow, on demand and automatically: at start all that
-grew too large, between turns the current one.
+"""`engine.rotation`: shortens the transcripts that sessions follow, on demand and automatically: at start all large
+ones, between turns the current one.
 
 Each decision is one line of the log, `[lcm] auto-rotate: phase=… action=… …`. Only transcripts that an active
 conversation follows are considered.
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.settings.event_log import EventLog, LogLevel
 
-#: Sweeps that fold what is outside the tail before a transcript is rewritten.
+#: How many compactions fold what is outside the tail before a transcript is rewritten.
 _SWEEPS = 50
-#: Endings of a sweep after which no transcript is rewritten.
+#: Results of a compaction after which no transcript is rewritten.
 _REFUSALS = FAILED_STOPS | {"busy", "stale"}
 
 
 class Rotation:
-    """`engine.rotation`: rewrites transcripts to their tails, once all of them is stored. Deletes nothing stored."""
+    """`engine.rotation`: rewrites completely stored transcripts to their tails. Deletes nothing from the archive."""
 
     def __init__(self, parts: EngineParts, transcripts: HostTranscripts) -> None:
         self._parts, self._transcripts = parts, transcripts
-        #: From which size on a transcript that is too large is worth another line in the log.
+        #: The size from which on a large transcript is logged again.
         self._noted_sizes: dict[str, int] = {}
 
     def follow(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
-        """Read a transcript on a turn's path, write down what kept it from being stored, and look at its size."""
+        """Read a transcript during a turn, log why it could not be stored, and check its size."""
         report = self._transcripts.reconcile(session, transcript)
         if report.status in ("failed", "held"):
             fields = {"conversationId": report.conversation_id, "status": report.status, "reason": report.reason}
@@ -54,7 +54,7 @@ class Rotation:
         size, name = report.size or 0, str(transcript)
         if size > self._noted_sizes.get(name, self._parts.settings.auto_rotate_session_files_size_bytes):
             self._noted_sizes[name] = size + size // 4
-            self.between_turns(session, transcript, unsafe="a turn is going on")
+            self.between_turns(session, transcript, unsafe="a turn is in progress")
         return report
 
     def rotate(
@@ -67,10 +67,10 @@ class Rotation:
         backup: bool = True,
         dry_run: bool = False,
     ) -> RotateReport:
-        """Rewrite the transcript that a session follows to its tail, once all of it is stored; `.reason` says why not.
+        """Rewrite a session's transcript to its tail, once all of it is stored; `.reason` says why not.
 
-        A host that reads its transcripts itself brings this one into the archive with `reconcile`, and again
-        afterwards with `checkpoint`.
+        For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
+        again afterwards.
         """
         from lossless.maintenance.backup import ROLLING
         from lossless.maintenance.rotate import (
@@ -119,19 +119,19 @@ class Rotation:
         if (blocked := self._parts.archive.ingest.state(found.id).blocked_reason) is not None:
             return f"input is refused: {blocked}"
         if any(epoch.conversation_id == found.id for epoch in self._parts.archive.transcripts.held()):
-            return "a transcript is held back and waits for a decision"
+            return "a transcript is held and waits for a decision"
         return self._model_rests(found.id)
 
     def _model_rests(self, conversation_id: int) -> str | None:
-        """Why no model would be asked now, if one is configured."""
+        """Why no model would be called now, if one is configured."""
         summariser = self._parts.loop.summariser
         return summariser.gate(self._parts.archive, conversation_id, self._parts.clock).resting(summariser.candidates())
 
     def _reconciled(self, conversation: Conversation, place: Path) -> str | None:
-        """Bring the transcript into the archive; why that did not work, or None."""
+        """Import the transcript into the archive; returns why that failed, or None."""
         report = self._transcripts.bootstrap(conversation.session, place)
         if report.conversation_id != conversation.id:
-            return "the session goes on in another conversation"
+            return "the session continues in another conversation"
         if report.status in ("stored", "up to date") and not report.bad_lines:
             return None
         return f"the transcript is not in the archive: {report.reason or report.status}"
@@ -146,7 +146,7 @@ class Rotation:
         return None if point is None else point.size
 
     def _folded(self, conversation: Conversation) -> str | None:
-        """Fold everything outside the tail into leaves; why that did not work, or None."""
+        """Fold everything outside the tail into leaves; returns why that failed, or None."""
         from lossless.compaction.plan import threshold_rounds
         from lossless.compaction.run import CompactionJob, compact
 
@@ -174,10 +174,10 @@ class Rotation:
                 return None
         return None
 
-    # --- transcripts, without being asked ---
+    # --- automatic rotation ---
 
     def at_start(self, state_dir: str | os.PathLike[str]) -> StartRotationReport:
-        """Shorten the transcripts below a host's state folder that grew too large, as the settings say."""
+        """Shorten large transcripts below a host's state folder, by the settings."""
 
         limits = self._limits(self._parts.settings.auto_rotate_session_files_startup)
         if limits.mode == "off":
@@ -193,7 +193,7 @@ class Rotation:
     def between_turns(
         self, session: SessionRef, path: str | os.PathLike[str], *, unsafe: str | None = None
     ) -> RotationAction:
-        """Look at the transcript's size after a turn; `unsafe` says why this is not the moment to rewrite it."""
+        """Check the transcript's size after a turn; `unsafe` says why it must not be rewritten now."""
 
         limits, found = self._limits(self._parts.settings.auto_rotate_session_files_runtime), self._parts.find(session)
         size = file_size(Path(path))
@@ -225,7 +225,7 @@ class Rotation:
         *,
         approved: bool,
     ) -> TranscriptGcReport:
-        """Ask the host to replace old answers of tools in its transcript by their short form, if all agree to it."""
+        """Ask the host to replace old tool results in its transcript by short forms, if settings and host allow it."""
         from lossless.maintenance.rotate import UnsafeTranscript, leaf_path_of, messages_in, parse_records
         from lossless.maintenance.surgery import tool_outputs
 
@@ -248,8 +248,6 @@ AUTO_ROTATE_EVENT = "auto-rotate"
 
 @dataclass(frozen=True, slots=True)
 class IndexedSession:
-    """A session as a host's index has it."""
-
     key: str
     session_id: str
     path: Path
@@ -274,7 +272,7 @@ class RotationLimits:
 
 @dataclass(frozen=True, slots=True)
 class StartRotationReport:
-    """What the rotation at start came to."""
+    """The result of the rotation at start."""
 
     scanned: int = 0
     eligible: int = 0
@@ -287,10 +285,10 @@ class StartRotationReport:
 
 @dataclass(frozen=True, slots=True)
 class RotationTools:
-    """What rotating needs of an engine."""
+    """The parts of an engine that rotation needs."""
 
     rotate: Callable[[Conversation, Path], RotateReport]
-    #: One copy of the archive before the first rewriting, when that is wanted.
+    #: Copies the archive once before the first rewriting, if enabled.
     backup: Callable[[], Path | None]
     log: EventLog
 
@@ -299,7 +297,7 @@ class RotationTools:
 
 
 def indexed_sessions(state_dir: Path) -> list[IndexedSession]:
-    """The sessions in the indexes of all agents below OpenClaw's state folder; what cannot be read is left out."""
+    """The sessions in the indexes of all agents below OpenClaw's state folder; unreadable ones are skipped."""
     found: list[IndexedSession] = []
     for index in sorted(state_dir.glob("agents/*/sessions/sessions.json")):
         try:
@@ -338,7 +336,7 @@ def find_candidates(
 
 
 def file_size(path: Path) -> int | None:
-    """The size of a file; None when it is not there."""
+    """The size of a file; None when it does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -346,7 +344,7 @@ def file_size(path: Path) -> int | None:
 
 
 def decide_rotation(size: int, limits: RotationLimits, unsafe: str | None = None) -> RotationAction:
-    """What happens to a transcript of this size; `unsafe` says why this is not the moment to rewrite it."""
+    """What to do with a transcript of this size; `unsafe` says why it must not be rewritten now."""
     if limits.mode == "off":
         return "off"
     if size <= limits.size_bytes:
@@ -362,7 +360,7 @@ def decide_rotation(size: int, limits: RotationLimits, unsafe: str | None = None
 def rotate_at_start(
     found: Sequence[RotationCandidate], scanned: int, limits: RotationLimits, tools: RotationTools
 ) -> StartRotationReport:
-    """Rotate, or warn of, every transcript that is too large; one summary line at the end."""
+    """Rotate, or warn about, every large transcript; one summary line at the end."""
     if limits.mode == "off":
         return StartRotationReport()
     began = time.monotonic()
@@ -406,7 +404,7 @@ def rotate_at_start(
 def rotate_between_turns(
     item: RotationCandidate, limits: RotationLimits, tools: RotationTools, unsafe: str | None = None
 ) -> RotationAction:
-    """Look at the current transcript after a turn; rewrite it only when nothing speaks against this moment."""
+    """Check the current transcript after a turn; rewrite it only when that is safe now."""
     action = decide_rotation(item.size, limits, unsafe)
     if action in ("off", "skip"):
         return action
@@ -432,7 +430,7 @@ def _rotate_one(
     backup: Path | None,
     failed: str | None = None,
 ) -> tuple[RotationAction, int]:
-    """Rotate one transcript or warn of it, and say so; returns what was done and how many bytes that removed."""
+    """Rotate one transcript or warn about it, and log it; returns the action and the bytes removed."""
     began = time.monotonic()
     about = _log_fields(item, limits)
     if limits.mode == "warn" or failed is not None:
@@ -458,7 +456,7 @@ def _rotate_one(
     return action, 0
 
 
-#: How a transcript that stays as it is is told of: refused, or as short as it may be.
+#: The log level and action for a transcript that is unchanged: refused, or already as short as possible.
 _LEVELS: dict[bool, tuple[LogLevel, RotationAction]] = {False: ("warning", "warn"), True: ("info", "skip")}
 
 

@@ -1,4 +1,4 @@
-"""`engine.transcripts`: reads, holds, accepts and refuses hosts' transcripts, and folds what an import brought."""
+"""`engine.transcripts`: reads, holds, accepts and refuses hosts' transcripts, and folds imported history."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
     from lossless.store.conversations import Checkpoint
 
-#: More messages than this at once are no turn; a turn is folded when it is time to.
+#: More messages than this at once are not a turn; turns are compacted when due.
 _TURN = 500
 
 
 class HostTranscripts:
-    """`engine.transcripts`: keeps the transcripts of hosts and the archive one history."""
+    """`engine.transcripts`: keeps hosts' transcripts and the archive in sync."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
@@ -48,13 +48,13 @@ class HostTranscripts:
         again: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> TranscriptReport:
-        """Store what a transcript has that the archive does not; again with the same one changes nothing.
+        """Store what a transcript has and the archive does not; idempotent.
 
-        A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
-        part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
-        is stored is quarantined (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
-        own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
-        (`.status == "failed"`). What was deleted for good comes back only with `again`.
+        A transcript is a path, or the host's entries. On a first import the newest part stays verbatim and the older
+        part is folded at once, without a model (`fold`). A transcript that has nothing in common with the stored
+        conversation is quarantined (`.status == "held"`) until it is accepted. `after` and `cursor` are a host's own
+        marks: entries after the stored mark are new, and a page that leaves a gap is rejected (`.status == "failed"`).
+        Permanently deleted messages are imported only with `again`.
         """
         from lossless.ingest.transcripts import reading
         from lossless.ingest.transcripts.following import TranscriptReport
@@ -75,7 +75,7 @@ class HostTranscripts:
         return report
 
     def _held_for(self, session: Session, transcript: object) -> tuple[Conversation, str] | None:
-        """The conversation and the path under which a transcript that is kept apart waits to be accepted."""
+        """The conversation and the path of a quarantined transcript that waits to be accepted."""
         from lossless.ingest.transcripts.following import find_quarantine
         from lossless.ingest.transcripts.reading import Transcript
 
@@ -92,7 +92,7 @@ class HostTranscripts:
         return None if apart is None else (found, path)
 
     def _is_first(self, session: Session) -> bool:
-        """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
+        """Whether a session was empty before a transcript of it was read completely for the first time."""
         found = self._parts.archive.conversations.find(session)
         if found is None:
             return not self._parts.archive.conversations.family(session)
@@ -102,12 +102,12 @@ class HostTranscripts:
         return (point is not None and bool(point.path)) or self._parts.archive.messages.newest_id(found.id) is None
 
     def _fold_after(self, report: TranscriptReport, most: int) -> None:
-        """Fold what a reading brought, if those are more messages than a turn may have."""
+        """Fold what a reading stored, if it is more than a turn."""
         if report.stored > most and report.conversation_id is not None:
             self.fold_import(self._parts.archive.conversations.get(report.conversation_id))
 
     def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
-        """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
+        """Read a transcript after a turn; a failure is reported, and the turn is stored nevertheless."""
         from lossless.ingest.transcripts.following import TranscriptReport
 
         try:
@@ -160,7 +160,7 @@ class HostTranscripts:
     def _with_grown(
         self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
     ) -> TranscriptReport:
-        """Take over what was read before it was finished: of a whole transcript, or of what was added to a file."""
+        """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
         from lossless.ingest.transcripts.bootstrap import store_grown_entries
         from lossless.ingest.transcripts.entries import entries_of_lane
         from lossless.ingest.transcripts.reading import appended_entries
@@ -187,7 +187,7 @@ class HostTranscripts:
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
-        """After a whole reading, hide old heartbeats where that is wanted."""
+        """After a whole reading, hide old heartbeats if enabled."""
         from lossless.ingest.run import hide_quiet_history
 
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
@@ -202,7 +202,7 @@ class HostTranscripts:
         return 0 if found is None else self._parts.archive.messages.newest_id(found.id) or 0
 
     def hide_heartbeat(self, conversation_id: int, after: int) -> None:
-        """Take a turn that the host calls a heartbeat out of the context, if it had nothing to say."""
+        """Hide a turn that the host calls a heartbeat, if it had nothing to report."""
         from lossless.ingest.run import hide_heartbeat
 
         with self._parts.archive.writing():
@@ -252,11 +252,10 @@ class HostTranscripts:
         return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
 
     def decisions(self) -> list[TranscriptDecision]:
-        """Every decision about transcripts."""
         return self._parts.archive.transcripts.decisions()
 
     def followed(self, conversation_id: int) -> Checkpoint | None:
-        """Which transcript a conversation follows, and how far it was read."""
+        """The transcript that a conversation follows, and how far it was read."""
         return self._parts.archive.transcripts.checkpoint(conversation_id)
 
     def held(self) -> list[TranscriptDecision]:
@@ -264,9 +263,9 @@ class HostTranscripts:
         return self._parts.archive.transcripts.held()
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
-        """Take a transcript over that was held back or refused: where it is kept becomes its session's conversation.
+        """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
 
-        The active one, unless the one beside which it was held back has been closed since.
+        The active one, unless the session's conversation at that time has been closed since.
         """
         from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
@@ -275,7 +274,7 @@ class HostTranscripts:
         if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
         apart = find_quarantine(archive, conversation, path, epoch.header_id)
-        if apart is None:  # it was held back by a version that kept nothing of it
+        if apart is None:  # it was held by a version that stored nothing of it
             report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
         else:
             report = self._accept_apart(conversation, epoch, apart)
@@ -285,7 +284,7 @@ class HostTranscripts:
     def _accept_apart(
         self, conversation: Conversation, epoch: TranscriptDecision, apart: Conversation
     ) -> TranscriptReport:
-        """The same where its words are kept; what was added to the file since comes in, too."""
+        """The same for one with stored messages; entries appended to the file since are stored, too."""
         from lossless.ingest.sessions import accept_quarantined
         from lossless.ingest.transcripts.following import TranscriptReport
         from lossless.ingest.transcripts.reading import open_transcript
@@ -309,7 +308,7 @@ class HostTranscripts:
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, conversation: Conversation, path: str) -> None:
-        """Keep this transcript out of every prompt, unless it begins with another header or somebody accepts it."""
+        """Keep this transcript out of every prompt, unless it gets another header or is accepted."""
         from lossless.ingest.transcripts.following import find_quarantine
 
         archive, now = self._parts.archive, self._parts.clock()
@@ -320,7 +319,7 @@ class HostTranscripts:
                 archive.conversations.refuse(apart.id, now)
 
     def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that were refused; `accept` takes that back."""
+        """Transcripts that were refused; `accept` reverses that."""
         return self._parts.archive.transcripts.refused()
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
@@ -329,14 +328,14 @@ class HostTranscripts:
                 return epoch
         raise NotFound("transcript that is held back", path)
 
-    # --- what is quarantined ---
+    # --- quarantine ---
 
     def quarantined(self) -> list[QuarantinedConversation]:
-        """Conversations of what had nothing in common with its session, windows and transcripts, with the decisions."""
+        """Conversations of windows and transcripts that did not fit their session, with the decisions."""
         return self._parts.archive.conversations.quarantined()
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
-        """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
+        """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""
         from lossless.ingest.sessions import accept_quarantined
 
         with self._parts.archive.writing():
@@ -352,7 +351,7 @@ class HostTranscripts:
             return refuse_quarantined(self._parts.archive, conversation_id, self._parts.clock())
 
     def _settle_for(self, conversation_id: int, decision: Literal["accepted", "refused"]) -> None:
-        """Record a decision about what is quarantined for the transcript that it was read from, too."""
+        """Record a decision about a quarantined conversation for its transcript, too."""
         from lossless.ingest.transcripts.following import find_quarantine
 
         archive = self._parts.archive
@@ -371,9 +370,9 @@ class HostTranscripts:
         most: int | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport | None:
-        """Fold what an import brought but for its newest part, so that all of it is at hand; None if it is short.
+        """Fold an import except its newest part; None if it is short.
 
-        Without a model unless one may be asked; `most` is how many summaries are made at most.
+        Without a model unless one may be called; makes at most `most` summaries.
         """
         if self._parts.archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None

@@ -1,4 +1,4 @@
-"""Verify an archive: everything that was stored is there, findable and reachable."""
+"""Verifies an archive: everything that was stored is there, findable and reachable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
 
 @dataclass(frozen=True, slots=True)
 class VerificationProblem:
-    """Something that should hold and does not: which rule, which row, what is wrong."""
+    """A violated rule: which rule, which row, what is wrong."""
 
     check: str
     table: str
@@ -50,7 +50,7 @@ class VerificationProblem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The outcome: `ok` when there is no error; warnings concern rows that other programs wrote."""
+    """The result: `ok` when there is no error; warnings concern rows that other programs wrote."""
 
     problems: tuple[VerificationProblem, ...]
     messages: int
@@ -64,14 +64,14 @@ class Verification:
 def verify_archive(
     archive: Archive, progress: Callable[[int], None] | None = None, vault: Vault | None = None
 ) -> Verification:
-    """Check every row of an archive; reads only, in bounded memory.
+    """Check every row of an archive; read-only, in bounded memory.
 
-    With the vault of its payloads, messages whose payloads lie in files are checked as they came.
+    With the vault of its payloads, messages with payloads in files are checked against their originals.
     """
     problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
-    with archive.reading():  # others may write meanwhile: all checks look at one state
+    with archive.reading():  # others may write meanwhile: all checks use one snapshot
         return _verified(archive, problems, progress, vault)
 
 
@@ -98,7 +98,7 @@ def _verified(
 
 
 class _MessageChecks:
-    """Looks at all messages and summaries, page by page, and at the search index that finds them."""
+    """Checks all messages and summaries in batches, and their search index."""
 
     def __init__(self, archive: Archive, vault: Vault | None, progress: Callable[[int], None] | None) -> None:
         self._archive, self._vault, self._progress = archive, vault, progress
@@ -118,21 +118,21 @@ class _MessageChecks:
         for problem in unindexed.without(_summary_texts(archive, summaries)):
             wrong.add(problem.table)
             yield problem
-        wrong |= unindexed.tables & {"summaries"}  # written anew elsewhere: the index still has the words before
+        wrong |= unindexed.tables & {"summaries"}  # rewritten by another program: the index still has the old text
         yield from unindexed.problems()
         for table, rows, totals in (
             ("message_index", {"messages", "message_passages", "message_extras"}, messages),
             ("summary_index", {"summaries"}, summaries),
         ):
-            if not wrong & {table, *rows}:  # what is known to be wrong makes the totals wrong, too
+            if not wrong & {table, *rows}:  # known problems make the totals wrong, too
                 yield from _index_offenders(table, archive.checks.index_totals(table, totals))
 
 
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
-    """Rows that are not as they were written."""
+    """Rows that differ from what was written."""
     for id_ in archive.row_digests.changed_messages():
         yield VerificationProblem(
-            "digests", "messages", str(id_), "the message, or one of its parts, is not as it was written"
+            "digests", "messages", str(id_), "the message, or one of its parts, differs from what was written"
         )
     for table, key, detail in archive.row_digests.changed_rows():
         problem = VerificationProblem("digests", table, key, detail)
@@ -140,15 +140,15 @@ def _digests(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _rewritten(archive: Archive, problem: VerificationProblem, summary_id: str) -> VerificationProblem:
-    """What is wrong with the text of a summary is no damage when lossless-claw's doctor has written it anew."""
+    """A changed summary is no damage when lossless-claw's doctor rewrote it."""
     if summary_id not in archive.checks.rewritten():
         return problem
-    detail = "lossless-claw has written it anew; `lcm doctor reindex --apply` takes note of it"
+    detail = "lossless-claw has rewritten it; `lcm doctor reindex --apply` records that"
     return replace(problem, detail=detail, severity="warning")
 
 
 def _schema(archive: Archive) -> Iterator[VerificationProblem]:
-    """Tables that are gone, and a file that cannot be written any more."""
+    """Missing tables, and a file that can no longer be written."""
     for table in migrate.missing_tables(archive.database)[0]:
         yield VerificationProblem("schema", table, "", "the table is missing")
     if reason := migrate.why_refused(archive.database, migrate.read_schema(archive.database)):
@@ -156,10 +156,12 @@ def _schema(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
-    """A forgetting that was stopped: rows have lost their words, but payloads and free pages may still hold them."""
+    """An interrupted forget: rows have lost their text, but payloads and free pages may still have it."""
     if (paths := TextRemover(archive).pending) is not None:
         files = f" and payloads ({len(paths):,})" if paths else ""
-        detail = f"a forgetting was stopped: free pages{files} may hold its words; any `lcm forget --apply` ends it"
+        detail = (
+            f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
+        )
         yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
@@ -184,7 +186,7 @@ class _Unindexed:
         return set(self._first)
 
     def problems(self) -> Iterator[VerificationProblem]:
-        """One warning a table, that names the first row and counts the others."""
+        """One warning per table with the first row and a count."""
         for table, first in self._first.items():
             more = self._counts[table] - 1
             yield replace(first, id=f"{first.id} and {more:,} more") if more else first
@@ -195,7 +197,7 @@ def _problem(check: str, offender: BrokenRow) -> VerificationProblem:
 
 
 def _index_problem(archive: Archive, offender: BrokenRow) -> VerificationProblem:
-    """What is only not indexed yet can be caught up."""
+    """Rows that are not indexed yet can be caught up."""
     if offender.table == "summaries":
         return _rewritten(archive, _problem("index", offender), offender.id)
     if offender.table == "summary_extras":
@@ -206,7 +208,7 @@ def _index_problem(archive: Archive, offender: BrokenRow) -> VerificationProblem
 def _check_messages(
     archive: Archive, page: list[DerivedValues], vault: Vault | None, totals: WordTotals
 ) -> Iterator[VerificationProblem]:
-    """Work out again what was worked out when these messages were stored."""
+    """Recompute the derived values of these messages."""
     stored: dict[int, StoredMessage] = {}
     try:
         stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
@@ -232,7 +234,7 @@ def _summary_texts(archive: Archive, totals: WordTotals) -> Iterator[Verificatio
 
 
 def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
-    """What was found, up to where the rows themselves cannot be read any more: the other checks go on."""
+    """The results until rows become unreadable: the other checks continue."""
     try:
         yield from found
     except ArchiveError as error:
@@ -242,7 +244,7 @@ def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> I
 def _unreadable(
     archive: Archive, page: list[DerivedValues], stored: dict[int, StoredMessage]
 ) -> Iterator[VerificationProblem]:
-    """Read a page one by one into `stored`; what cannot be read back is a problem of its own."""
+    """Read a batch one by one into `stored`; each unreadable message is a problem."""
     for derived in page:
         try:
             stored[derived.message_id] = archive.messages.get(derived.message_id)
@@ -253,9 +255,7 @@ def _unreadable(
 def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[VerificationProblem]:
     id_, message = str(stored.id), stored.message
     if derived.identity and derived.identity != identity_hash(message.role, message.content):
-        yield VerificationProblem(
-            "identity", "messages", id_, "its identity is not the one that we give its text", "warning"
-        )
+        yield VerificationProblem("identity", "messages", id_, "its identity does not match its text", "warning")
     is_indexed = derived.fingerprint is not None and derived.digest is not None
     if not _has_same_output(message):
         detail = "the output in its part is not the one in its text"
@@ -264,7 +264,7 @@ def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[Ve
         yield VerificationProblem("index", "message_extras", id_, _NOT_INDEXED, "warning")
         return
     if derived.indexed != index_digest(indexed_text(message.content, message)):
-        yield VerificationProblem("index", "messages", id_, "its indexed text is not its text")
+        yield VerificationProblem("index", "messages", id_, "its indexed text differs from its text")
     if derived.fingerprint != fingerprint(message):
         yield VerificationProblem("parts", "message_parts", id_, "its parts do not agree with what was stored")
     if message.body is not None:
@@ -272,9 +272,9 @@ def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[Ve
 
 
 def _has_same_output(message: Message) -> bool:
-    """Whether the one output of a tool stands in its message and in its part alike.
+    """Whether the single output of a tool is the same in its message and in its part.
 
-    What came through a codec is told from its original, and of an output in JSON a message may hold only the words.
+    Decoded messages are checked by their originals, and for an output in JSON a message may have only its text.
     """
     if message.role != "tool" or message.body is not None or len(message.parts) != 1:
         return True
@@ -287,24 +287,24 @@ def _has_same_output(message: Message) -> bool:
 def _check_intercepted(
     archive: Archive, stored: StoredMessage, recipe: Json, derived: DerivedValues, vault: Vault | None
 ) -> Iterator[VerificationProblem]:
-    """A message whose payload lies in a file is, with its bytes put back, the message that was stored."""
+    """A message with a payload in a file, with its bytes restored, must be the message that was stored."""
     if vault is None or derived.fingerprint is None:
         return
     try:
         original = restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
     except (NotFound, ArchiveError) as error:
         yield VerificationProblem(
-            "files", "large_files", str(stored.id), f"its original cannot be made again: {error}", "warning"
+            "files", "large_files", str(stored.id), f"its original cannot be rebuilt: {error}", "warning"
         )
         return
     if derived.fingerprint != fingerprint(original):
         yield VerificationProblem(
-            "parts", "message_parts", str(stored.id), "with its file put back it is not what was stored"
+            "parts", "message_parts", str(stored.id), "with its file restored it differs from what was stored"
         )
 
 
 def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
-    """Earlier and lesser wordings: each is rebuilt, has the words that were kept, and is findable."""
+    """Earlier and reduced wordings: each can be rebuilt, has the stored text, and is findable."""
     whole: list[tuple[int, str]] = []
     totals, is_right = WordTotals(), True
     for version in archive.versions.each():
@@ -342,16 +342,16 @@ def _check_version(archive: Archive, version: Version, vault: Vault | None) -> I
             )
         except (NotFound, ArchiveError) as error:
             yield VerificationProblem(
-                "files", "large_files", name, f"its original cannot be made again: {error}", "warning"
+                "files", "large_files", name, f"its original cannot be rebuilt: {error}", "warning"
             )
             return
         if version.digest == words_digest(original):
             return
-    yield VerificationProblem("versions", "message_versions", name, "its words are not those that were kept")
+    yield VerificationProblem("versions", "message_versions", name, "its text is not the stored one")
 
 
 def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
-    """The original, decoded again, says what the row says."""
+    """The original, decoded again, must match the row."""
     message = stored.message
     try:
         again = formats.decode(message.original, message.format)
@@ -365,7 +365,7 @@ def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
 
 
 def _order(archive: Archive) -> Iterator[VerificationProblem]:
-    """Contexts tell what was said in its order; one that begins with another conversation's summaries may not."""
+    """Contexts must be in message order; one that begins with another conversation's summaries may not be."""
     for offender, is_certain in archive.checks.out_of_order():
         yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
 
@@ -373,12 +373,12 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
     for table in IndexProbe(archive.database).damaged():
         yield VerificationProblem(
-            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` makes it anew"
+            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
         )
 
 
 def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
-    """Search tables of lossless-claw are its own: some rows that they lack are no loss here, but all of them are."""
+    """lossless-claw's search tables: some missing rows are no loss here, but all of them are."""
     emptied = archive.checks.upstream_emptied()
     for table in emptied:
         detail = (
@@ -386,7 +386,7 @@ def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
         )
         yield VerificationProblem("index", table, "", detail)
     if not emptied and (count := archive.checks.upstream_lost()):
-        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` puts them there"
+        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` adds them"
         yield VerificationProblem("index", "messages_fts", "", detail, "warning")
 
 
@@ -401,7 +401,8 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
         yield from _unreachable(archive, conversation_id)
         for message_id in archive.checks.covered_twice(conversation_id):
             detail = f"conversation {conversation_id}: the context holds it more than once"
-            severity: Severity = "warning" if archive.index.upstream else "error"  # in what lossless-claw has written
+            # in rows that lossless-claw has written
+            severity: Severity = "warning" if archive.index.upstream else "error"
             yield VerificationProblem("reachable", "context_items", str(message_id), detail, severity)
 
 
@@ -418,7 +419,7 @@ def _unreachable(archive: Archive, conversation_id: int) -> Iterator[Verificatio
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
-    """The bytes of every payload are there, and the ones that were stored."""
+    """The bytes of every payload must be there and unchanged."""
     for file in archive.checks.file_places():
         if detail := find_damage(file, vault):
             yield VerificationProblem("files", "large_files", file.id, detail)

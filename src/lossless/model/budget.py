@@ -1,6 +1,4 @@
-"""Token budgets: the estimate for budgets, which is never below what tokenizers count, and the share of a model
-window that the conversation may use.
-"""
+"""Token budgets: an upper estimate of tokens, and the conversation's share of a model window."""
 
 from __future__ import annotations
 
@@ -16,19 +14,20 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Json, Message, Part
 
-#: What a picture costs, whatever its bytes are.
+#: Tokens of an image, regardless of its size in bytes.
 PICTURE_TOKENS = 1_600
-#: Of other binary data, about so many characters of base64 are one token: pages have a price each.
+#: Characters of base64 per token for other binary data; documents are billed per page.
 _BINARY_CHARS = 32
-#: Strings from this length on without a blank are data, where a block is not known.
+#: In unknown blocks, a string without spaces of at least this length is treated as data.
 _DATA_CHARS = 4_096
 #: Id, name and quotes around a call or its result.
 _CALL_TOKENS = 12
-#: Text in which fewer of all bytes are capitals, digits and punctuation is prose.
+#: Text with a smaller share of capitals, digits and punctuation than this is treated as prose.
 _PROSE_SHARE = 0.10
 
 _VOWELS = b"aeiouy"
-#: Lower case, capitals, digits, blank, other blanks, line end, punctuation, underscore; the first is anything else.
+#: Lower case, capitals, digits, space, other white space, line end, punctuation, underscore; the first is anything
+#: else.
 _CLASSES: Mapping[str, Iterable[int]] = {
     "x": (), "a": range(97, 123), "U": range(65, 91), "d": range(48, 58), "s": b" ", "t": b"\t\r\v\f", "n": b"\n",
     "p": [byte for byte in range(33, 127) if not chr(byte).isalnum()], "_": b"_",
@@ -56,7 +55,7 @@ _BY_SCRIPT = _table({ord(name): members for name, members in _FIRST_BYTES.items(
 _BY_SOUND = _table({1: [byte for byte in _CLASSES["a"] if byte not in _VOWELS]})
 _TIGHT = bytes(byte for name in "pdU" for byte in _CLASSES[name])
 
-#: Tokens for each run of classes, in hundredths; runs do not overlap.
+#: Tokens per run of each class, in hundredths; runs do not overlap.
 _PROSE = {
     "sa": 90, "na": 45, "pa": 50, "pU": 224, "sU": 39, "Ua": 101, "ad": 224, "sp": 119, "np": 224, "ap": 53,
     "aaaa": 17, "a" * 12: 184, "s": 8, "d": 151, "n": 9,
@@ -67,19 +66,19 @@ _DENSE = {
     "t": 80,
 }  # fmt: skip
 _SOUNDS_OF_PROSE, _SOUNDS = {"ccc": 63, "cccc": 198}, {"ccc": 45, "cccc": 116}
-#: Code points beyond ASCII: Latin, marks, Greek, Cyrillic, Hebrew and Arabic, India and Thailand, symbols, kana, Han,
-#: Hangul, full width, emoji.
+#: Beyond ASCII: Latin, marks, Greek, Cyrillic, Hebrew and Arabic, Indic and Thai, symbols, kana, Han, Hangul, full
+#: width, emoji.
 _SCRIPTS = {
     "L": 220, "M": 120, "G": 110, "C": 58, "H": 120, "I": 120, "S": 150, "K": 87, "Z": 120, "Y": 110, "F": 120,
     "E": 320,
 }  # fmt: skip
 _UNDERSCORE = 60
-#: No text has more tokens than bytes; and here, not fewer than one in so many.
+#: A text has at most one token per byte, and here at least one token per this many bytes.
 _MOST_BYTES = 8
 
 
 class _Weights:
-    """What is counted in a text of one kind: pairs of neighbours in one pass over all, longer runs one by one."""
+    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually."""
 
     def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
         of_pair = {
@@ -87,7 +86,7 @@ class _Weights:
             for name, code in _CODES.items()
             for other, following in _CODES.items()
         }
-        #: By the codes of two neighbours: what both weigh, and what the first one weighs alone; up to a byte.
+        #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
         self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
         self.weightless = bytes(pair for pair in range(256) if not of_pair.get(pair))
         self.beyond = [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255]
@@ -109,7 +108,7 @@ _OF_PROSE, _OF_DENSE = _Weights(_PROSE, _SOUNDS_OF_PROSE), _Weights(_DENSE, _SOU
 
 
 def budget_tokens(text: str) -> int:
-    """At least about how many tokens `text` takes, by tokenizers of today.
+    """An upper estimate of how many tokens current tokenizers count in `text`.
 
     >>> [budget_tokens(t) for t in ("", "The door is open.", "9f86d081884c7d65", "你好")]
     [0, 6, 11, 3]
@@ -122,7 +121,7 @@ def budget_tokens(text: str) -> int:
     weights = _OF_PROSE if tight < _PROSE_SHARE * size else _OF_DENSE
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
     number = int.from_bytes(classes, "little")
-    pairs = (number | number >> 4).to_bytes(size, "little")  # each byte has the code of the next one, too
+    pairs = (number | number >> 4).to_bytes(size, "little")  # each byte also has the code of the next one
     total = sum(pairs.translate(weights.by_pair, weights.weightless))
     for pair, weight in weights.beyond:
         total += weight * pairs.count(pair)
@@ -137,14 +136,14 @@ def budget_tokens(text: str) -> int:
 
 
 def json_budget_tokens(value: Json) -> int:
-    """What a value takes as JSON: tool schemas, arguments, blocks. Binary strings have their own price."""
+    """The budget tokens of a value serialised as JSON; binary strings have their own price."""
     data: list[str] = []
     kept = _without_data(value, data)
     return budget_tokens(stringify_js(kept)) + sum(max(PICTURE_TOKENS, len(one) // _BINARY_CHARS) for one in data)
 
 
 def message_budget_tokens(message: Message) -> int:
-    """What a message takes in a prompt, without the frame around it that every message has."""
+    """The budget tokens of a message in a prompt, without the per-message frame."""
     if not message.parts:
         return budget_tokens(message.content)
     return sum(map(_part_tokens, message.parts))
@@ -177,51 +176,51 @@ def _without_data(value: Any, data: list[str]) -> Any:
     return [_without_data(item, data) for item in value] if isinstance(value, list | tuple) else value
 
 
-#: Less than one in so many parts of a window is no room for a conversation.
+#: The conversation gets at least this fraction (one in N) of a window.
 MINIMUM_SHARE = 16
-#: The factor counts in steps of one in so many parts, so that a little learning is not felt.
+#: The factor changes in steps of one in N, so that small corrections do not change the budget.
 _FACTOR_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryBudget:
-    """What is known about a window; `tokens` is what of it the conversation may take, by our estimate."""
+    """What is known about a model window; `tokens` is the part that the conversation may use, by our estimate."""
 
-    #: Tokens that the host or the caller gives to the whole prompt, by the provider's count.
+    #: Tokens that the host or the caller allows for the whole prompt, by the provider's count.
     window: int
-    #: What is sent beside the conversation (system prompt, tools), by our estimate.
+    #: Tokens sent in addition to the conversation (system prompt, tools), by our estimate.
     beside: int = 0
-    #: What the provider's count says is sent beyond the conversation and `beside`.
+    #: Further tokens that the provider counts beyond the conversation and `beside`.
     frame: int = 0
-    #: What is kept for the reply, by the provider's count.
+    #: Tokens reserved for the reply, by the provider's count.
     reply: int = 0
     #: The provider's tokens per estimated token.
     factor: float = 1.0
 
     @property
     def left(self) -> int:
-        """The estimated tokens that are left for the conversation; negative when the rest takes more than all."""
+        """The estimated tokens left for the conversation; negative when the rest of the prompt exceeds the window."""
         steps = max(1, math.ceil(round(self.factor * _FACTOR_STEPS, 6)))
         return int((self.window - self.reply - self.frame) * _FACTOR_STEPS / steps) - self.beside
 
     @property
     def least(self) -> int:
-        """The conversation gets so much whatever else is sent."""
+        """The minimum that the conversation gets."""
         return max(1, self.window // MINIMUM_SHARE)
 
     @property
     def tokens(self) -> int:
-        """The history budget: the whole window where nothing else is known."""
+        """The history budget; the whole window when nothing else is known."""
         return max(self.left, self.least)
 
     @property
     def over(self) -> int:
-        """By how many tokens the rest of the prompt takes more than there is."""
+        """By how many tokens the rest of the prompt exceeds the window."""
         return self.tokens - self.left
 
     @property
     def why_over(self) -> str:
-        """What takes the room, when there is not even the least; else empty."""
+        """Which parts of the prompt use up the window when less than the minimum is left; else empty."""
         if not self.over:
             return ""
         beside = self.beside + self.frame
@@ -236,14 +235,14 @@ class HistoryBudget:
         )
 
     def in_history(self, tokens: int) -> int:
-        """What a whole prompt of so many tokens, by the provider's count, leaves to the conversation; at least 1."""
+        """The conversation's share of a whole prompt of so many tokens by the provider's count; at least 1."""
         return max(1, HistoryBudget(tokens, self.beside, self.frame, 0, self.factor).left)
 
 
 def choose_budget(known: HistoryBudget | None, fresh: HistoryBudget, size: int, threshold: float) -> HistoryBudget:
-    """The budget that holds for a context of this size: the known one until a fold is due, or it is exceeded.
+    """The budget for a context of this size: the previous one until a fold is due or it is exceeded.
 
-    So what is learned between two folds changes no prompt; another window counts at once.
+    So what is learned between two folds does not change prompts; a different window applies at once.
     """
     if known is None or known.window != fresh.window:
         return fresh
@@ -252,21 +251,21 @@ def choose_budget(known: HistoryBudget | None, fresh: HistoryBudget, size: int, 
 
 @dataclass(frozen=True, slots=True)
 class BudgetMemory:
-    """What is remembered of a conversation's prompts: the budget that holds, and what providers have counted."""
+    """What is remembered of a conversation's prompts: the current budget, and what providers have counted."""
 
     budget: HistoryBudget
-    #: The newest that is known of what is sent beyond what we count, and in a prompt of which size that was seen.
+    #: The newest measurement of tokens sent beyond what we count, and the size of the prompt in which it was made.
     frame: int = 0
     frame_at: int | None = None
-    #: The most tokens that a reply has taken.
+    #: The largest reply so far, in tokens.
     longest_reply: int = 0
 
 
 def learn_frame(kept: BudgetMemory, sent: int, ratio: float | None, reported: int) -> BudgetMemory:
-    """What a provider's count says about all that is not in the conversation.
+    """Estimates the tokens outside the conversation from a provider's count.
 
-    `sent` tokens by our estimate, `beside` included, were `reported`; `ratio` is what is known of its tokenizer. A
-    small conversation tells the frame best; without a ratio, or when the window was exceeded, every prompt counts.
+    `sent` tokens by our estimate, `beside` included, were counted as `reported`; `ratio` is the known tokenizer ratio.
+    Small conversations give the best estimate; without a ratio, or when the window was exceeded, every prompt counts.
     """
     surplus = max(0, reported - int((ratio or 1.0) * sent))
     history = sent - kept.budget.beside
@@ -276,12 +275,12 @@ def learn_frame(kept: BudgetMemory, sent: int, ratio: float | None, reported: in
     return BudgetMemory(kept.budget, min(kept.frame, surplus), kept.frame_at, kept.longest_reply)
 
 
-#: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
+#: The fresh tail's share of the history budget unless `freshTailMaxTokens` is set.
 TAIL_SHARE = 0.30
 
 
 def fresh_tail_cap(max_tokens: int | None, history: int) -> int | None:
-    """How many tokens the fresh tail may take of a history budget; None when there is no cap."""
+    """The maximum tokens of the fresh tail for a history budget; None when there is no cap."""
     if max_tokens is None:
         return int(TAIL_SHARE * history)
     return max_tokens if max_tokens >= 0 else None

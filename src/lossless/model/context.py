@@ -1,4 +1,4 @@
-"""The context: the ordered items that the model sees, its fresh tail, and where it may be cut."""
+"""The context: the ordered items that the model sees, its fresh tail, and where it may be split."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MessageItem:
-    """A message standing in the context for itself."""
+    """A message in the context."""
 
     ordinal: int
     message_id: int
     role: Role
     tokens: int
     seq: int
-    #: The estimate for budgets (`model.budget`), never below `tokens`, which it is where none is known.
+    #: The estimate for budgets (`model.budget`); never below `tokens`, and equal to it when no estimate is known.
     budget_tokens: int = -1
 
     def __post_init__(self) -> None:
@@ -32,13 +32,13 @@ class MessageItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """A summary standing where its sources stood."""
+    """A summary in place of its sources."""
 
     ordinal: int
     summary_id: str
     depth: int
     tokens: int
-    #: The estimate for budgets (`model.budget`), never below `tokens`, which it is where none is known.
+    #: The estimate for budgets (`model.budget`); never below `tokens`, and equal to it when no estimate is known.
     budget_tokens: int = -1
 
     def __post_init__(self) -> None:
@@ -48,45 +48,45 @@ class SummaryItem:
 
 ContextItem: TypeAlias = MessageItem | SummaryItem
 
-#: Message id → the tool call ids it names: an assistant asks with them, every other role answers them.
+#: Message id → the tool call ids it names: calls in an assistant message, results in any other.
 CallIds: TypeAlias = Mapping[int, frozenset[str]]
 
 
-#: Braces, role and quotes around a message once it is sent.
+#: Braces, role and quotes around a message in a prompt.
 FRAME_TOKENS = 10
 
 
-#: Of a message that no prompt can hold, this share of the budget is shown: the words of a user, and anything else.
+#: The share of the budget shown of a message that exceeds it: for user messages, and for all others.
 _USERS_PART, _PART = 1 / 2, 1 / 8
 
 
 def token_sum(items: Iterable[ContextItem]) -> int:
-    """How many tokens the items have together, as they are stored."""
+    """The stored token counts of the items, summed."""
     return sum(item.tokens for item in items)
 
 
 def budget_sum(items: Iterable[ContextItem]) -> int:
-    """How many tokens the items have together, by the estimate for budgets."""
+    """The budget estimates of the items, summed."""
     return sum(item.budget_tokens for item in items)
 
 
 def prompt_tokens(items: Sequence[ContextItem]) -> int:
-    """What the items are reckoned to take in a prompt: each with the frame around it."""
+    """The estimated tokens of the items in a prompt, each with its frame."""
     return framed_tokens(budget_sum(items), len(items))
 
 
 def framed_tokens(tokens: int, count: int = 1) -> int:
-    """What `count` items of so many tokens are reckoned to take in a prompt."""
+    """The estimated tokens of `count` items in a prompt, frames included."""
     return tokens + FRAME_TOKENS * count
 
 
 def part_share(role: Role | None) -> float:
-    """What a message that is longer than the whole budget takes of it, since it is shown in part."""
+    """The tokens shown of a message that exceeds the whole budget."""
     return _USERS_PART if role == "user" else _PART
 
 
 def shown_sum(items: Iterable[ContextItem], budget: int) -> int:
-    """How many tokens of the items a prompt of this budget shows: of what is longer than all of it, a part."""
+    """How many tokens of the items a prompt of this budget shows; items larger than the budget are shown in part."""
     return sum(
         int(part_share(item.role) * budget)
         if isinstance(item, MessageItem) and item.budget_tokens > budget
@@ -96,7 +96,7 @@ def shown_sum(items: Iterable[ContextItem], budget: int) -> int:
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:
-    """Where the newest user message stands, or None when no user message stands for itself."""
+    """The index of the newest user message in the context, or None."""
     for index in range(len(context) - 1, -1, -1):
         item = context[index]
         if isinstance(item, MessageItem) and item.role == "user":
@@ -107,12 +107,12 @@ def newest_user_index(context: Sequence[ContextItem]) -> int | None:
 def fresh_tail_start(
     context: Sequence[ContextItem], count: int, max_tokens: int | None = None, *, frame: int = 0
 ) -> int:
-    """The index in `context` from which on messages are never summarised or evicted.
+    """The index in `context` from which on messages are never summarised or evicted; `len(context)` when there is no
+    tail.
 
-    The newest user message and everything after it is atomic: it is inside whatever the caps say. Raw
-    messages just before it join until there are `count`, or until one would exceed `max_tokens` (each counted with
-    `frame` tokens around it); without a user message the caps alone decide, and the newest message is inside.
-    `len(context)`: no tail.
+    The newest user message and everything after it is always inside. Raw messages just before it are added until there
+    are `count`, or until one would exceed `max_tokens` (each counted with `frame` extra tokens). Without a user message
+    only the caps apply, and the newest message is inside.
     """
     start, kept, tokens = len(context), 0, 0
     if count <= 0:
@@ -133,10 +133,10 @@ def fresh_tail_start(
 
 
 def cuts_splitting_pairs(context: Sequence[ContextItem], call_ids: CallIds) -> list[bool]:
-    """For each border 0…len(context): would a cut there part a tool call from its result?
+    """For each boundary 0…len(context): would a cut there separate a tool call from its result?
 
-    A call belongs to the first later result with its id; ids may be used again. A call of the model's
-    last step may still get its result, so no border after it is free; an older one without is given up.
+    A call belongs to the first later result with its id; ids may be reused. A call in the model's last step may still
+    get its result, so no boundary after it is free; an older call without a result is ignored.
     """
     opened: dict[str, int] = {}
     steps = [0] * (len(context) + 2)
@@ -157,7 +157,7 @@ def cuts_splitting_pairs(context: Sequence[ContextItem], call_ids: CallIds) -> l
 
 
 def _last_step_index(context: Sequence[ContextItem]) -> int:
-    """Where the newest unbroken row of assistant messages begins; what follows it may still be answers."""
+    """The start of the newest unbroken run of assistant messages; later messages may still be results."""
     index = len(context)
     for speaks in (False, True):
         while index > 0 and _is_assistant(context[index - 1]) is speaks:
@@ -171,45 +171,45 @@ def _is_assistant(item: ContextItem) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class QuoteSpan:
-    """A piece of a message, with its white space counted once each, and why it was chosen."""
+    """A piece of a message with collapsed white space, and why it was chosen."""
 
     message_id: int
     start: int
     end: int
-    #: How well it fits the words that it was chosen for; about 1 when it has each of them once.
+    #: The match score; about 1 when each query word occurs once.
     score: float = 0.0
-    #: How many of those words it has itself; 0 when only messages beside it have them.
+    #: The number of query words in the piece itself; 0 when only neighbouring messages have them.
     words: int = 0
 
     @property
     def why(self) -> str:
-        """Why it stands in a prompt."""
-        what = f"has {self.words} of its words" if self.words else "stands beside what has its words"
+        """Why it is quoted."""
+        what = f"has {self.words} of its words" if self.words else "is next to a message with its words"
         return f"fits the newest words by {self.score:.2f}: {what}"
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBlock:
-    """Quotations from the past that stand directly before the words of a user."""
+    """Quotations from earlier history, placed directly before a user message."""
 
-    #: The message with those words; None while they are not stored: then it stands at the end.
+    #: The user message; None while it is not stored: then the block goes at the end.
     message_id: int | None
     content: str
     quotes: tuple[QuoteSpan, ...]
-    #: Where it is recorded; None for one that was chosen just now.
+    #: The row that records it; None for one that was chosen just now.
     row_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceNeed:
-    """What evidence is to be chosen for."""
+    """The input for choosing evidence."""
 
-    #: The message with the newest words of a user; None while they are not stored.
+    #: The newest user message; None while it is not stored.
     message_id: int | None
     words: str
-    #: Messages that stand in the prompt already.
+    #: Messages that are already in the prompt.
     shown: frozenset[int]
-    #: How many tokens it may take.
+    #: The maximum tokens of the evidence.
     most: int
-    #: Whether anything of the conversation is not in the prompt word for word.
+    #: Whether any part of the conversation is missing from the prompt or summarised in it.
     is_folded: bool

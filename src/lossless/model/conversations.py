@@ -90,12 +90,12 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(_glob(pattern).fullmatch(name) for pattern in patterns)
 
 
-#: How callers name a session: by the host's names for it, by our record of it, or by its key alone.
+#: How callers name a session: by the host's names, by our record, or by its key alone.
 SessionRef = Session | Conversation | str
 
 
 def as_session(who: SessionRef) -> Session:
-    """The host's names for a session; a plain text is its key."""
+    """The host's names for a session; a plain string is its key."""
     if isinstance(who, str):
         return Session(key=who)
     return who.session if isinstance(who, Conversation) else who

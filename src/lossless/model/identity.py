@@ -1,6 +1,6 @@
 """What makes two messages the same, and how ids are made.
 
-Frames that chat hosts put around user text are reduced to what stays the same between deliveries.
+Frames that chat hosts put around user text are reduced to the parts that do not change between deliveries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPEN = "\n```json\n"
 _CLOSE = "\n```"
 _PER_DELIVERY = frozenset(("message_id", "reply_to_id", "timestamp"))
 _PER_RECAP = _PER_DELIVERY | {"history_count", "history_media_count", "history_truncated"}
-#: No host nests its metadata deeper; the limit keeps the answer independent of the caller's stack.
+#: Hosts do not nest metadata deeper; the limit makes the result independent of the caller's stack depth.
 _DEEPEST = 32
 
 
@@ -36,7 +36,7 @@ class _Fenced(NamedTuple):
 
 
 class _Framed(NamedTuple):
-    """A text in its frame: the frame as it stays the same, whether a stable key is in it, and the words beside it."""
+    """A framed text: the stable part of the frame, whether it has a stable key, and the words outside it."""
 
     frame: str
     is_stable: bool
@@ -44,10 +44,10 @@ class _Framed(NamedTuple):
 
 
 def canonical_frame(content: str) -> str:
-    """`content` with its frame reduced to what stays the same; unchanged when there is none.
+    """`content` with its frame reduced to the stable parts; unchanged when there is no frame.
 
-    Also unchanged when no stable key remains in the frame, or no words beside it: the volatile keys are then
-    all that tells two messages apart. Keys are sorted at the top level of a block; all else stays as it is.
+    Also unchanged when the frame has no stable key or there are no words outside it: then only the volatile keys tell
+    two messages apart. Keys are sorted at the top level of a block; everything else is kept.
     """
     found = _framed(content)
     if found is None or not found.is_stable or not found.said.strip():
@@ -56,7 +56,7 @@ def canonical_frame(content: str) -> str:
 
 
 def words_in_frame(content: str) -> str | None:
-    """What the user said, without the frame around it; None when there is no frame, or nothing in it."""
+    """The user's words without the frame; None when there is no frame, or nothing in it."""
     found = _framed(content)
     return None if found is None else found.said.strip() or None
 
@@ -104,9 +104,9 @@ def _written(heading: str, record: Mapping[str, Json]) -> str:
 
 
 def _recap_end(text: str, at: int) -> int:
-    """Where the recap that begins at `at` ends; `at` when there is none.
+    """The end of the recap that begins at `at`; `at` when there is none.
 
-    A recap is a block headed `Chat history … (untrusted…):` whose JSON is a list of objects, at least one.
+    A recap is a block headed `Chat history … (untrusted…):` whose JSON is a non-empty list of objects.
     """
     line_start = at + len(_GAP)
     heading = text[line_start : text.find("\n", line_start)]
@@ -119,7 +119,7 @@ def _recap_end(text: str, at: int) -> int:
 
 
 def _follows_history(info: Mapping[str, Json]) -> bool:
-    """Whether `history_count` is a whole number above zero; `2.0` is one, as in JavaScript."""
+    """Whether `history_count` is a positive whole number; `2.0` counts, as in JavaScript."""
     count = info.get("history_count")
     if isinstance(count, bool) or not isinstance(count, int | float):
         return False
@@ -142,12 +142,12 @@ def _is_shallow(value: Json) -> bool:
 
 
 _FILE_ID = re.compile(r"\bfile_[0-9a-f]{16}\b")
-#: What providers are told to cache.
+#: Cache marks for providers.
 _MARK = "cache_control"
 
 
 def canonical_content(role: str, content: str) -> str:
-    """`content` without what a host changes when it delivers the same user message again."""
+    """`content` without the parts that a host changes when it delivers the same user message again."""
     return canonical_frame(content) if role == "user" else content
 
 
@@ -161,7 +161,7 @@ def identity_hash(role: str, content: str) -> str:
 
 
 def checkpoint_hash(role: str, content: str) -> str:
-    """The hash under which a transcript's last entry is remembered."""
+    """The hash that identifies a transcript's last entry."""
     entry = stringify_js({"role": role, "content": canonical_content(role, content)})
     return hashlib.sha256(entry.encode()).hexdigest()
 
@@ -188,9 +188,9 @@ def fingerprint(message: Message) -> bytes:
 def words_digest(message: Message) -> bytes:
     """16 bytes that are equal for two messages with the same words, however they are wrapped.
 
-    Words are text, thinking, names and arguments of tool calls, answers of tools, files and unknown blocks. Ids, key
-    order, cache marks, signatures, usage and times are none, nor is the frame that a host puts around a user's message.
-    What is stored of a message has the digest of what came, as long as no payload has left it.
+    Words are text, thinking, names and arguments of tool calls, tool results, files and unknown blocks; not ids, key
+    order, cache marks, signatures, usage, times or the frame around a user message. A stored message has the digest of
+    the incoming one unless a payload was moved out of it.
     """
     content = canonical_content(message.role, message.content)
     digest = hashlib.blake2b(hashed_utf8(f"{message.role}\0{content}"), digest_size=16)
@@ -205,7 +205,7 @@ def words_digest(message: Message) -> bytes:
 
 
 def summary_id(content: str, nonce: str) -> str:
-    """`sum_…`, from the text and something that is never used twice."""
+    """`sum_…`, from the text and a unique nonce."""
     return f"sum_{_hex16(hashed_utf8(content + nonce))}"
 
 
@@ -215,12 +215,12 @@ def file_id(conversation_id: int, data: bytes) -> str:
 
 
 def focus_id(nonce: str) -> str:
-    """`focus_…`, from something that is never used twice."""
+    """`focus_…`, from a unique nonce."""
     return f"focus_{_hex16(hashed_utf8(nonce))}"
 
 
 def part_id(nonce: str, ordinal: int) -> str:
-    """The id of a part in the form of a random UUID, from a nonce of its message and its place in it."""
+    """A part id in the form of a random UUID, from its message's nonce and its position."""
     digits = hashlib.sha256(hashed_utf8(f"{nonce}\0{ordinal}")).hexdigest()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
@@ -236,7 +236,7 @@ def file_ids_in(text: str) -> tuple[str, ...]:
 
 
 def _event_value(part: Part) -> Json:
-    """What of a part belongs to the event; None when the content already says it all."""
+    """The part's contribution to the event; None when the content already covers it."""
     if isinstance(part, ToolCall):
         return ["call", part.id, part.name, _sorted(part.input)]
     if isinstance(part, ToolResult):
@@ -262,7 +262,7 @@ def _part_words(part: Part, content: str) -> Json:
 
 
 def _arguments(value: Json) -> Json:
-    """Arguments without the order of their keys, also where they came as JSON text that says no key twice."""
+    """Arguments with sorted keys, also when they came as JSON text without duplicate keys."""
     if not isinstance(value, str):
         return _sorted(value)
     try:
@@ -275,17 +275,16 @@ def _arguments(value: Json) -> Json:
 def _object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("duplicate key")
     return value
 
 
 def _refuse(number: str) -> Json:
-    """A number that has no single spelling."""
+    """Rejects numbers that have no canonical spelling."""
     raise ValueError(number)
 
 
 def _unmarked(value: Json) -> Json:
-    """A block without the marks that only say what a provider shall cache."""
     if isinstance(value, dict):
         marked = isinstance(value.get(_MARK), dict)
         return {key: _unmarked(item) for key, item in value.items() if not marked or key != _MARK}
@@ -295,12 +294,12 @@ def _unmarked(value: Json) -> Json:
 
 
 def _storable(text: str) -> str:
-    """`text` as it is stored: half a character becomes U+FFFD."""
+    """`text` as it is stored: lone surrogates become U+FFFD."""
     return text if text.isascii() else hashed_utf8(text).decode()
 
 
 def _hidden_text(message: Message) -> str | None:
-    """The JSON text as it came, where `content` is only the words found inside it."""
+    """The original JSON text when `content` has only the words found inside it."""
     texts: list[object] = [part.text for part in message.parts if isinstance(part, Text)]
     if not texts and message.body is not None:
         texts.append(message.body.get("content"))
@@ -311,7 +310,7 @@ def _hidden_text(message: Message) -> str | None:
 
 
 def _sorted(value: Json) -> Json:
-    """`value` with the keys of every object in order: hosts do not keep it."""
+    """`value` with the keys of every object sorted: hosts do not keep key order."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     if isinstance(value, list):

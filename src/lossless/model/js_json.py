@@ -1,8 +1,8 @@
 """JSON that a message may hold, and JSON text as JavaScript writes it, so that hashes and token counts agree with the
 reference.
 
-That text is compact, non-ASCII as it is, numbers as doubles (`1.0` is `1`, integers beyond 2^53 lose digits),
-a lone surrogate as `\\udxxx`. Keys keep the order they have.
+That text is compact, with unescaped non-ASCII, numbers as doubles (`1.0` is `1`, integers beyond 2^53 lose digits), and
+lone surrogates escaped (U+D800 to U+DFFF). Keys keep their order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: A foreign message, or one of its blocks.
 RawObject: TypeAlias = dict[str, Any]
-#: Deeper messages are refused: every JSON reader that they may meet has a limit.
+#: Deeper messages are refused: every JSON parser has a limit.
 MAX_JSON_DEPTH = 100
 #: Longer integers cannot even be printed.
 _HIGHEST = 10**4000
@@ -32,7 +32,7 @@ _LITERALS = frozenset((bool, type(None)))
 
 
 def check_json(body: object) -> RawObject:
-    """`body` itself, when it is an object of JSON values only; else BadMessage with the path."""
+    """Returns `body` when it is an object of JSON values only; else raises BadMessage with the path."""
     if not isinstance(body, dict):
         hint = "; pass its model_dump()" if hasattr(body, "model_dump") else ""
         raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}{hint}")
@@ -48,7 +48,7 @@ def check_json(body: object) -> RawObject:
 
 
 def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
-    """Look at the values of one object or list; those that hold others go `below`."""
+    """Checks the values of one object or list; nested containers are appended to `below`."""
     values = container
     if isinstance(container, dict):
         for key in container:
@@ -66,7 +66,7 @@ def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
 
 
 def _is_json(value: Any, below: list[Any]) -> bool:
-    """Whether JSON can hold a number, or a value of a derived class."""
+    """Whether JSON can represent a number, or a value of a subclass."""
     if isinstance(value, int):
         return bool(_LOWEST < value < _HIGHEST)
     if isinstance(value, float):
@@ -80,7 +80,7 @@ def _is_json(value: Any, below: list[Any]) -> bool:
 def _wrong(body: RawObject) -> BadMessage:
     for path, reason in _wrong_values(body, ""):
         return BadMessage(reason, field=path)
-    return BadMessage("holds a value that JSON cannot hold")
+    return BadMessage("contains a value that JSON cannot represent")
 
 
 def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -109,7 +109,7 @@ _JSON_START = frozenset(JSON_SPACE + "{[")
 
 
 def is_not_json(text: str) -> bool:
-    """Whether a string is surely no JSON object or list, from its first character."""
+    """Whether the first character already rules out a JSON object or list."""
     return text[:1] not in _JSON_START
 
 
@@ -136,7 +136,7 @@ def stringify_js(value: Json) -> str:
 
 
 def parse_js(text: str) -> Any:
-    """`JSON.parse(text)`: ValueError for whatever is not JSON, `NaN` and endless nesting included."""
+    """`JSON.parse(text)`; ValueError for anything that is not JSON, including `NaN` and too deep nesting."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
@@ -177,7 +177,7 @@ def hashed_utf8(text: str) -> bytes:
 
 
 def join_surrogates(text: str) -> str:
-    """`text` with each surrogate pair as the one code point that it stands for."""
+    """`text` with each surrogate pair replaced by its code point."""
     return _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
 
 
@@ -187,7 +187,7 @@ def _refuse(constant: str) -> None:
 
 def _write(value: Json) -> str:
     if isinstance(value, dict):
-        # Strings are most of what there is: they are written here, without a call for each.
+        # Strings are the most frequent values, so they are written inline.
         pairs = [
             f"{encode_basestring(key)}:{encode_basestring(item) if type(item) is str else _write(item)}"
             for key, item in value.items()

@@ -22,35 +22,35 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Json, Part
 
-#: What stands where something was forgotten.
+#: Replaces forgotten text.
 FORGOTTEN = "[forgotten]"
-#: Shorter phrases stand in too many words.
+#: Shorter phrases occur inside too many words.
 MIN_CHARS = 3
 _MASK = 0xFFFF
 _DIGEST_BYTES = 16
-#: Texts known to hold nothing, by digest.
+#: How many digests of texts with nothing to mask are remembered.
 _REMEMBERED = 16_384
 
-#: Takes a text and gives it back without what must not be kept; the same object when there is nothing in it.
+#: Returns a text without what must not be kept; the same object when nothing was removed.
 CutText: TypeAlias = Callable[[str], str]
 
-#: Values under these keys name things of the format, such as kinds, ids, models: they are no words.
+#: Values under these keys are identifiers of the format (types, ids, models), not words.
 _NAMES = frozenset({
     "role", "type", "id", "tool_call_id", "call_id", "tool_use_id", "toolCallId", "api", "provider", "model",
     "responseModel", "responseId", "response_id", "stopReason", "stop_reason", "finish_reason", "stop_sequence",
     "status", "media_type", "mimeType", "mime_type", "timestamp", "createdAt", "created_at", "object", "phase",
 })  # fmt: skip
-#: Beside one of these, `name` is that of a tool.
+#: Next to one of these keys, `name` is a tool's name.
 _CALLS = frozenset({"arguments", "input", "tool_call_id", "call_id", "tool_use_id", "toolCallId", "toolName"})
-#: What calls are made with: everything in it is words, its keys, too.
+#: Arguments of calls: everything in them is words, keys included.
 _FREE = frozenset({"arguments", "input", "args"})
-#: Proofs that words are a model's own; other words need another proof, so that these go.
+#: Signatures over a model's words; removed when the words change.
 _PROOFS = frozenset({"signature", "thinkingSignature", "textSignature", "thoughtSignature", "encrypted_content"})
 _MEDIA = frozenset({"media_type", "mimeType", "mime_type", "format"})
 
 
 def phrase_forms(phrase: str) -> tuple[str, ...]:
-    """The ways in which a phrase stands in texts, the longest first: as it is, and inside of JSON, once and twice.
+    """The spellings of a phrase in texts, longest first: verbatim, JSON-escaped once, and twice.
 
     >>> phrase_forms("a b c"), len(phrase_forms('say "hi"'))
     (('a b c',), 3)
@@ -64,20 +64,20 @@ def phrase_forms(phrase: str) -> tuple[str, ...]:
 
 
 def check_phrase(phrase: str) -> str:
-    """A phrase that can be forgotten; BadInput for one that stands everywhere, or in the mark that would replace it."""
+    """Returns a phrase that can be forgotten; BadInput for one that occurs everywhere, or in the replacement mark."""
     if len(phrase.strip()) < (MIN_CHARS if phrase.isascii() else MIN_CHARS - 1):
         raise BadInput(f"a phrase to forget needs at least {MIN_CHARS} characters; a shorter one is in too many words")
     if phrase in FORGOTTEN or FORGOTTEN in phrase:
-        raise BadInput(f"{FORGOTTEN} is what stands where something was forgotten; it cannot be forgotten itself")
+        raise BadInput(f"{FORGOTTEN} is the replacement for forgotten text; it cannot be forgotten itself")
     try:
         phrase.encode()
     except UnicodeEncodeError:
-        raise BadInput("the phrase holds half a surrogate pair, which is no text") from None
+        raise BadInput("the phrase contains a lone surrogate, which is not valid text") from None
     return phrase
 
 
 def exact_cutter(phrases: Sequence[str]) -> CutText:
-    """Cuts phrases out, in their order, wherever they stand in one of their forms."""
+    """Removes phrases, in their order, in any of their spellings."""
     patterns = [re.compile("|".join(map(re.escape, phrase_forms(phrase)))) for phrase in phrases]
 
     def cut(text: str) -> str:
@@ -90,18 +90,18 @@ def exact_cutter(phrases: Sequence[str]) -> CutText:
 
 
 def loose_cutter(phrases: Sequence[str]) -> CutText:
-    """Cuts phrases out whatever their case and the blanks between their words: as a model repeats them."""
+    """Removes phrases regardless of case and white space, as a model may repeat them."""
     loose = [r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases]
     pattern = re.compile("|".join(sorted(loose, key=len, reverse=True)), re.IGNORECASE)
     return lambda text: pattern.sub(FORGOTTEN, text) if pattern.search(text) else text
 
 
-# --- known without their words ------------------------------------------------------------------------------
+# --- known by keyed marks only ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseMark:
-    """What is remembered of a text: its length, the keyed sum of its characters, and a keyed digest."""
+    """A keyed mark of a text: its length, the keyed sum of its characters, and a keyed digest."""
 
     length: int
     roll: int
@@ -109,24 +109,23 @@ class PhraseMark:
 
 
 class PhraseMarker:
-    """Makes marks, and finds the texts that they stand for, with the key of one archive."""
+    """Makes marks with one archive's key, and finds texts that match them."""
 
     def __init__(self, key: bytes) -> None:
         self._key, self._weights = key, _RollingWeights(key)
 
     def digest(self, data: bytes) -> bytes:
-        """Sixteen bytes for some data."""
+        """Sixteen keyed bytes for some data."""
         return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).digest()
 
     def mark(self, text: str) -> PhraseMark:
-        """What is remembered of a text."""
         return PhraseMark(len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text))
 
     def _digest(self, text: str) -> bytes:
         return self.digest(text.encode("utf-8", "surrogatepass"))
 
     def spans(self, text: str, marks: Mapping[int, Mapping[int, frozenset[bytes]]]) -> list[tuple[int, int]]:
-        """Where texts stand that have one of these marks (by length and sum), leftmost first, then the longest."""
+        """Where texts with one of these marks (by length and sum) occur: leftmost first, then longest."""
         lengths = [length for length in marks if length <= len(text)]
         if not lengths:
             return []
@@ -141,7 +140,7 @@ class PhraseMarker:
 
 
 class _RollingWeights(dict[str, int]):
-    """A number for each character, which nobody knows without the key."""
+    """A number per character that is unknown without the key."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
@@ -154,7 +153,7 @@ class _RollingWeights(dict[str, int]):
 
 
 class MarkCutter:
-    """Cuts out texts of which only marks are left; each round of forgetting in its turn, as it was done."""
+    """Removes texts of which only marks are kept; rounds of forgetting apply in their order."""
 
     def __init__(self, marker: PhraseMarker, rounds: Sequence[Sequence[PhraseMark]]) -> None:
         self._marker = marker
@@ -163,7 +162,7 @@ class MarkCutter:
         self._clean: OrderedDict[bytes, None] = OrderedDict()
 
     def __call__(self, text: str) -> str:
-        """The text without them; the same object when it holds none."""
+        """The text without the marked texts; the same object when there are none."""
         print_ = self._marker.digest(text.encode("utf-8", "surrogatepass"))
         if print_ in self._clean:
             return text
@@ -199,9 +198,9 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def cut_json(value: Json, cut: CutText, *, is_free: bool = False) -> Any:
-    """A foreign message, or a piece of one, without what must not be kept; the same object when it holds none.
+    """A foreign message, or a part of one, without what must not be kept; the same object when nothing was removed.
 
-    What makes the format (kinds, roles, ids, names of tools) stays; `is_free` says that there is no such thing in it.
+    Format identifiers (types, roles, ids, tool names) stay; with `is_free` everything counts as words.
     """
     if isinstance(value, str):
         return cut(value)
@@ -228,7 +227,7 @@ def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Ma
 
 
 def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
-    """Whether a value is no words: a name of the format, of a tool, or the bytes of a picture."""
+    """Whether a value is not words: a format identifier, a tool's name, or image bytes."""
     if key in _NAMES:
         return True
     if key in ("name", "toolName"):
@@ -240,7 +239,7 @@ def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
 
 
 def cut_parts(message: Message, cut: CutText) -> Message:
-    """A message that was made of parts without what must not be kept; the same object when it holds none."""
+    """A message built from parts without what must not be kept; the same object when nothing was removed."""
     content = cut(message.content)
     parts = tuple(map(partial(_cut_part, cut=cut), message.parts))
     if content is message.content and all(one is other for one, other in zip(parts, message.parts, strict=True)):
@@ -264,7 +263,7 @@ def _cut_part(part: Part, cut: CutText) -> Part:
 
 
 def empty_message(message: Message) -> Message:
-    """What is left of a message all of whose words are forgotten: who spoke, and which calls it made or answered."""
+    """A message whose words are all forgotten: it keeps the role and the ids of its calls and results."""
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -281,15 +280,15 @@ def empty_message(message: Message) -> Message:
     )
 
 
-#: How every mask begins.
+#: The prefix of every mask.
 MASK_PREFIX = "[redacted:"
 
 
 @dataclass(frozen=True, slots=True)
 class SecretPattern:
-    """A kind of secret; of what `pattern` matches the group `it` is masked, all of it where there is none.
+    """A kind of secret; the group `it` of a match is masked, or the whole match.
 
-    A text that holds none of the `signs` holds no such secret.
+    A text without any of the `signs` cannot contain it.
     """
 
     kind: str
@@ -310,12 +309,11 @@ class SecretPattern:
 
 
 def mask_for(kind: str) -> str:
-    """What is stored in the place of a secret."""
     return f"{MASK_PREFIX}{kind}]"
 
 
 def mask_secrets(text: str) -> str:
-    """The text with everything masked that looks like a secret; the same object when nothing does.
+    """The text with everything that looks like a secret masked; the same object when nothing does.
 
     >>> mask_secrets("git clone https://me:hunter22@example.org/a.git")
     'git clone https://me:[redacted:url-password]@example.org/a.git'
@@ -332,7 +330,7 @@ def _shape(kind: str, pattern: str, *signs: str) -> SecretPattern:
 
 _START, _END = r"(?<![A-Za-z0-9_-])", r"(?![A-Za-z0-9_-])"
 
-#: Every shape, the most particular first.
+#: All patterns, most specific first.
 SECRET_PATTERNS: tuple[SecretPattern, ...] = (
     _shape(
         "private-key",

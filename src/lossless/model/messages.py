@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 Role = Literal["system", "user", "assistant", "tool"]
-#: How entry ids begin that are not the host's: they tell entries of one file apart, and nothing beyond it.
+#: The prefix of entry ids that the host did not assign: they are unique within one file only.
 GENERATED_ID_PREFIX = "#"
-#: What such an id says of the words on its line once these must not be kept.
+#: The digest of words in such an id, to be cleared when the words must not be kept.
 FORGOTTEN_WORDS_DIGEST = "0" * 16
 _LINE = re.compile(re.escape(GENERATED_ID_PREFIX) + r"(?:\d+\.)?\d+:(?=[0-9a-f]{16}$)")
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 
 def without_words_digest(entry_id: str) -> str:
-    """An id that was made up for a line of a file, without what it says of the words there; any other id as it is.
+    """An id that was generated for a line of a file, without the digest of its words; any other id unchanged.
 
     >>> without_words_digest("#2.17:0123456789abcdef")
     '#2.17:0000000000000000'
@@ -40,7 +40,7 @@ def without_words_digest(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words meant to be read."""
+    """Readable text."""
 
     text: str
 
@@ -54,13 +54,13 @@ class Reasoning:
     signature: str | None = None
 
 
-#: The name of a call that came without one.
+#: The name of a call that has none.
 UNNAMED = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model asks for a tool."""
+    """A model's call of a tool."""
 
     id: str | None
     name: str
@@ -70,7 +70,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered."""
+    """A tool's result."""
 
     call_id: str | None
     name: str | None
@@ -80,7 +80,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An image or another file inside a message; `raw` is its block as it came."""
+    """An image or another file in a message; `raw` is its original block."""
 
     raw: JsonObject
     mime: str | None = None
@@ -89,7 +89,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block that no codec knows; `raw` is kept as it came."""
+    """A block of unknown type; `raw` is the original."""
 
     raw: Json
     type: str = "unknown"
@@ -100,7 +100,7 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Opaque
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model spoke; thinking signatures are only valid for it."""
+    """Which model wrote the message; thinking signatures are only valid for it."""
 
     provider: str
     api: str
@@ -110,10 +110,10 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message, whatever format it came in.
+    """One message of any format.
 
-    `content` is the text that people read and search; `parts` are the blocks, empty when the text is all
-    there is. `body` is the foreign message exactly as it came, None when `{"role", "content"}` says it all.
+    `content` is the text that people read and search; `parts` are the blocks, empty when there is only text. `body` is
+    the original foreign message, None when `{"role", "content"}` is all of it.
     """
 
     role: Role
@@ -122,11 +122,11 @@ class Message:
     #: The codec that read it (a key of `lossless.formats.FORMATS`).
     format: str = "plain"
     body: JsonObject | None = None
-    #: The reference's estimate of the serialised content; worked out from `content` when not given.
+    #: The reference's estimate of the serialised content; computed from `content` when not given.
     tokens: int = -1
-    #: The provider's own id of this event, when it minted one (`stable_event_key`).
+    #: The provider's own id of this event, if there is one (`stable_event_key`).
     event_key: str | None = None
-    #: When it was said, if the message itself says so.
+    #: The message's own timestamp, if it has one.
     created_at: datetime | None = None
     identity: ModelIdentity | None = None
     #: Why generation ended, as the host spells it (`stop`, `error`, `aborted`, …).
@@ -138,14 +138,14 @@ class Message:
 
     @property
     def original(self) -> dict[str, Json]:
-        """The foreign message, equal to what came in."""
+        """The foreign message, equal to the original."""
         if self.body is not None:
             return cast("dict[str, Json]", self.body)
         return {"role": self.role, "content": self.content}
 
     @property
     def is_text_only(self) -> bool:
-        """Whether the original is a string or a list of plain text blocks: what most formats share."""
+        """Whether the original is a string or a list of plain text blocks, which most formats share."""
         if not self.parts and self.body is None:
             return True
         if not all(isinstance(part, Text) for part in self.parts):
@@ -170,7 +170,7 @@ def _is_text_block(block: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message with what the host knows about it: a stable entry id, and when it was said."""
+    """A message with the host's entry id and time for it."""
 
     message: Message | Mapping[str, object]
     entry_id: str | None = None
@@ -187,13 +187,13 @@ class StoredMessage:
     message: Message
     created_at: datetime
     entry_id: str | None = None
-    #: `file_…` id when the text also lies in a file that a stub may stand for.
+    #: `file_…` id when the text is also stored in a file that a stub may refer to.
     file_id: str | None = None
     #: The sender as the host reported it (untrusted), JSON.
     sender: str | None = None
 
 
-#: The best name first; lossless-claw's own spellings, and those of other hosts.
+#: Best key first: lossless-claw's spellings, then those of other hosts.
 _KEYS = (
     "senderName", "name", "displayName", "display_name", "senderUsername", "username", "label", "senderId", "id",
 )  # fmt: skip
@@ -220,7 +220,7 @@ def sender_name(sender: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A large payload: its bytes lie at `storage_uri`, the message carries a reference."""
+    """A large payload: its bytes are at `storage_uri`, the message has a reference."""
 
     id: str
     conversation_id: int
@@ -233,5 +233,5 @@ class StoredFile:
     created_at: datetime
 
 
-#: A message as callers give it: a dict of any format (also the typed ones of SDKs), or one of ours.
+#: A message as callers pass it: a dict of any format (also the typed ones of SDKs), or one of our classes.
 MessageLike: TypeAlias = Message | Incoming | Mapping[str, object]

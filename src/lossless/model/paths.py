@@ -1,6 +1,4 @@
-"""Paths as people write them, files and folders that only their owner can read, and files that are replaced
-as a whole and flushed to disk.
-"""
+"""Path expansion, files and folders that only their owner can read, and atomic durable file replacement."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def expand_path(path: str | os.PathLike[str]) -> Path:
-    """The path with a leading `~` or `~name` replaced; as it is where nobody has that name."""
+    """The path with a leading `~` or `~name` expanded; unchanged when there is no such user."""
     return Path(os.path.expanduser(path))
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for their owner alone, whatever the umask."""
+    """Create a folder and its missing parents, accessible to the owner only, whatever the umask."""
     if folder.is_dir():
         return
     if not folder.parent.exists():
@@ -34,7 +32,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def create_private_file(path: str | os.PathLike[str], mode: int = 0o600) -> None:
-    """Make an empty file, for its owner alone, whatever the umask; `FileExistsError` when there is one."""
+    """Create an empty file, accessible to the owner only, whatever the umask; `FileExistsError` when it exists."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o700)
     try:
         if hasattr(os, "fchmod"):
@@ -44,7 +42,7 @@ def create_private_file(path: str | os.PathLike[str], mode: int = 0o600) -> None
 
 
 def payload_folder(archive: str | os.PathLike[str]) -> Path:
-    """The folder beside an archive that is for its payloads alone.
+    """The folder next to an archive for its payloads only.
 
     >>> payload_folder("/home/user/lcm.db").name, payload_folder("work.sqlite").name
     ('lcm-files', 'work.sqlite-files')
@@ -55,9 +53,9 @@ def payload_folder(archive: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o600) -> Iterator[Path]:
-    """Yields an empty private file beside `path`, which takes its place, whole and durable, when the block ends.
+    """Yields an empty private file next to `path` that replaces it atomically and durably when the block ends.
 
-    An error in the block leaves `path` as it was, and nothing beside it.
+    On an error in the block, `path` is unchanged and the temporary file is removed.
     """
     beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
@@ -73,7 +71,7 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[Path]:
 
 
 def fsync_path(path: Path) -> None:
-    """Wait until a file, or the names in a folder, would survive a power cut."""
+    """Flush a file, or the entries of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

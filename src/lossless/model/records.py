@@ -1,4 +1,4 @@
-"""What an archive returns besides messages and summaries: rows of lists, pages of them, totals and recorded changes."""
+"""What an archive returns besides messages and summaries: list rows, pages, totals and recorded changes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageStart:
-    """Where a page begins: behind the row with this time (as the row showed it, '' for none) and this id."""
+    """Where a page begins: after the row with this time (as shown in the row, '' for none) and this id."""
 
     at: str
     id: int | str
 
 
-#: A longer word is no cursor.
+#: Longer strings are not cursors.
 _MAX_CURSOR_CHARS = 8_000
 
 
 def pack_cursor(fields: dict[str, Any]) -> str:
-    """The word for a place that some fields describe."""
     return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
 def unpack_cursor(word: str) -> dict[str, Any] | None:
-    """The fields behind a word; None when it is no cursor."""
+    """The fields of a cursor; None when it is not one."""
     if len(word) > _MAX_CURSOR_CHARS:
         return None
     try:
@@ -48,7 +47,7 @@ def unpack_cursor(word: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message as a list shows it; `content` is its beginning unless the whole was asked for."""
+    """A message in a list; `content` is its beginning unless the whole was requested."""
 
     message_id: int
     conversation_id: int
@@ -57,7 +56,7 @@ class MessageRow:
     token_count: int
     created_at: datetime | None
     large_content: str | None
-    #: The tools that it calls or answers for, in order.
+    #: The tools that it calls or has results of, in order.
     tools: tuple[str, ...]
     content: str
 
@@ -75,7 +74,7 @@ class ConversationRow:
     title: str | None
     bootstrapped_at: datetime | None
     created_at: datetime | None
-    #: When it changed last: it was stored to, a message came, or its own row was written.
+    #: When it last changed: ingestion, a new message, or an update of its own row.
     updated_at: datetime | None
     message_count: int
     message_tokens: int
@@ -83,7 +82,7 @@ class ConversationRow:
     latest_message_at: datetime | None
     summary_count: int
     summary_tokens: int
-    #: Of the messages below summaries.
+    #: Of the messages covered by summaries.
     summarized_source_tokens: int
     earliest_summary_at: datetime | None
     latest_summary_at: datetime | None
@@ -94,7 +93,7 @@ class ConversationRow:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A stretch of time: from `since` on, up to but without `before`."""
+    """A time range: `since` inclusive, `before` exclusive."""
 
     since: str | None = None
     before: str | None = None
@@ -102,7 +101,7 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """A summary as a list shows it; `content` is its beginning unless the whole was asked for."""
+    """A summary in a list; `content` is its beginning unless the whole was requested."""
 
     summary_id: str
     conversation_id: int
@@ -111,7 +110,7 @@ class SummaryRow:
     token_count: int
     earliest_at: datetime | None
     latest_at: datetime | None
-    #: The time of the newest message below it; when that is not known, of its writing.
+    #: The time of its newest message; the time of writing when that is unknown.
     coverage_at: datetime | None
     descendant_count: int
     descendant_token_count: int
@@ -135,7 +134,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class IngestHealth:
-    """Whether the archive is alive: what arrived, what was stored, when, and what is refused."""
+    """The archive's ingest status: what arrived, what was stored and when, and which conversations refuse input."""
 
     last_stored_at: datetime | None
     last_compacted_at: datetime | None
@@ -148,12 +147,12 @@ class IngestHealth:
     likely: int
     #: Conversations that refuse input: id, since when, why.
     blocked: tuple[tuple[int, datetime | None, str], ...]
-    #: Conversations of what fits no other one, which wait for a decision.
+    #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
 
     @classmethod
     def unknown(cls) -> IngestHealth:
-        """Of an archive whose counters cannot be read."""
+        """For an archive whose counters cannot be read."""
         return cls(None, None, 0, 0, 0, 0, 0, 0, 0, ())
 
 
@@ -176,13 +175,13 @@ class DepthSizes:
     depth: int
     count: int
     tokens: int
-    #: Of the messages below them.
+    #: Of the messages covered by them.
     source_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveCounts:
-    """How much an archive holds."""
+    """Totals of an archive."""
 
     conversations: int
     active: int
@@ -193,12 +192,12 @@ class ArchiveCounts:
 
 @dataclass(frozen=True, slots=True)
 class SummaryShape:
-    """A summary as a picture shows it."""
+    """A summary as a chart shows it."""
 
     id: str
     depth: int
     tokens: int
-    #: Of the messages below it.
+    #: Of the messages covered by it.
     source_tokens: int
     earliest_at: datetime | None
     latest_at: datetime | None
@@ -207,7 +206,7 @@ class SummaryShape:
 
 @dataclass(frozen=True, slots=True)
 class DailyFolds:
-    """The folds of one day (UTC), and the tokens that they took out of contexts."""
+    """The folds of one day (UTC), and the tokens that they removed from contexts."""
 
     day: str
     folds: int
@@ -216,7 +215,7 @@ class DailyFolds:
 
 @dataclass(frozen=True, slots=True)
 class DailyCalls:
-    """The model calls of one day (UTC); `costs` are those that are known."""
+    """The model calls of one day (UTC); `costs` are the known ones."""
 
     day: str
     calls: int
@@ -228,23 +227,22 @@ class DailyCalls:
 
 @dataclass(frozen=True, slots=True)
 class WindowMark:
-    """The last window that a host showed."""
+    """The last window that a host sent."""
 
     first_id: int | None
     last_id: int | None
     length: int
     #: Eight bytes for each of its messages.
     chain: bytes
-    #: The row of each of its messages, with a minus for a system prompt at its head, 0 for what is not stored; None
-    #: when nobody knows.
+    #: The row id of each of its messages: negative for a leading system prompt, 0 when not stored; None when unknown.
     rows: tuple[int, ...] | None = None
-    #: The seq of the newest message when the first window was noted; None when nobody knows.
+    #: The seq of the newest message when the first window was recorded; None when unknown.
     began: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpend:
-    """What the calls to one model for one purpose came to; `costs` are those that are known."""
+    """The calls to one model for one purpose; `costs` are the known ones."""
 
     model: str
     purpose: str | None
@@ -254,12 +252,12 @@ class ModelSpend:
     input_tokens: int
     output_tokens: int
     costs: tuple[str, ...]
-    #: Calls whose price nobody knows.
+    #: Calls of unknown price.
     unpriced: int
 
 
 class SearchPlace(NamedTuple):
-    """A place in the order newest first: milliseconds since 1970, what it is, its id. Messages go before summaries."""
+    """A position in newest-first order: milliseconds since 1970, type, id. Messages come before summaries."""
 
     at: int
     what: TextKind
@@ -271,22 +269,22 @@ TextKind: TypeAlias = Literal["message", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class TailRow:
-    """A stored message as alignment sees it."""
+    """A stored message as alignment needs it."""
 
     id: int
     fingerprint: bytes
     entry_id: str | None
-    #: Whether a producer without entry ids has brought it.
+    #: Whether it came from a producer without entry ids.
     claimed: bool
     role: str
     seq: int
-    #: Whether it stood at the head of a window, so that it has no place in the order of what was said.
+    #: Whether it was the system prompt of a window and so has no position in the order of messages.
     is_preamble: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptDecision:
-    """What was decided about a transcript, when and why."""
+    """The decision about a transcript, when and why."""
 
     id: int
     conversation_id: int
@@ -302,7 +300,7 @@ class TranscriptDecision:
 
 @dataclass(frozen=True, slots=True)
 class StoredBrief:
-    """A focus brief, whatever became of it."""
+    """A focus brief in any status."""
 
     id: str
     conversation_id: int
@@ -317,13 +315,13 @@ class StoredBrief:
     context_hash: str
     error: str | None
     created_at: datetime | None
-    #: JSON about how it was made.
+    #: JSON about how it was generated.
     raw: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedConversation:
-    """A conversation of what had nothing in common with its session, and what was decided about it."""
+    """A conversation of messages that did not fit their session, and the decision about it."""
 
     conversation_id: int
     session: Session
@@ -336,7 +334,7 @@ class QuarantinedConversation:
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """One change of a context, for the log: ids and sizes, never text."""
+    """One change of a context for the log: ids and sizes, never text."""
 
     action: str
     actor: str
@@ -351,7 +349,7 @@ class ContextChange:
 
 @dataclass(frozen=True, slots=True)
 class TokensSaved:
-    """What one model's summaries save in one conversation: each of its later turns is smaller by `tokens`."""
+    """What one model's summaries save in one conversation: each later turn is smaller by `tokens`."""
 
     model: str
     conversation_id: int
@@ -364,7 +362,7 @@ ThresholdSource: TypeAlias = Literal["global", "override"]
 
 @dataclass(frozen=True, slots=True)
 class CompactionDebt:
-    """What a conversation owes, and how paying it went so far."""
+    """A conversation's pending compaction, and its attempts so far."""
 
     conversation_id: int
     pending: bool = False
@@ -392,11 +390,11 @@ class CompactionDebt:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """What was chosen for the words of a user; without quotes, nothing was, or it has left the prompt."""
+    """The evidence chosen for a user message; no quotes when none was chosen or it has left the prompt."""
 
     id: int
     message_id: int | None
-    #: The newest message of a user before those words, and their digest while they are not stored.
+    #: The preceding user message, and the digest of the new words while they are not stored.
     after_id: int
     asked: bytes | None
     quotes: tuple[QuoteSpan, ...]
@@ -406,15 +404,15 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class PromptRecord:
-    """How one prompt was put together: sizes, ids and reasons, never text."""
+    """How one prompt was assembled: sizes, ids and reasons, never text."""
 
     id: int
     at: datetime
     tokens: int
     capacity: int
     tokens_by_kind: dict[str, int]
-    #: Ids with the form in which they stood; neighbouring messages of one form as `msg#1…msg#9`.
+    #: Ids with the form in which they were sent; consecutive messages of one form as `msg#1…msg#9`.
     included: tuple[tuple[str, str], ...]
     left_out: tuple[tuple[str, str], ...]
-    #: Quoted messages, and why each one was.
+    #: Quoted messages, and the reason for each.
     evidence: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""Text as search sees it: folded and stemmed words, stop words in eight languages, passages, and extra index tokens."""
+"""Text for search: folded and stemmed words, stop words in eight languages, passages, and extra index tokens."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Json
 
-#: A word: letters and digits of any script. An underscore parts words, as a blank does.
+#: A word: letters and digits of any script. An underscore separates words, like a space.
 WORD = re.compile(r"[^\W_]+")
 
-#: Letters whose accents do not tell words apart for a searcher: Latin, Greek, ё, full-width forms.
+#: Letters whose accents are ignored in search: Latin, Greek, ё, full-width forms.
 _ACCENTED = re.compile(
     "[\u00aa\u00ba\u00c0-\u024f\u0386-\u03ce\u0401\u0451\u1e00-\u1fff\u2126\u212a\u212b\uff10-\uff5a]"
 )
@@ -25,7 +25,7 @@ _ACCENTED = re.compile(
 
 @lru_cache(maxsize=1)
 def _marks() -> re.Pattern[str]:
-    """All combining marks: accents of their own, vowel signs of Hebrew, Arabic, India, Thai."""
+    """All combining marks: separate accents, and vowel signs of Hebrew, Arabic, Indic scripts and Thai."""
     spans = (range(0x300, 0x370), range(0x483, 0x1E00), range(0x20D0, 0x2100), range(0x3099, 0x309B))
     marks = [chr(code) for span in spans for code in span if unicodedata.category(chr(code))[0] == "M"]
     return re.compile(f"[{''.join(marks)}\ufe0e\ufe0f\ufe20-\ufe2f]+")
@@ -50,12 +50,11 @@ def fold_text(text: str) -> str:
 
 
 def strip_marks(text: str) -> str:
-    """`text` without combining marks of their own."""
     return text if text.isascii() else _marks().sub("", text)
 
 
 def fold_offsets(text: str, folded: str) -> list[int] | None:
-    """For each position of `folded` its position in `text` (and for the end); None when they are the same."""
+    """For each position of `folded` (and its end) the position in `text`; None when they are the same."""
     if len(text) == len(folded):
         return None
     marks = _marks()
@@ -108,7 +107,7 @@ _RUSSIAN_END = re.compile(
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The stem of a folded English word, or a Russian one without its ending; any other word as it is.
+    """The stem of a folded English word, or a Russian one without its ending; any other word unchanged.
 
     >>> [stem(word) for word in ("running", "happiness", "relational", "deployed", "é", "x86")]
     ['run', 'happi', 'relat', 'deploi', 'é', 'x86']
@@ -315,7 +314,7 @@ STOP_WORDS = {
     "nl": DUTCH,
     "ru": RUSSIAN,
 }
-#: Stop words of another language that are English words with a meaning: they do not tell the language.
+#: Stop words of other languages that are meaningful English words: they do not identify the language.
 _AMBIGUOUS = _set(
     """
     bin car come dare die door dove era fait fare ha hat hay het man met mine mon net on pas pour sale sea sin son
@@ -325,7 +324,7 @@ _AMBIGUOUS = _set(
 
 
 def stop_words(words: Iterable[str]) -> frozenset[str]:
-    """The stop words of the language that folded `words` are in; English unless they say otherwise.
+    """The stop words of the language of the folded `words`; English by default.
 
     >>> "die" in stop_words(["die", "hard", "hat"]), "die" in stop_words("wann war die migration".split())
     (False, True)
@@ -338,7 +337,7 @@ def stop_words(words: Iterable[str]) -> frozenset[str]:
     return STOP_WORDS[best] if telling and enough else ENGLISH
 
 
-#: Rows indexed under another version are indexed anew.
+#: Rows indexed under another version are reindexed.
 INDEX_VERSION = 1
 #: A message has at most this many passages; longer ones get longer passages.
 MAX_PASSAGES = 4096
@@ -350,7 +349,7 @@ PASSAGE_CHARS_DENSE = 400
 _REFERENCES = ("[LCM File:", "[LCM Tool Output:")
 _SUMMARY_HEAD = "Exploration Summary:"
 _OPENING_HINTS = ("Use lcm_describe", "Call lcm_describe")
-#: A string of a tool's input that is longer than this and has no blank is data, not words.
+#: A longer string without spaces in a tool's input is treated as data, not words.
 _BLOB_CHARS = 1000
 
 
@@ -358,9 +357,9 @@ _BLOB_CHARS = 1000
 
 
 def index_text_of(content: str, tool_inputs: Iterable[Json] = ()) -> str:
-    """The text of a message that is searched: its content, then the strings inside its tool calls' inputs.
+    """The searchable text of a message: its content, then the strings in its tool calls' inputs.
 
-    Of a reference to an external file, the header line and the exploration summary. '' for a blank message.
+    For a reference to an external file, its header line and exploration summary. '' for a blank message.
     """
     if content.startswith(_REFERENCES):
         content = _reference_text(content)
@@ -382,7 +381,7 @@ def _reference_text(content: str) -> str:
 
 
 def _parsed(tool_input: Json) -> Json:
-    """OpenAI sends arguments as JSON text; what does not parse is taken as it stands."""
+    """OpenAI sends arguments as JSON text; text that does not parse is used unchanged."""
     if not isinstance(tool_input, str) or not tool_input.lstrip().startswith(("{", "[")):
         return tool_input
     try:
@@ -411,15 +410,15 @@ def _is_blob(text: str) -> bool:
 
 # --- passages -----------------------------------------------------------------------------------
 
-#: Where a text is cut, best first: after a line, after a sentence, at a blank.
+#: Where a text is split, best first: after a line, after a sentence, at a space.
 _BORDERS = (("\n",), (". ", "! ", "? ", "… ", "。", "！", "？", "؟ ", "۔ ", "। "), (" ", "\t", "\u3000"))
 
 
 def passages(text: str) -> list[tuple[int, int]]:
-    """Cut a text into spans of about 160 words at ends of lines and sentences.
+    """Split a text into spans of about 160 words at the ends of lines and sentences.
 
-    One span unless the text is well over that size; the spans cover it without gaps, none is blank
-    unless the whole text is, and an empty text has none.
+    Spans cover the text without gaps; none is blank unless the whole text is. A text not well over that size has one
+    span, an empty text none.
     """
     if len(text) <= PASSAGE_CHARS_DENSE:
         return [(0, len(text))] if text else []
@@ -447,7 +446,7 @@ def _is_dense(text: str) -> bool:
 
 
 def _border(text: str, low: int, high: int) -> int:
-    """The last good place to cut between `low` and `high`."""
+    """The last good place to split between `low` and `high`."""
     for marks in _BORDERS:
         end = max((at + len(mark) for mark in marks if (at := text.rfind(mark, low, high)) >= 0), default=0)
         if end:
@@ -457,7 +456,7 @@ def _border(text: str, low: int, high: int) -> int:
 
 # --- extra tokens -------------------------------------------------------------------------------
 
-#: Scripts that are written without blanks between words, or (Korean) glue particles to them.
+#: Scripts without spaces between words, or (Korean) with particles attached to them.
 _UNSPACED_LETTERS = (
     "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u1000-\u102a\u103f\u1780-\u17b3"
     "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"
@@ -468,25 +467,25 @@ _UNSPACED_MARKS = (
 )
 _UNSPACED = re.compile(f"[{_UNSPACED_LETTERS}][{_UNSPACED_LETTERS}{_UNSPACED_MARKS}]*")
 _UNSPACED_MARK = re.compile(f"[{_UNSPACED_MARKS}]+")
-#: Signs that people search for; lines, boxes, arrows and spinners of terminal output are not among them.
+#: Symbols that people search for; not the lines, boxes, arrows and spinners of terminal output.
 _EMOJI = re.compile("[\u231a-\u23ff\u25b6\u25c0\u25fb-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]")
-#: Words of the scripts whose vowel signs the tokenizer takes for blanks: Hebrew, Arabic, those of India.
+#: Words of scripts whose vowel signs the tokenizer treats as separators: Hebrew, Arabic, Indic scripts.
 _SIGNED = re.compile("[\u0591-\u05ea\u0610-\u06d3\u06d6-\u06ed\u06fa-\u06ff\u0900-\u0dff]+")
 #: Full-width, half-width and ligature forms of letters and digits.
 _VARIANT = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc]")
-#: Letters that differ by an accent which the tokenizer keeps and searchers leave out.
+#: Letters with an accent that the tokenizer keeps and users leave out.
 _INDEX_TEXT_ACCENTED = re.compile("[\u0386-\u03ce\u0401\u0451\u1f00-\u1fff]")
 
 _HUMP = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z0-9]+")
 _PLUSPLUS = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?!\w)")
 _SHARP = re.compile(r"#(?<=\b[A-Za-z]#)(?!\w)")
-#: An identifier longer than this, or with shorter humps on average, is a digest or base64.
+#: A longer identifier, or one with shorter humps on average, is treated as a digest or base64.
 _IDENTIFIER_CHARS = 64
 _HUMP_CHARS = 2.5
 
 
 def _shapes() -> bytes:
-    """For each byte of UTF-8 a letter for what it begins: one pass tells which rules have work to do."""
+    """For each byte of UTF-8 a letter for the character class it begins: one pass shows which rules apply."""
     table = bytearray(b"." * 256)
     for shape, first, last in (
         (b"a", 0x61, 0x7A),  # a-z
@@ -494,7 +493,7 @@ def _shapes() -> bytes:
         (b"0", 0x30, 0x39),  # digits
         (b"g", 0xCE, 0xCF),  # Greek
         (b"s", 0xD6, 0xDB),  # Hebrew, Arabic
-        (b"i", 0xE0, 0xE0),  # the scripts of India, Thai
+        (b"i", 0xE0, 0xE0),  # Indic scripts, Thai
         (b"u", 0xE1, 0xED),  # East Asia; E2 is cleared below
         (b".", 0xE2, 0xE2),
         (b"v", 0xEF, 0xEF),  # variants
@@ -567,7 +566,7 @@ def _wide_tokens(text: str, raw: bytes, shape: bytes) -> list[str]:
 
 
 def camel_parts(word: str) -> list[str]:
-    """The pieces of a camelCase identifier in lower case; none when it has one piece or looks like a digest.
+    """The pieces of a camelCase identifier in lower case; empty when it has one piece or looks like a digest.
 
     >>> camel_parts("parseHTTPResponse2"), camel_parts("deploy"), camel_parts("LLMs")
     (['parse', 'http', 'response2'], [], [])
@@ -590,7 +589,7 @@ def sign_words(text: str) -> list[str]:
 
 
 def letter_pairs(run: str) -> list[str]:
-    """Pairs of neighbouring letters of a script without blanks, then the last letter alone.
+    """Pairs of adjacent letters in a script without spaces, then the last letter alone.
 
     One letter is so found as the beginning of a pair, and a word as the row of its pairs.
 
@@ -602,17 +601,16 @@ def letter_pairs(run: str) -> list[str]:
 
 
 def unspaced_runs(text: str) -> list[str]:
-    """The runs of `text` in scripts without blanks between words."""
+    """The runs of `text` in scripts without spaces between words."""
     return _UNSPACED.findall(text)
 
 
 def without_vowel_signs(word: str) -> str:
-    """A word without its vowel signs and other marks."""
     return "".join(char for char in word if unicodedata.category(char)[0] != "M")
 
 
 def emoji_tokens(text: str) -> list[str]:
-    """The emoji of `text` as words, a repeated one once.
+    """The emoji of `text` as words, without repetition.
 
     >>> emoji_tokens("ok 👍👍 ✅")
     ['u1f44d', 'u2705']

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 SummaryKind = Literal["leaf", "condensed"]
 
-#: `model` of a summary that no language model wrote and that one may write better later.
+#: `model` of a summary that was not written by a language model and may be rewritten by one.
 EXTRACTIVE_MODEL = "lossless-extractive"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What stands for older history. Depth 0 is made of messages, deeper ones of summaries."""
+    """Replaces older history. Depth 0 is made of messages, deeper ones of summaries."""
 
     id: str
     conversation_id: int
@@ -25,10 +25,10 @@ class Summary:
     tokens: int
     earliest_at: datetime | None
     latest_at: datetime | None
-    #: Summaries below this one, at any depth.
+    #: Summaries under this one, at any depth.
     descendant_count: int
     descendant_tokens: int
-    #: Tokens of all messages below this one.
+    #: Tokens of all messages under this one.
     source_message_tokens: int
     created_at: datetime
     file_ids: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class NewSummary:
-    """A summary that is about to be folded into a context; the archive works out its spans and counts."""
+    """A summary to be folded into a context; the archive computes its spans and counts."""
 
     id: str
     depth: int

@@ -33,7 +33,7 @@ def parse_time(text: str) -> datetime:
 
 
 def from_epoch(value: float) -> datetime:
-    """A time from a number: milliseconds when it is too large to be seconds (as JavaScript counts)."""
+    """A time from a number: milliseconds when it is too large to be seconds (as in JavaScript)."""
     seconds = value / 1000 if abs(value) >= 100_000_000_000 else value
     return datetime.fromtimestamp(seconds, UTC)
 

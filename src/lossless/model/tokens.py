@@ -20,7 +20,7 @@ _LIGHT_BYTES = bytes(range(0xE3))
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens `text` is reckoned to take.
+    """The estimated number of tokens in `text`.
 
     >>> [estimate_tokens(t) for t in ("", "abcde", "你好", "a你😀")]
     [0, 2, 3, 4]

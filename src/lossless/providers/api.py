@@ -1,6 +1,4 @@
-"""`ProviderAPI`: what each provider's API must offer here (requests, replies, streams), and helpers to read their
-JSON safely.
-"""
+"""`ProviderAPI`: the interface of each provider's API (requests, replies, streams), and helpers to read JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +15,16 @@ Raw: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RequestedCall:
-    """A tool that a reply asks for."""
+    """A tool call in a reply."""
 
     id: str
     name: str
-    #: An object, or its JSON text as it came.
+    #: An object, or the original JSON text.
     input: Any
 
     @property
     def arguments(self) -> Any:
-        """The arguments as an object; text that is no JSON stays text."""
+        """The arguments as an object; text that is not JSON stays text."""
         if not isinstance(self.input, str):
             return self.input
         try:
@@ -37,7 +35,7 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class ReplyUsage:
-    """What a provider counted: all prompt tokens, those of them that came from its cache, and the reply's."""
+    """A provider's token counts: the prompt, the cached part of it, and the reply."""
 
     prompt: int = 0
     cached: int = 0
@@ -45,87 +43,87 @@ class ReplyUsage:
 
 
 class ReplyEvents(Protocol):
-    """A streamed reply: takes events, gives those that the client may see, and puts the reply together."""
+    """A streamed reply: takes events, returns those for the client, and assembles the reply."""
 
     def feed(self, event: Raw) -> list[Raw]:
-        """The events to pass on; the very same object when nothing had to change."""
+        """The events to forward; the same object when nothing changed."""
 
     def reply(self) -> Raw:
-        """The reply of this round as if it had come at once, as far as it came."""
+        """The reply of this round as a non-streamed one, as far as it was received."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the reply came to its end; else it was cut off, and its last call may be half of one."""
+        """Whether the reply is complete; else it was cut off, and its last call may be partial."""
 
     def again(self) -> None:
-        """Another round begins; the client shall see one reply."""
+        """Another round begins; the client sees a single reply."""
 
     def ending(self) -> list[Raw]:
-        """The events that were held back because the reply might have gone on."""
+        """The events that were held back in case the reply continues."""
 
 
 class ProviderAPI(Protocol):
-    """How one kind of request spells things."""
+    """The API of one provider."""
 
     #: The name in `lossless.formats`.
     format: str
-    #: Whether streamed events carry their name on a line of its own.
+    #: Whether streamed events have their type on a separate line.
     names_events: bool
 
     def window(self, body: Raw) -> list[Raw]:
-        """The conversation as the request has it, system prompt first."""
+        """The conversation in the request, system prompt first."""
 
     def knows_history(self, body: Raw) -> bool:
-        """Whether the provider itself keeps what was said before, so that the request only has what is new."""
+        """Whether the provider stores the history, so that the request only has new messages."""
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
-        """The request with these messages instead of its own; its system prompt stays, if it has one.
+        """The request with these messages instead of its own; its own system prompt stays.
 
-        `system` is the conversation's own, where that is not among the messages.
+        `system` is the conversation's, when it is not among the messages.
         """
 
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
-        """The request with more tools and more to its system prompt."""
+        """The request with additional tools and system prompt text."""
 
     def tools(self) -> list[Raw]:
-        """The recall tools, as this dialect declares tools."""
+        """The recall tools in this API's format."""
 
     def tool_names(self, body: Raw) -> set[str]:
         """The tools that the request declares."""
 
     def may_call(self, body: Raw) -> bool:
-        """Whether the request leaves the model free to call tools we would add, and has a place for them."""
+        """Whether the request lets the model call tools that we add, and can hold them."""
 
     def most_output(self, body: Raw) -> int:
-        """How many tokens the request keeps for the reply; 0 when it does not say."""
+        """The request's output token limit; 0 when it has none."""
 
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        """The request with a reply of at most so many tokens, where it says how many there may be."""
+        """The request with a lower output token limit, if it has one."""
 
     def reply_messages(self, reply: Raw) -> list[Raw]:
-        """What the reply adds to the conversation, as clients send it back."""
+        """The messages that the reply adds to the conversation, as clients send them back."""
 
     def calls(self, reply: Raw) -> list[RequestedCall]:
-        """The tools that the reply asks for."""
+        """The tool calls in the reply."""
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        """The reply as if it had never asked for these tools."""
+        """The reply without these calls."""
 
     def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
-        """The next request: what was said, and what the tools answered."""
+        """The next request: the reply, and the tool results."""
 
     def joined(self, first: Raw, second: Raw) -> Raw:
-        """Two replies as one: what the first said, then the second."""
+        """Two replies as one."""
 
     def usage(self, reply: Raw) -> ReplyUsage:
         """What the provider counted."""
 
     def stream(self, hidden: Collection[str]) -> ReplyEvents:
-        """A stream in which calls of the `hidden` tools are not shown."""
+        """A stream that omits calls of the `hidden` tools."""
 
 
 def add_usage(first: Any, second: Any) -> Any:
-    """Two usage reports as one: numbers are added, the rest is the second's."""
+    """The sum of two usage reports: numbers are added, other fields are the second's."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first | {key: add_usage(first.get(key), value) for key, value in second.items()}
     if _is_number(first) and _is_number(second):
@@ -134,29 +132,29 @@ def add_usage(first: Any, second: Any) -> Any:
 
 
 def usage_count(usage: Any, *path: str) -> int:
-    """A number inside a usage report, or 0."""
+    """A number in a usage report, or 0."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
     return int(usage) if _is_number(usage) else 0
 
 
 def dicts_in(value: Any) -> list[Raw]:
-    """The objects in a list; nothing for anything else."""
+    """The objects in a list; empty for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def dict_or_empty(value: Any) -> Raw:
-    """The object that belongs here; an empty one for anything else, which is the provider's to explain."""
+    """The value if it is an object, else an empty one; the provider reports the error."""
     return value if isinstance(value, dict) else {}
 
 
 def is_dict_list(value: Any) -> bool:
-    """Whether a value is a list of objects, or none at all: what belongs behind them can be put there."""
+    """Whether a value is a list of objects, or None, so that items can be appended."""
     return value is None or (isinstance(value, list) and len(dicts_in(value)) == len(value))
 
 
 def text_of(value: Any) -> str:
-    """The words of a text or of a list of text blocks."""
+    """The text of a string or of a list of text blocks."""
     return value if isinstance(value, str) else "\n\n".join(str(block.get("text", "")) for block in dicts_in(value))
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and everything that speaks like them."""
+"""OpenAI's chat completions, and compatible APIs."""
 
 from __future__ import annotations
 
@@ -29,35 +29,32 @@ class ChatCompletions:
     names_events = False
 
     def window(self, body: Raw) -> list[Raw]:
-        """The messages."""
         return dicts_in(body.get("messages"))
 
     def knows_history(self, body: Raw) -> bool:  # noqa: ARG002
-        """Never: every request has it all."""
+        """Never: every request has the whole history."""
         return False
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
-        """The request with these messages; system prompts are among them."""
+        """The request with these messages, system prompts included."""
         return body | {"messages": list(messages)}
 
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
-        """The policy becomes the last of the system messages that the request begins with."""
+        """The policy becomes the last of the leading system messages."""
         messages = list(body["messages"])
         talk = next((n for n, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
         messages.insert(talk, {"role": "system", "content": policy})
         return body | {"messages": messages, "tools": [*(body.get("tools") or []), *tools]}
 
     def tools(self) -> list[Raw]:
-        """The recall tools as functions."""
         return openai_tools()
 
     def tool_names(self, body: Raw) -> set[str]:
-        """The functions that the request declares."""
         tools = dicts_in(body.get("tools"))
         return {str(one.get("name")) for one in dicts_in([tool.get("function") or tool for tool in tools])}
 
     def may_call(self, body: Raw) -> bool:
-        """Not when tools are off or one is forced, and not for several choices at once."""
+        """Not when tools are off or one is forced, and not with several choices."""
         has_place = bool(body.get("messages")) and is_dict_list(body["messages"]) and is_dict_list(body.get("tools"))
         return has_place and body.get("tool_choice") in (None, "auto") and positive_int(body.get("n")) <= 1
 
@@ -66,18 +63,16 @@ class ChatCompletions:
         return positive_int(body.get("max_completion_tokens")) or positive_int(body.get("max_tokens"))
 
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        """In the spelling that the request has."""
+        """In the spelling of the request."""
         name = "max_completion_tokens" if positive_int(body.get("max_completion_tokens")) else "max_tokens"
         return body | {name: tokens}
 
     def reply_messages(self, reply: Raw) -> list[Raw]:
-        """The first choice's message."""
         message = _message(reply)
         spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
         return [message] if spoken else []
 
     def calls(self, reply: Raw) -> list[RequestedCall]:
-        """The first choice's tool calls."""
         found = []
         for call in dicts_in(_message(reply).get("tool_calls")):
             function = dict_or_empty(call.get("function"))
@@ -85,7 +80,7 @@ class ChatCompletions:
         return found
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        """The message without these calls; a list of none is left out."""
+        """The message without these calls; an empty list is removed."""
         message = _message(reply)
         calls = dicts_in(message.get("tool_calls"))
         kept = [call for call in calls if str(dict_or_empty(call.get("function")).get("name")) not in names]
@@ -95,12 +90,12 @@ class ChatCompletions:
         return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
 
     def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
-        """The message, then a tool message for each call."""
+        """The message, then a tool message per call."""
         results = [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
         return body | {"messages": [*body["messages"], _message(reply), *results]}
 
     def joined(self, first: Raw, second: Raw) -> Raw:
-        """The words of both in one message, the calls and the end of the second."""
+        """The text of both in one message, the calls and the finish reason of the second."""
         before, after = _message(first).get("content"), _message(second)
         whole = _with_message(second, after | {"content": _texts(before, after.get("content"))})
         return whole | {"usage": add_usage(first.get("usage"), second.get("usage"))}
@@ -112,12 +107,11 @@ class ChatCompletions:
         return ReplyUsage(usage_count(usage, "prompt_tokens"), cached, usage_count(usage, "completion_tokens"))
 
     def stream(self, hidden: Collection[str]) -> ChatStream:
-        """The chunks of one reply."""
         return ChatStream(hidden)
 
 
 class ChatStream:
-    """Chunks: the first choice is put together, hidden calls are taken out, the last chunks wait for the end."""
+    """Chunks: the first choice is assembled, hidden calls are removed, the last chunks are held back."""
 
     def __init__(self, hidden: Collection[str]) -> None:
         self._hidden, self._id = frozenset(hidden), None
@@ -126,7 +120,7 @@ class ChatStream:
         self.again()
 
     def again(self) -> None:
-        """Another round: its chunks carry the first one's id."""
+        """Another round: its chunks have the first one's id."""
         self._head: Raw = {}
         self._message: Raw = {"role": "assistant", "content": None}
         self._calls: dict[int, Raw] = {}
@@ -136,7 +130,7 @@ class ChatStream:
         self._round_usage: Any = None
 
     def feed(self, event: Raw) -> list[Raw]:
-        """A chunk as the client may see it; the end of the reply is held back."""
+        """A chunk for the client; the end of the reply is held back."""
         if self._id is None:
             self._id = event.get("id")
         self._head = self._head or {key: event[key] for key in ("id", "model", "created") if key in event}
@@ -159,7 +153,6 @@ class ChatStream:
         return shown
 
     def reply(self) -> Raw:
-        """The completion as if it had come at once."""
         message = dict(self._message)
         if self._calls:
             message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
@@ -168,7 +161,7 @@ class ChatStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether there was a reason to finish; not everybody who speaks so gives one, so whole calls will do."""
+        """Whether there is a finish reason; some servers send none, so complete calls suffice."""
         return self._finish is not None or all(_is_json(call["function"]["arguments"]) for call in self._calls.values())
 
     def ending(self) -> list[Raw]:
@@ -201,7 +194,7 @@ class ChatStream:
             self._shown += not is_hidden
 
     def _seen(self, event: Raw, choice: Raw, delta: Raw) -> list[Raw]:
-        """The chunk without pieces of hidden calls; nothing when it had nothing else."""
+        """The chunk without parts of hidden calls; None when nothing is left."""
         pieces = dicts_in(delta.get("tool_calls"))
         kept = []
         for piece in pieces:
@@ -226,7 +219,7 @@ def _message(reply: Raw) -> Raw:
 
 
 def _with_message(reply: Raw, message: Raw) -> Raw:
-    """The reply with another first message; one without a choice has no place for it."""
+    """The reply with another first message; unchanged without a choice."""
     choices = dicts_in(reply.get("choices"))
     return reply | {"choices": [choices[0] | {"message": message}, *choices[1:]]} if choices else reply
 
@@ -240,7 +233,7 @@ def _is_json(text: str) -> bool:
 
 
 def _grown(before: Any, piece: Any) -> Any:
-    """What had come, with one more piece of it: texts and lists grow, and a text in a list is a block of it."""
+    """The accumulated value with one more delta: strings and lists grow, and a string in a list is a block of it."""
     if isinstance(before, list) or isinstance(piece, list):
         return [*_blocks(before), *_blocks(piece)]
     return before + piece if isinstance(before, str) and isinstance(piece, str) else piece

@@ -21,7 +21,7 @@ from lossless.recall.tools import anthropic_tools
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-#: What a piece of a block is called in a delta, and where it belongs.
+#: Delta types, and the fields that they extend.
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
@@ -37,11 +37,11 @@ class MessagesApi:
         return [*([{"role": "system", "content": system}] if system else []), *dicts_in(body.get("messages"))]
 
     def knows_history(self, body: Raw) -> bool:  # noqa: ARG002
-        """Never: every request has it all."""
+        """Never: every request has the whole history."""
         return False
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
-        """The request with these messages; the system prompt stands apart and stays as it is."""
+        """The request with these messages; the separate system prompt stays."""
         prompt = {"system": system} if system and not body.get("system") else {}
         return body | prompt | {"messages": list(messages)}
 
@@ -57,7 +57,6 @@ class MessagesApi:
         return anthropic_tools()
 
     def tool_names(self, body: Raw) -> set[str]:
-        """The tools that the request declares."""
         return {str(tool.get("name")) for tool in dicts_in(body.get("tools"))}
 
     def may_call(self, body: Raw) -> bool:
@@ -73,21 +72,20 @@ class MessagesApi:
         return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
 
     def most_output(self, body: Raw) -> int:
-        """`max_tokens`, which every request has."""
+        """`max_tokens`, which is required."""
         return positive_int(body.get("max_tokens"))
 
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        """With another `max_tokens`, which has to be more than thinking may take."""
+        """With another `max_tokens`, which must exceed the thinking budget."""
         thinking = positive_int(dict_or_empty(body.get("thinking")).get("budget_tokens"))
         return body if tokens <= thinking else body | {"max_tokens": tokens}
 
     def reply_messages(self, reply: Raw) -> list[Raw]:
-        """One message of all blocks."""
         content = dicts_in(reply.get("content"))
         return [{"role": "assistant", "content": content}] if content else []
 
     def calls(self, reply: Raw) -> list[RequestedCall]:
-        """The blocks that ask for a tool of the client's."""
+        """The blocks that call a tool of the client."""
         return [
             RequestedCall(str(block.get("id")), str(block.get("name")), block.get("input"))
             for block in dicts_in(reply.get("content"))
@@ -95,7 +93,6 @@ class MessagesApi:
         ]
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        """The reply without these blocks."""
         blocks = dicts_in(reply.get("content"))
         kept = [block for block in blocks if block.get("type") != "tool_use" or str(block.get("name")) not in names]
         return reply if len(kept) == len(blocks) else reply | {"content": kept}
@@ -108,12 +105,12 @@ class MessagesApi:
         }
 
     def joined(self, first: Raw, second: Raw) -> Raw:
-        """The blocks of both, the end of the second."""
+        """The blocks of both, the stop reason of the second."""
         content = [*dicts_in(first.get("content")), *dicts_in(second.get("content"))]
         return second | {"content": content, "usage": add_usage(first.get("usage"), second.get("usage"))}
 
     def usage(self, reply: Raw) -> ReplyUsage:
-        """What came from the cache is counted apart there, and added here."""
+        """Cached tokens are reported separately, and added here."""
         usage = reply.get("usage")
         read, written = usage_count(usage, "cache_read_input_tokens"), usage_count(usage, "cache_creation_input_tokens")
         return ReplyUsage(
@@ -121,19 +118,18 @@ class MessagesApi:
         )
 
     def stream(self, hidden: Collection[str]) -> MessageStream:
-        """The events of one message."""
         return MessageStream(hidden)
 
 
 class MessageStream:
-    """Events: blocks are put together, hidden calls are taken out, the end waits until the reply is over."""
+    """Events: blocks are assembled, hidden calls are removed, the end is held back until the reply is complete."""
 
     def __init__(self, hidden: Collection[str]) -> None:
         self._hidden, self._rounds, self._shown, self._output = frozenset(hidden), 0, 0, 0
         self.again()
 
     def again(self) -> None:
-        """Another round: its blocks go on counting, its beginning is not shown."""
+        """Another round: block numbers continue, its start is not shown."""
         self._rounds += 1
         self._message: Raw = {"type": "message", "role": "assistant", "content": []}
         self._blocks: dict[int, Raw] = {}
@@ -142,7 +138,6 @@ class MessageStream:
         self._held: list[Raw] = []
 
     def feed(self, event: Raw) -> list[Raw]:
-        """An event as the client may see it."""
         kind = event.get("type")
         if kind == "message_start":
             self._message = dict(dict_or_empty(event.get("message")) or self._message)
@@ -164,16 +159,14 @@ class MessageStream:
         return [event] if place == index else [event | {"index": place}]
 
     def reply(self) -> Raw:
-        """The message as if it had come at once."""
         return self._message | {"content": [self._block(index) for index in sorted(self._blocks)]}
 
     @property
     def is_over(self) -> bool:
-        """Whether there was a reason to stop."""
         return bool(self._message.get("stop_reason"))
 
     def ending(self) -> list[Raw]:
-        """The last events, with the words of all rounds counted."""
+        """The last events, with the output tokens of all rounds."""
         return [self._with_output(event) for event in self._held]
 
     def _start(self, index: int, block: Any) -> None:
@@ -198,7 +191,7 @@ class MessageStream:
             return self._blocks[index]
         try:
             return self._blocks[index] | {"input": json.loads(text)}
-        except (ValueError, RecursionError):  # cut off half-way, or nothing that can be read
+        except (ValueError, RecursionError):  # cut off, or unreadable
             return self._blocks[index] | {"input": {"partial": text}}
 
     def _end(self, event: Raw) -> None:

@@ -31,17 +31,17 @@ class ResponsesApi:
     names_events = True
 
     def window(self, body: Raw) -> list[Raw]:
-        """The instructions as a message, then the items; a text is a user's message."""
+        """The instructions as a message, then the items; a string is a user message."""
         system, given = body.get("instructions"), body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else dicts_in(given)
         return [*([{"role": "system", "content": system}] if system else []), *items]
 
     def knows_history(self, body: Raw) -> bool:
-        """Whether the request goes on from what the provider stores."""
+        """Whether the request continues from history that the provider stores."""
         return bool(body.get("previous_response_id") or body.get("conversation"))
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
-        """The request with these items; the instructions stand apart and stay as they are."""
+        """The request with these items; the separate instructions stay."""
         apart = {"role": "system", "content": body.get("instructions")}
         items = list(messages)
         if items and items[0] == apart:
@@ -68,7 +68,6 @@ class ResponsesApi:
         ]
 
     def tool_names(self, body: Raw) -> set[str]:
-        """The functions that the request declares."""
         return {str(tool.get("name")) for tool in dicts_in(body.get("tools"))}
 
     def may_call(self, body: Raw) -> bool:
@@ -79,19 +78,15 @@ class ResponsesApi:
         return is_free and has_place and isinstance(body.get("instructions") or "", str)
 
     def most_output(self, body: Raw) -> int:
-        """`max_output_tokens`."""
         return positive_int(body.get("max_output_tokens"))
 
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        """With another `max_output_tokens`."""
         return body | {"max_output_tokens": tokens}
 
     def reply_messages(self, reply: Raw) -> list[Raw]:
-        """All items of the output."""
         return dicts_in(reply.get("output"))
 
     def calls(self, reply: Raw) -> list[RequestedCall]:
-        """The functions that are asked for."""
         return [
             RequestedCall(str(item.get("call_id")), str(item.get("name")), item.get("arguments"))
             for item in dicts_in(reply.get("output"))
@@ -99,7 +94,6 @@ class ResponsesApi:
         ]
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        """The reply without these items."""
         output = dicts_in(reply.get("output"))
         kept = [item for item in output if item.get("type") != "function_call" or str(item.get("name")) not in names]
         return reply if len(kept) == len(output) else reply | {"output": kept}
@@ -112,7 +106,7 @@ class ResponsesApi:
         return body | {"input": [*items, *self.reply_messages(reply), *results]}
 
     def joined(self, first: Raw, second: Raw) -> Raw:
-        """The items of both; id, status and end of the second."""
+        """The items of both; id and status of the second."""
         output = [*dicts_in(first.get("output")), *dicts_in(second.get("output"))]
         return second | {"output": output, "usage": add_usage(first.get("usage"), second.get("usage"))}
 
@@ -123,12 +117,11 @@ class ResponsesApi:
         return ReplyUsage(usage_count(usage, "input_tokens"), cached, usage_count(usage, "output_tokens"))
 
     def stream(self, hidden: Collection[str]) -> ResponseStream:
-        """The events of one response."""
         return ResponseStream(hidden)
 
 
 class ResponseStream:
-    """Events: items are put together, hidden calls are taken out, the end waits until the reply is over."""
+    """Events: items are assembled, hidden calls are removed, the end is held back until the reply is complete."""
 
     def __init__(self, hidden: Collection[str]) -> None:
         self._hidden, self._rounds, self._shown = frozenset(hidden), 0, 0
@@ -140,7 +133,7 @@ class ResponseStream:
         self.again()
 
     def again(self) -> None:
-        """Another round: its items go on counting, its beginning is not shown."""
+        """Another round: item numbers continue, its start is not shown."""
         if self._rounds:
             self._before = self._whole()
         self._rounds += 1
@@ -151,7 +144,6 @@ class ResponseStream:
         self._held: list[Raw] = []
 
     def feed(self, event: Raw) -> list[Raw]:
-        """An event as the client may see it."""
         kind = str(event.get("type"))
         if kind in _BEGINNINGS:
             self._response = dict(dict_or_empty(event.get("response")))
@@ -173,7 +165,6 @@ class ResponseStream:
         return self._numbered(event if place == index else event | {"output_index": place})
 
     def reply(self) -> Raw:
-        """The response as if it had come at once."""
         if self._response.get("output"):
             return self._response
         return self._response | {"output": [self._item(index) for index in sorted(self._items)]}
@@ -209,14 +200,14 @@ class ResponseStream:
             self._shown += not is_hidden
 
     def _item(self, index: int) -> Raw:
-        """An item; the text of one that was cut off is what had come of it."""
+        """An item; the text of one that was cut off is what was received of it."""
         item, text = self._items[index], self._texts.get(index)
         if item.get("content") or not text:
             return item
         return item | {"content": [{"type": "output_text", "text": text, "annotations": []}]}
 
     def _numbered(self, event: Raw) -> list[Raw]:
-        """The event under the next number, where events are numbered."""
+        """The event with the next sequence number, where events are numbered."""
         if "sequence_number" not in event:
             return [event]
         number = positive_int(event["sequence_number"]) if self._number is None else self._number

@@ -1,5 +1,5 @@
-"""Token limits of a request: known context windows, the conversation's share of one, what messages take, too-long
-errors of providers, and recall answers cut to size.
+"""Token limits of a request: known windows, the conversation's share, message sizes, too-long errors, recall
+results.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from lossless.providers.api import Raw
     from lossless.recall.calls import ToolCallResult
 
-#: By the beginning of a model's name; the first that fits. Names change faster than this table: say `window=` when
-#: it matters.
+#: By prefix of the model's name; the first match counts. Names change often: pass `window=` when it matters.
 _WINDOWS = (
     ("gpt-3.5", 16_385),
     ("gpt-4-32k", 32_768),
@@ -64,7 +63,7 @@ _WINDOWS = (
 
 
 def known_window(model: str) -> int | None:
-    """The window of a model, from its name; None when nobody knows.
+    """The window of a model by its name; None when unknown.
 
     >>> known_window("gpt-4o-mini"), known_window("anthropic/claude-sonnet-4-5"), known_window("my-own")
     (128000, 200000, None)
@@ -79,13 +78,12 @@ _SIGNS = re.compile(
     r"|maximum (?:context|prompt) length|exceeds? the (?:model's )?(?:maximum|limit|context)",
     re.IGNORECASE,
 )
-#: A prompt that was refused without a count is thought to be so much of the window.
+#: The assumed size, as a share of the window, of a prompt that was refused without a count.
 REFUSED_SHARE = 1.1
-#: So much of an error is read.
+#: How much of an error is read.
 _MOST_CHARS = 4_000
 _N = r"[\d,_]{1,20}"
-#: The provider's count of the prompt, and the window: Anthropic, OpenAI and those that follow it, Google, vLLM and
-#: llama.cpp.
+#: The provider's count of the prompt, and the window: Anthropic, OpenAI and compatible, Google, vLLM and llama.cpp.
 _COUNTS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -103,14 +101,14 @@ _COUNTS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TooLongError:
-    """A refusal; the provider's count of the prompt and the window that it holds it against, where it says so."""
+    """A refusal; the provider's count of the prompt and its window, if given."""
 
     prompt: int | None = None
     window: int | None = None
 
 
 def parse_too_long(answer: str, status: int | None = None) -> TooLongError | None:
-    """What a refusal says when it is about the length of the prompt; else None. A status may be known, or not.
+    """The refusal in an error about the length of the prompt; else None. The status is optional.
 
     >>> parse_too_long("prompt is too long: 210,431 tokens > 200,000 maximum", 400)
     TooLongError(prompt=210431, window=200000)
@@ -126,15 +124,15 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLongError | Non
     return TooLongError()
 
 
-#: Less than one in so many parts of a window is no room for a conversation.
+#: The conversation gets at least this fraction (one in N) of a window.
 _LEAST_SHARE = 16
-#: Where there is no room, the reply is thought to get all but one in so many parts, whatever the request says.
+#: When space is short, the reply is assumed to get all but one in N parts, whatever the request says.
 _REPLY_LEAVES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationBudget:
-    """What the conversation gets, and by how much that is more than there is."""
+    """The conversation's tokens, and by how much they exceed what is available."""
 
     budget: int
     over: int = 0
@@ -142,7 +140,7 @@ class ConversationBudget:
 
 
 def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> ConversationBudget:
-    """The room in a window beside the reply and all else that is sent: tools, and what is not in the messages."""
+    """The tokens left in a window besides the reply and all else: tools, and what is not in the messages."""
     left, least = window - reply - beside, max(1, window // _LEAST_SHARE)
     if left >= least:
         return ConversationBudget(left)
@@ -152,7 +150,7 @@ def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> Convers
 
 
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
-    """What a system prompt and the definitions of tools take; a definition is whatever is sent of it, as JSON."""
+    """The tokens of a system prompt and tool definitions, each as its JSON."""
     defined = list(tools)
     size = _tokens(json.dumps(defined, ensure_ascii=False, default=str)) if defined else 0
     return size + _tokens(system or "")
@@ -160,32 +158,31 @@ def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int
 
 @lru_cache(maxsize=64)
 def _tokens(text: str) -> int:
-    """What a text takes; the same ones are sent with every request."""
+    """The tokens of a text, cached: the same texts are sent with every request."""
     return max(estimate_tokens(text), budget_tokens(text))
 
 
 def recall_tool_tokens(*, policy: bool = True) -> int:
-    """What the recall tools take, and the policy that tells how to use them."""
+    """The tokens of the recall tools and the policy on how to use them."""
     return overhead_tokens(RECALL_POLICY if policy else "", openai_tools())
 
 
-#: A message that is not stored yet is not shown in fewer tokens than this.
+#: The minimum size of a shortened message that is not stored yet.
 _SHORTEST = 64
-#: What stands in messages beside words.
+#: Keys of messages that hold no text.
 _NAMES = frozenset(
     ("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "status", "signature")
 )
-#: Texts of fewer characters are measured once, as long as they are among so many.
+#: Shorter texts are measured once while they are in a cache of this size.
 _SHORT, _REMEMBERED = 4_096, 2_048
 
 
 def window_tokens(window: Iterable[Raw]) -> int:
-    """What a window takes when it is sent, measured message by message."""
+    """The tokens of a window as it is sent, summed over its messages."""
     return sum([message_tokens(message) for message in window])
 
 
 def message_tokens(message: Raw) -> int:
-    """What one message of a window takes."""
     role, content = message.get("role"), message.get("content")
     if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
         return _text_tokens(role, content)
@@ -201,14 +198,14 @@ def message_tokens(message: Raw) -> int:
 
 
 def _dense_tokens(message: Raw, tokens: int) -> int:
-    """What a message takes that is so many tokens by its length."""
+    """The tokens of a message whose length suggests this many."""
     words = "\n".join(_texts(message))
     by_kind = budget_tokens(words)
     return tokens if by_kind <= estimate_tokens(words) else max(tokens, framed_tokens(by_kind))
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:
-    """All texts of a message but for names, ids and the data of files."""
+    """All texts of a message except names, ids and file data."""
     if isinstance(value, str):
         if key not in _NAMES and not is_blob(value, key):
             yield value
@@ -220,48 +217,48 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
             yield from _texts(item, key)
 
 
-#: What messages take, by the length and the hash of their JSON: hosts show the same ones again and again.
+#: Tokens of messages by the length and hash of their JSON: hosts send the same ones repeatedly.
 _sizes: dict[tuple[int, int], int] = {}
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _text_tokens(role: str, content: str) -> int:
-    """What a message of one text takes; hosts show the same ones again and again."""
+    """The tokens of a message of one text; cached, as hosts send the same ones repeatedly."""
     message = {"role": role, "content": content}
     return _dense_tokens(message, item_tokens(message, item_json(message)))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptLimits:
-    """A model's window, and what is sent in it besides a conversation: stores turns, fits prompts, hears refusals."""
+    """A model's window, and what is sent in it besides the conversation; stores turns, fits prompts."""
 
     engine: Engine
-    #: Tokens that a prompt may have, with its reply.
+    #: Maximum tokens of a prompt with its reply.
     size: int
     beside: int = 0
-    #: What is kept for the reply; None for what it was last.
+    #: Tokens reserved for the reply; None for the last value.
     reply: int | None = None
     model: ModelIdentity | str | None = None
 
     def history(self, who: SessionRef) -> HistoryBudget:
-        """What of the window is the conversation's; NotFound when nothing is stored of it yet."""
+        """The conversation's share of the window; NotFound when nothing of it is stored yet."""
         return self.engine.host.history_budget(
             who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
         )
 
     def capacity(self, who: SessionRef) -> int:
-        """The tokens that messages of a session may take."""
+        """The tokens that messages of a session may use."""
         if self.engine.browse.find(who) is None:
             return conversation_budget(self.size, self.reply or 0, self.beside).budget
         return self.history(who).tokens
 
     def store(self, session: Session, **turn: Any) -> AppendReport:
-        """Store a turn, with what `Engine.after_turn` takes besides the sizes, and fold when it is time."""
+        """Store a turn, with the other arguments of `Engine.after_turn`, and compact when it is due."""
         known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
         return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
 
     def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
-        """The prompt that fits beside so many tokens more; None when nothing is stored to make it of."""
+        """The prompt that leaves so many tokens free; None when nothing is stored."""
         known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
         try:
             return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
@@ -269,7 +266,7 @@ class PromptLimits:
             return None
 
     def refused(self, session: Session, found: TooLongError, sent: int | None) -> None:
-        """Learn that a provider refused a prompt, of so many tokens by our estimate, as too long."""
+        """Record that a provider refused a prompt, of so many tokens by our estimate, as too long."""
         counted = found.prompt or int(self.size * REFUSED_SHARE)
         self.engine.host.refused(
             session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
@@ -277,9 +274,9 @@ class PromptLimits:
 
 
 def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:
-    """Whether a window that was just stored is all that there is: nothing older, no pins, no focus.
+    """Whether a window that was just stored is complete: nothing older, no pins, no focus.
 
-    With `prompts`, its system prompts have to be all there are, too.
+    With `prompts`, its system prompts must be complete, too.
     """
     if report.conversation_id is None:
         return True
@@ -288,12 +285,12 @@ def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, pr
 
 
 def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
-    """Whether a message is so large that the archive has a reference where the window has the words."""
+    """Whether a message is so large that the archive has a reference in place of its text."""
     return any(2 * _characters(message) >= threshold <= message_tokens(message) for message in window)
 
 
 def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:
-    """Messages that no archive has yet, in at most `most` tokens if that can be: the longest are shown in part."""
+    """Messages that are not stored yet, cut to at most `most` tokens if possible: the longest are shown in part."""
     found = list(items)
     length = most // 2
     while window_tokens(found) > most and length >= _SHORTEST:
@@ -313,20 +310,20 @@ def _characters(message: Raw) -> int:
     return len(content) if isinstance(content, str) else len(item_json(without_carried(message)))
 
 
-#: The arguments that say how much a tool may return.
+#: The arguments that limit a tool's result.
 _CAPS = ("tokenCap", "maxTokens")
 _CAPPED = {tool.name: cap for tool in TOOLS for cap in _CAPS if cap in tool.schema["properties"]}
-#: What stands around the words that a tool returns, in tokens.
+#: Tokens around the text of a tool's result.
 _AROUND = 200
 
 
 def recall_text(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> str:
-    """The answer of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
+    """The result of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
     return recall_result(engine, session, name, args, most).text
 
 
 def recall_result(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> ToolCallResult:
-    """The same with what programs want to know of it."""
+    """The same with its structured data."""
     if (cap := _CAPPED.get(name)) is not None and isinstance(args, dict):
         asked = args.get(cap)
         if not isinstance(asked, int) or asked > most - _AROUND:

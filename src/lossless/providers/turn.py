@@ -1,6 +1,6 @@
-"""One turn with a provider: the request is stored and made to fit, recall calls are answered, the reply is stored.
+"""One turn with a provider: the request is stored and fitted, recall calls are answered, the reply is stored.
 
-With the history `append` a request brings only what is new, and one that is sent again is recognised.
+With the history `append` a request has only new messages, and a repeated request is recognised.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session
     from lossless.providers.api import ProviderAPI, ReplyEvents, RequestedCall
 
-#: What the messages of a request are: all that the model shall know of, or what is new.
+#: What the messages of a request are: the whole window, or only new messages.
 History: TypeAlias = Literal["window", "append"]
 
 
 def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> AppendReport:
-    """Store what a request adds; its system prompt is the conversation's from now on.
+    """Store the new messages of a request; its system prompt becomes the conversation's.
 
-    Of a request that is sent again nothing is stored, and the reply that was lost leaves the context.
+    Nothing is stored of a repeated request, and the lost reply leaves the context.
     """
     head = count_system_head(window)
     prompts, said = window[:head], window[head:]
@@ -64,27 +64,27 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
 
 
 def mark_cut_off(engine: Engine, session: Session, message_id: int) -> None:
-    """Remember that nobody got to the end of the reply that begins with this message."""
+    """Record that the reply that begins with this message was cut off."""
     engine.append(session, (), key=cut_off_key(message_id))
 
 
-#: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
+#: When a model gets our recall tools: when its prompt does not show everything, always, never.
 RecallTools: TypeAlias = Literal["auto", "always", "never"]
 _OURS = frozenset(tool.name for tool in TOOLS)
-#: So often a turn's recall calls are answered; then the model is told to come to an end.
+#: How many rounds of recall calls are answered before the model is told to finish.
 _ROUNDS, _LAST_ROUND = 8, 10
-#: An answer that would have to be shorter is none.
+#: The minimum size of a recall result.
 _LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
-#: What is so many tokens by its length has at most so many times as many.
+#: Actual tokens are at most this many times the estimate by length.
 _DENSEST = 4
-#: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
+#: With less than one in N parts of the window left, a model gets our tools only if it always does.
 _TOOLS_LEAVE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecorder:
-    """Whose turns these are, and how they are kept."""
+    """The session, model and options of turns."""
 
     engine: Engine
     session: Session
@@ -96,74 +96,73 @@ class TurnRecorder:
     history: History = "window"
 
     def turn(self, body: Raw, most_tokens: int | None = None) -> Turn:
-        """Keep what a request says, and make it fit. It has not more than `most_tokens`, if somebody has counted."""
+        """Store a request's messages, and make it fit. `most_tokens` is an upper bound of its size, if known."""
         turn = Turn(self, body, most_tokens=most_tokens)
         turn.open()
         return turn
 
     def conversation_budget_of(self, body: Raw, beside: int) -> ConversationBudget:
-        """What of the model's window is left for the conversation, beside so many tokens of other things."""
+        """The conversation's share of the model's window, besides so many other tokens."""
         return conversation_budget(self.size(body), self.reply(body), beside)
 
     def reply(self, body: Raw) -> int:
-        """What of the window is kept for the reply: what replies have needed, never more than the request allows."""
+        """The tokens reserved for the reply: what replies have needed, at most what the request allows."""
         return self.engine.host.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
 
     def size(self, body: Raw) -> int:
-        """The model's window."""
         return self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
 
     def leaves_enough(self, body: Raw, beside: int) -> bool:
-        """Whether so many tokens of other things leave the conversation a fair share of the window."""
+        """Whether so many other tokens leave the conversation a fair share of the window."""
         return self.conversation_budget_of(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
 
 
 @dataclass(slots=True)
 class Turn:
-    """A request on its way. Send `body`; then `take` the reply, or `feed` its stream and call `end`."""
+    """A request in progress. Send `body`; then `take` the reply, or `feed` its stream and call `end`."""
 
     keeping: TurnRecorder
-    #: What to send now.
+    #: The request to send now.
     body: Raw
-    #: Whether the messages are not the client's own any more.
+    #: Whether the messages differ from the client's own.
     is_assembled: bool = False
-    #: Whether there is more to recall than they show.
+    #: Whether the archive has more than the messages show.
     is_partial: bool = False
-    #: Why nothing is kept of this turn, when nothing is.
+    #: Why this turn is not stored, if it is not.
     not_kept: str | None = None
     hidden: frozenset[str] = frozenset()
-    #: More than the request has, when that is known without looking at each message.
+    #: An upper bound of the request's tokens, if known without measuring each message.
     most_tokens: int | None = None
     budget: int = 0
     window: list[Raw] = field(default_factory=list)
     rounds: int = 0
-    #: The messages that the model sees in part, or as a reference to a file, by id.
+    #: Ids of the messages that the model sees in part, or as a reference to a file.
     shortened: tuple[str, ...] = ()
-    #: By how many tokens the request is larger than the window, and why that could not be helped.
+    #: By how many tokens the request exceeds the window, and why.
     over: int = 0
     why_over: str = ""
     stream: ReplyEvents = field(init=False)
     _whole: Raw | None = None
-    #: What came; what is sent of it; the same with what was recalled; and the recall tools that go with it.
+    #: The original request; the request as sent; the same with recall results; and its recall tools.
     _asked: Raw = field(default_factory=dict)
     _base: Raw = field(default_factory=dict)
     _bare: Raw = field(default_factory=dict)
     _tools: tuple[Raw, ...] = ()
-    #: Replies that asked for recall, and what they were answered.
+    #: Replies with recall calls, and their results.
     _recalled: list[tuple[Raw, list[tuple[RequestedCall, str]]]] = field(default_factory=list)
-    #: What is sent besides the conversation, in tokens.
+    #: Tokens sent besides the conversation.
     _overhead: int = 0
-    #: Of the window: its size, what is kept for the reply, and what is sent beside the conversation, recall tools too.
+    #: The window's size, the tokens reserved for the reply, and those besides the conversation, recall tools included.
     _window_size: int = 0
     _reply: int = 0
     _beside: int = 0
-    #: Whether the model has the recall tools, or will have them if it needs them.
+    #: Whether the model has the recall tools, or gets them if it needs them.
     _may_recall: bool = True
-    #: Whether it was sent once more with less, as the provider refused it as too long.
+    #: Whether it was sent again with less after the provider refused it as too long.
     _was_refused: bool = False
-    #: Whether the archive has counted what is sent: not when it has a reference where these words are.
+    #: Whether the archive's counts apply to the request: not when it has a reference in place of the text.
     _is_counted: bool = True
-    #: The reply's messages, once it is kept.
+    #: The reply's message ids, once it is stored.
     _kept: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -171,7 +170,7 @@ class Turn:
         self._asked = self._base = self._bare = self.body
 
     def open(self) -> None:
-        """Store what the request says, and put together what the model shall see."""
+        """Store the request's messages, and assemble the request to send."""
         keeping, dialect = self.keeping, self.keeping.dialect
         self.window = dialect.window(self.body)
         tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
@@ -202,13 +201,13 @@ class Turn:
         self._with_recall()
 
     def _with_recall(self) -> None:
-        """Send what is to be sent, with the tools if there are some."""
+        """Sets the body, with the recall tools if there are any."""
         dialect, bare = self.keeping.dialect, self._bare
         body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
         self.body = self._with_room_for_reply(body)
 
     def _with_room_for_reply(self, body: Raw) -> Raw:
-        """Ask for no longer a reply than the window has room for: providers refuse what could become too long."""
+        """Lowers the output limit to the window's free space: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
         most = self.most_tokens
         if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
@@ -219,7 +218,7 @@ class Turn:
         return body if asked <= left else dialect.with_most_output(body, left)
 
     def _fit(self, report: AppendReport) -> None:
-        """Send the window as it came while it fits and shows everything, else what was put together."""
+        """Sends the window unchanged while it fits and is complete, else the assembled prompt."""
         engine, appends = self.keeping.engine, self.keeping.history == "append"
         is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
         made = None if is_all else self._assemble()
@@ -232,26 +231,25 @@ class Turn:
         self.is_partial = not appends or id_ is None or not _is_complete(made, engine.host.context_counts(id_))
 
     def _show(self, made: Assembled) -> None:
-        """Send this prompt instead of the client's own messages."""
+        """Sends this prompt instead of the client's own messages."""
         system = made.system if self.keeping.history == "append" else ""
         self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages, system)
         self.is_assembled, self.shortened = True, made.receipt.shortened
         self.over, self.why_over = made.receipt.over, made.receipt.why_over
 
     def _tell(self, there: ConversationBudget) -> None:
-        """Say what could not be helped: there was not even this much room."""
+        """Records by how much the request exceeds the window, and why."""
         if there.over:
             self.over += there.over
             self.why_over = "; ".join(filter(None, (there.why_over, self.why_over)))
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What somebody should know about this call."""
         kept = () if self.not_kept is None else (f"not kept: {self.not_kept}",)
         return kept if not self.over else (*kept, f"{self.over:,} tokens over the window: {self.why_over}")
 
     def take(self, reply: Raw) -> Raw | None:
-        """The reply for the client, kept; None when `body` has to be sent once more."""
+        """The reply for the client, stored; None when `body` must be sent again."""
         dialect = self.keeping.dialect
         calls = dialect.calls(reply)
         ours = [call for call in calls if call.name in self.hidden]
@@ -265,7 +263,7 @@ class Turn:
         return self._whole
 
     def refused(self, status: int, answer: str) -> bool:
-        """Whether a provider refused the request as too long and `body`, with less in it, is worth one more try."""
+        """Whether the provider refused the request as too long and `body`, now smaller, should be sent again."""
         found = parse_too_long(answer, status)
         if (
             found is None
@@ -290,11 +288,11 @@ class Turn:
         return True
 
     def feed(self, event: Raw) -> list[Raw]:
-        """The events to pass on for one that came."""
+        """The events to forward for one that arrived."""
         return self.stream.feed(event)
 
     def end(self) -> list[Raw] | None:
-        """The last events of the stream, its reply kept; None when `body` has to be sent once more."""
+        """The last events of the stream, its reply stored; None when `body` must be sent again."""
         if not self.stream.is_over:
             self.broken()
         elif self.take(self.stream.reply()) is None:
@@ -303,7 +301,7 @@ class Turn:
         return self.stream.ending()
 
     def broken(self) -> None:
-        """Keep what had come of a stream that broke off, or was not read to its end."""
+        """Store the received part of a stream that was cut off or abandoned."""
         keeping = self.keeping
         if self._kept is None:
             self._keep_rest()
@@ -325,13 +323,13 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # fold before, not after
+        if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # compact before, not after
             new, shown = ((), None) if appends else (None, window)
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
-        """Whether the client's own window fits, as it would be sent."""
+        """Whether the client's own window fits as it would be sent."""
         there = self._capacity(report.conversation or self.keeping.session)
         if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True
@@ -352,7 +350,7 @@ class Turn:
         return (self.most_tokens is None or self.most_tokens >= threshold) and holds_payload(self.window, threshold)
 
     def _assemble(self, more: int = 0) -> Assembled | None:
-        """The prompt with room for so many tokens more."""
+        """The prompt with so many tokens left free."""
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
         return self._limits.assemble(
@@ -366,11 +364,11 @@ class Turn:
 
     def _identity(self) -> ModelIdentity:
         keeping, name = self.keeping, str(self.body.get("model") or "unknown")
-        model = name.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
+        model = name.encode("utf-8", "replace").decode()  # a lone surrogate is not a valid name
         return ModelIdentity(keeping.provider, keeping.dialect.format, model)
 
     def _go_on(self, reply: Raw, calls: list[RequestedCall]) -> None:
-        """Answer recall calls and ask again; what is older makes room for the answers."""
+        """Answers recall calls and prepares the next request; older history makes way for the results."""
         dialect = self.keeping.dialect
         self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
         self._bare = dialect.answered(self._bare, *self._recalled[-1])
@@ -380,7 +378,7 @@ class Turn:
         self._with_recall()
 
     def _assembled_for(self, more: int) -> None:
-        """Put the prompt together anew, with less of the past, and with the answers that it has got."""
+        """Assembles the prompt again, with less history and with the recall results so far."""
         made = self._assemble(more)
         if made is not None:
             self._show(made)
@@ -397,7 +395,7 @@ class Turn:
         return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, most)
 
     def _record(self, reply: Raw) -> None:
-        """Store what the client gets to see, with what the provider counted for the last round."""
+        """Store what the client sees, with the provider's count for the last round."""
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
@@ -421,11 +419,11 @@ class Turn:
 def _why_not(report: AppendReport) -> str | None:
     if report.blocked is not None:
         return report.blocked
-    return "nothing of this session is kept" if report.conversation_id is None else None
+    return "nothing of this session is stored" if report.conversation_id is None else None
 
 
 def _is_whole(made: Assembled, count: int) -> bool:
-    """Whether the prompt is the client's own window, message by message: then it is sent as it came."""
+    """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
     receipt = made.receipt
     only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
     beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
@@ -433,14 +431,14 @@ def _is_whole(made: Assembled, count: int) -> bool:
 
 
 def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:
-    """Whether the prompt shows, word for word, all the messages of a context that has so many, and summaries."""
+    """Whether the prompt shows every message of a context of so many items verbatim, without summaries."""
     verbatim = sum(form == "verbatim" for _, form in made.receipt.included)
     return counts == (verbatim, 0)
 
 
 @lru_cache(maxsize=64)
 def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw, ...], int]:
-    """The recall tools but for names that a client brought itself, and what they take with the policy."""
+    """The recall tools except those whose names the client uses, and their tokens with the policy."""
     dialect = kind()
     tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
     return tuple(tools), overhead_tokens(RECALL_POLICY, tools)

@@ -1,1 +1,1 @@
-"""Doors for programs: agents and others ask the archive through them."""
+"""Servers over an archive: MCP and the provider proxy."""

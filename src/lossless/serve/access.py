@@ -1,6 +1,4 @@
-"""Tokens of the local servers, and who may use the proxy: the token, the loopback check, and whose API key the
-provider gets.
-"""
+"""Tokens of the local servers, and access to the proxy: the token, the loopback check, and the API key to forward."""
 
 from __future__ import annotations
 
@@ -26,7 +24,6 @@ _LEAST_CHARS = 16
 
 
 def token_file(env: Mapping[str, str] = os.environ) -> Path:
-    """Where the token lies when nobody says where."""
     state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME") or Path.home()) / ".local" / "state")
     return Path(state) / "lossless" / "mcp-token"
 
@@ -34,7 +31,7 @@ def token_file(env: Mapping[str, str] = os.environ) -> Path:
 def load_token(
     file: Path | None = None, env: Mapping[str, str] = os.environ, variable: str = MCP_TOKEN_VARIABLE
 ) -> tuple[str, str]:
-    """The token, and where it came from; a file that is not there is made.
+    """The token, and its source; a missing file is created.
 
     Raises BadInput for a token that is too short, and for a file that others can read.
     """
@@ -53,7 +50,7 @@ def load_token(
 
 
 def _make(place: Path) -> None:
-    """Write a new token, unless there is a file already."""
+    """Write a new token, unless the file exists."""
     try:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -71,9 +68,9 @@ def _long_enough(text: str, source: str) -> str:
 OPENAI_URL, ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 PROXY_TOKEN_VARIABLE = "LCM_PROXY_TOKEN"
 TOKEN_HEADER, SESSION_HEADER = "x-lossless-token", "x-lossless-session"
-#: Says what the messages of a request are: the whole window, or what is new.
+#: What the messages of a request are: the whole window, or only new ones.
 HISTORY_HEADER = "x-lossless-history"
-#: Headers in which clients say by themselves which session a request belongs to, and who they are.
+#: Headers in which clients send a session id, and the clients' names.
 CLIENT_HEADERS = {"x-claude-code-session-id": "claude-code", "session-id": "codex", "session_id": "codex"}
 #: Where clients put a provider's key.
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key")
@@ -91,7 +88,7 @@ class AccessDenied:
 
 @dataclass(frozen=True, slots=True)
 class AccessGranted:
-    """A request that is served: its headers without the token, those with the client's own key, and that key's name."""
+    """An accepted request: its headers without the token, those with the client's own key, and that key's name."""
 
     headers: tuple[tuple[str, str], ...]
     key_name: str
@@ -104,13 +101,13 @@ class AccessGranted:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who gets in: a token in its own header, or as the API key, or before the API key with a colon."""
+    """Access control: a token in its own header, as the API key, or before the API key with a colon."""
 
     token: str
     origins: frozenset[str] = frozenset()
 
     def check(self, headers: Mapping[str, str], url: str = "") -> AccessGranted | AccessDenied:
-        """Let a request in, or say why not. The token itself is never passed on, wherever it stands in the headers."""
+        """Accept a request, or say why not. The token is never forwarded, whichever header it is in."""
         if not is_loopback(headers.get("host", "")):
             return AccessDenied(403, "this Host is not served: the proxy answers on the loopback address only")
         origin = headers.get("origin")
@@ -125,12 +122,12 @@ class Access:
             return AccessDenied(401, f"the proxy's token is missing or wrong: {hint}")
         if self._holds_token(url):
             return AccessDenied(
-                400, "the proxy's token stands in the address, which goes to the provider: send it in a header"
+                400, "the proxy's token is in the URL, which is sent to the provider: send it in a header"
             )
         return self._granted(pairs)
 
     def _granted(self, pairs: list[tuple[str, str]]) -> AccessGranted:
-        """The headers without the token; of several for one key, the first that is left."""
+        """The headers without the token; of several for one key, the first that remains."""
         passed: list[tuple[str, str]] = []
         keys: dict[str, str] = {}
         for name, value in pairs:
@@ -144,7 +141,7 @@ class Access:
         return AccessGranted((*passed, *ordered), hashlib.sha256(whose.encode("utf-8", "replace")).hexdigest()[:12])
 
     def _without_token(self, name: str, value: str) -> str | None:
-        """A header's value as a provider may see it; None for a header that would tell the token."""
+        """A header's value for the provider; None for a header that would reveal the token."""
         if name in _KEY_HEADERS:
             scheme, key = _split(value)
             mine, _, rest = key.partition(":")
@@ -154,7 +151,7 @@ class Access:
         return None if is_told else value
 
     def _holds_token(self, value: str) -> bool:
-        """Whether the token stands in a text, as it is, with escapes, or in base64 as for Basic authorization."""
+        """Whether a text contains the token: verbatim, percent-encoded, or in base64 as for Basic authorization."""
         return any(self.token in text for text in (value, unquote(value), *_decoded(value)))
 
     def _brings_token(self, value: str) -> bool:
@@ -178,7 +175,7 @@ def is_loopback(host: str) -> bool:
 
 
 def load_proxy_token(path: Path | None = None, env: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """The token and where it is: in LCM_PROXY_TOKEN, or in a file for its owner alone, made when it is not there.
+    """The token and its source: LCM_PROXY_TOKEN, or a private file, created when missing.
 
     Raises BadInput for a token that is too short or has a colon, and for a file that others can read.
     """
@@ -193,13 +190,12 @@ def load_proxy_token(path: Path | None = None, env: Mapping[str, str] = os.envir
 
 
 def _split(value: str) -> tuple[str, str]:
-    """The scheme of a header with a space, and the key."""
+    """A header's scheme with a space, and the key."""
     words = value.split(None, 1)
     return (f"{words[0]} ", words[1].strip()) if len(words) > 1 else ("", value.strip())
 
 
 def _decoded(value: str) -> list[str]:
-    """What the words of a header say when they are base64."""
     texts = []
     for word in value.replace(",", " ").split():
         padded = word.rstrip("=").translate(_URL_SAFE)

@@ -1,4 +1,4 @@
-"""The recall tools over one archive for MCP: the archive is opened when the first call comes."""
+"""The recall tools over one archive for MCP; the archive is opened on the first call."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def host_session(env: Mapping[str, str] = os.environ) -> Session:
 
 
 def open_existing(path: str, settings: Settings) -> Engine:
-    """An engine on an archive that is there, for reading only where nothing can be written. Nothing is made.
+    """An engine on an existing archive, read-only where it is not writable. Nothing is created.
 
-    `NoArchive` when nothing was ever stored there, an empty file included.
+    `NoArchive` when nothing was ever stored there, also for an empty file.
     """
     from lossless.engine import open_engine
 
@@ -48,7 +48,7 @@ def open_existing(path: str, settings: Settings) -> Engine:
         found = expand_path(path).stat()
     except FileNotFoundError:
         raise NoArchive(path) from None
-    except OSError:  # opening says what is wrong with the place
+    except OSError:  # opening reports what is wrong
         return open_engine(path, settings, background=False)
     if not found.st_size:
         raise NoArchive(path)
@@ -59,7 +59,7 @@ def open_existing(path: str, settings: Settings) -> Engine:
 
 
 class ArchiveTools:
-    """The tools over one archive, for one session or for all. Safe to share between threads."""
+    """The tools over one archive, for one session or for all. Thread-safe."""
 
     def __init__(
         self, open_engine: Callable[[], Engine], session_key: str | None = None, host: Session | None = None
@@ -75,9 +75,9 @@ class ArchiveTools:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """The engine on the archive, kept for the next question.
+        """The engine on the archive, kept open for the next call.
 
-        One that cannot write is opened for each question: what others write meanwhile may not show in an open one.
+        A read-only engine is opened per call: an open one may not see other processes' writes.
         """
         with self._lock:
             engine = self._open() if self._engine is None else self._engine
@@ -105,7 +105,7 @@ class ArchiveTools:
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
         """Use a tool; whatever is wrong is a result, too. Without a known session, all conversations are looked at.
 
-        That nothing is kept yet is an answer like any other, not a failure.
+        An empty or missing archive is a normal result, not a failure.
         """
         from lossless.recall.calls import ToolCallResult, error_result
         from lossless.recall.tools import read_arguments
@@ -125,12 +125,11 @@ class ArchiveTools:
                     given["allConversations"] = True
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
-            return ToolCallResult(f"Nothing is kept so far; {error}.", {"kept": False})
+            return ToolCallResult(f"Nothing is stored yet; {error}.", {"kept": False})
         except LosslessError as error:
             return _refusal(error, caller, everywhere=given.get("allConversations") is True)
 
     def close(self) -> None:
-        """Let go of the archive, if it was opened."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -138,7 +137,6 @@ class ArchiveTools:
 
 
 def tool_table() -> dict[str, Tool]:
-    """What agents may call through a door: the whole tool table."""
     from lossless.recall.tools import TOOLS_BY_NAME
 
     return TOOLS_BY_NAME
@@ -168,7 +166,7 @@ def _takes_all(tool: Tool) -> bool:
 
 
 def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolCallResult:
-    """One of our errors as a result; whoever has looked everywhere is not sent to look further."""
+    """One of our errors as a result; a caller that already searched everything gets no hint to search further."""
     from lossless.recall.calls import error_result, error_to_result
     from lossless.recall.scope import OUT_OF_SCOPE
 

@@ -1,6 +1,6 @@
 """The MCP server: recall tools, resources `lcm://<kind>/<id>`, and the recall policy as a prompt.
 
-Nothing of the archive is touched before the first question, so that `initialize` is answered at once.
+The archive is not opened before the first question, so `initialize` is answered at once.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _NAME_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class ResourceEntry:
-    """One thing that can be opened."""
-
     uri: str
     name: str
     about: str
@@ -59,16 +57,16 @@ class ResourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePage:
-    """Some of what can be opened, and where the rest begins."""
+    """A page of resources, and where the next one begins."""
 
     items: tuple[ResourceEntry, ...]
     cursor: str | None
 
 
 def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage:
-    """Summaries, newest first; a session's own when the room is for one. Messages and files are opened by id.
+    """Summaries, newest first; only the configured session's if there is one. Messages and files are opened by id.
 
-    Where nothing is kept yet, nothing is listed.
+    Empty when nothing is stored yet.
     """
     start = None if cursor is None else _place(cursor)
     try:
@@ -91,10 +89,12 @@ def _shelf(
 
 
 def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
-    """What an address leads to, as `lcm_describe` shows it; an address that leads nowhere is an error result."""
+    """The content of a resource URI, as `lcm_describe` shows it; an error result for an invalid one."""
     found = _ADDRESS.fullmatch(uri)
     if found is None:
-        return error_result("this is no address here", hint="There are lcm://summary/…, lcm://message/…, lcm://file/….")
+        return error_result(
+            "this is not a resource address", hint="There are lcm://summary/…, lcm://message/…, lcm://file/…."
+        )
     kind, name = found[1], unquote(found[2])
     wanted = f"msg#{name.removeprefix('msg#')}" if kind == "message" else name
     return room.call("lcm_describe", {"id": wanted})
@@ -119,7 +119,7 @@ def _place(cursor: str) -> PageStart:
 
 T = TypeVar("T")
 
-#: Questions that are worked on at the same time; each thread has a connection of its own.
+#: Concurrent calls; each thread has its own connection.
 _AT_ONCE = 4
 POLICY_PROMPT = "recall_policy"
 _POLICY_HELP = "How to read summaries of compacted history, and how to get any detail back."
@@ -137,7 +137,7 @@ _RUNNING = " Here that is the running session, and where it has nothing, all con
 
 
 def make_server(room: ArchiveTools) -> Server[Any]:
-    """An MCP server over a reading room, for any transport."""
+    """An MCP server over the archive's tools, for any transport."""
     limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def in_thread(function: Callable[[], T]) -> T:
@@ -186,7 +186,7 @@ def make_server(room: ArchiveTools) -> Server[Any]:
 
 
 def serve_stdio(room: ArchiveTools) -> None:
-    """Answer on standard input and output until the other side closes them."""
+    """Serve on standard input and output until the client closes them."""
 
     async def serve() -> None:
         server = make_server(room)

@@ -25,7 +25,7 @@ PATH = "/mcp"
 
 
 class TokenRequired:
-    """Lets requests through that carry the token; all others get 401 and nothing else."""
+    """Passes requests with the token on; all others get 401."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._expected = app, f"Bearer {token}".encode()
@@ -46,7 +46,7 @@ class TokenRequired:
 
 
 def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
-    """The application: `/mcp` for those who know the token and call this machine by one of its own names."""
+    """The application: `/mcp` for requests with the token and one of this machine's loopback names."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
     security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
     app = make_server(room).streamable_http_app(streamable_http_path=PATH, transport_security=security)
@@ -54,7 +54,7 @@ def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
 
 
 def serve_http(room: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
-    """Answer until interrupted; port 0 takes a free one. `ready` gets the address."""
+    """Serve until interrupted; port 0 takes a free one. `ready` gets the address."""
     listener = _listen(port)
     number = int(listener.getsockname()[1])
     config = uvicorn.Config(make_app(room, token, number), log_level="warning", access_log=False, ws="none")

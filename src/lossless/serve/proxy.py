@@ -1,5 +1,5 @@
-"""The proxy: a provider's HTTP interface on the loopback address that records what passes and keeps it inside the
-window. Connections whose request never arrives whole are closed after a time.
+"""The proxy: a provider's HTTP API on the loopback address that records conversations and keeps them inside the
+window. Connections with incomplete requests are closed after a timeout.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lossless.serve.proxy_bodies import RequestBody
     from lossless.serve.proxy_sessions import IdentifyBy
 
-#: How long the head of a request may take, and how long its body may pause.
+#: The time limit for the head of a request, and for pauses in its body.
 HEAD_SECONDS = 30.0
 BODY_SECONDS = 60.0
 
@@ -58,7 +58,7 @@ _Protocol: Any = AutoHTTPProtocol
 
 
 def http_protocol(seconds: float = HEAD_SECONDS) -> Any:
-    """The HTTP protocol for uvicorn, which closes a connection when the head of a request is not whole in time."""
+    """The HTTP protocol for uvicorn that closes a connection when the head of a request is not complete in time."""
 
     class Patient(_Protocol):  # type: ignore[misc]
         _timer: asyncio.TimerHandle | None = None
@@ -76,7 +76,7 @@ def http_protocol(seconds: float = HEAD_SECONDS) -> Any:
             super().connection_lost(error)
 
         def _watch(self) -> None:
-            """While no request is served, time runs from the first byte, however many follow."""
+            """Between requests, the timeout runs from the first byte, however many follow."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop()
             elif self._timer is None:
@@ -96,7 +96,7 @@ def http_protocol(seconds: float = HEAD_SECONDS) -> Any:
 
 
 async def read_whole_body(request: Request, seconds: float) -> bytes:
-    """The body of a request; `TimeoutError` when it pauses for longer."""
+    """The body of a request; `TimeoutError` when a pause is too long."""
     chunks = []
     stream = request.stream()
     while True:
@@ -113,7 +113,7 @@ _DIALECTS: dict[tuple[str, str], ProviderAPI] = {
     ("anthropic", "/v1/messages"): MessagesApi(),
 }
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
-#: Headers that belong to one connection, or that we write ourselves.
+#: Hop-by-hop headers, and those that we write ourselves.
 _OURS = frozenset(
     ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
 ) | {
@@ -125,33 +125,33 @@ _OURS = frozenset(
     SESSION_HEADER,
     HISTORY_HEADER,
 }
-#: What a page may read of an answer's head.
+#: Response headers that web pages may read.
 _SHOWN = ["x-lossless-session", NOT_KEPT_HEADER, SHORTENED_HEADER, OVER_HEADER, "x-lossless-error"]
 _SHOWN += ["retry-after", "x-request-id", "request-id"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
-    """How the proxy works: where the providers are, whose keys it has, how conversations are kept."""
+    """Proxy options: provider addresses, keys, and how conversations are stored."""
 
     openai_url: str = OPENAI_URL
     anthropic_url: str = ANTHROPIC_URL
-    #: Keys for clients that bring none, by provider.
+    #: Keys for clients without one, by provider.
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     by: IdentifyBy = "prefix"
     window: int | None = None
     tools: RecallTools = "auto"
-    #: Seconds to wait for a provider to say anything.
+    #: Seconds to wait for a provider's response.
     timeout: float = 600.0
-    #: Seconds that the body of a request may pause.
+    #: Maximum pause in the body of a request, in seconds.
     body_seconds: float = BODY_SECONDS
-    #: What requests bring whose session is named and that do not say it themselves.
+    #: The default history mode for requests of a named session.
     history: History = "window"
 
 
 @dataclass(frozen=True, slots=True)
 class _ProviderTarget:
-    """Where a request goes."""
+    """The provider, path and API of a request."""
 
     provider: str
     url: str
@@ -171,11 +171,10 @@ class Proxy:
         )
 
     async def close(self) -> None:
-        """Let go of the connections to providers."""
         await self._client.aclose()
 
     async def serve(self, request: Request) -> Response:
-        """One request: kept and made to fit when it is a conversation, passed on as it is when not."""
+        """Handles one request: a conversation is stored and fitted, anything else is forwarded unchanged."""
         provider = _provider(request)
         granted = self._access.check(request.headers, str(request.url))
         if isinstance(granted, AccessDenied):
@@ -192,12 +191,12 @@ class Proxy:
         try:
             body = read_body(content, request.headers.get("content-encoding", ""), self._lists)
             if body is None:
-                return self._passed(request, target, granted, content, "it is no JSON object")
+                return self._passed(request, target, granted, content, "it is not a JSON object")
             turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers)
         except BadInput as error:
             return error_response(provider, 400, str(error))
-        except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
-            return error_response(provider, 503, f"the archive cannot keep this: {error}")
+        except LosslessError as error:  # a message that cannot be stored is refused: it would be lost silently
+            return error_response(provider, 503, f"the archive cannot store this: {error}")
         is_same = turn.body is body.raw
         sent = self._request(request, target, granted, content if is_same else rewrite_body(body, turn.body), is_same)
         return RelayResponse(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
@@ -210,7 +209,7 @@ class Proxy:
         content: bytes,
         not_kept: str | None = None,
     ) -> Response:
-        """A request that goes on as it is, and of which nothing is kept."""
+        """Forwards a request unchanged, without storing anything."""
         sent = self._request(request, target, granted, content)
         return RelayResponse(self._client, target.provider, sent, None, self._sessions, not_kept=not_kept)
 
@@ -250,7 +249,7 @@ class Proxy:
     def _request(
         self, request: Request, target: _ProviderTarget, granted: AccessGranted, content: bytes, is_same: bool = True
     ) -> httpx2.Request:
-        """The request as the provider gets it: the client's headers, without what is meant for us."""
+        """The request for the provider: the client's headers, without those meant for us."""
         gone = _OURS if is_same else _OURS | {"content-encoding"}
         kept = [(name, value) for name, value in granted.headers if name not in gone]
         own = self._options.keys.get(target.provider)
@@ -261,13 +260,13 @@ class Proxy:
 
 
 def _told_by_client(headers: Mapping[str, str], key_name: str) -> str | None:
-    """The name of the session that a client tells without being asked to; None when it tells none."""
+    """The session id that a client sends on its own; None when there is none."""
     told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
     return next((f"proxy:{key_name}:{client}:{id_}" for client, id_ in told if id_), None)
 
 
 def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:
-    """What a request brings, by its header, else as the proxy was told."""
+    """The history mode of a request: from its header, else the default."""
     history = options.history if given is None else given.strip().lower()
     if history == "window":
         return "window"
@@ -275,18 +274,17 @@ def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> His
         raise BadInput(f"{HISTORY_HEADER} is window or append, not {given!r:.40}")
     if not is_named and options.by != "key":
         ways = f"name the session in {SESSION_HEADER}, or start the proxy with --session-by key"
-        raise BadInput(f"with the history append it has to be known whose past it is: {ways}")
+        raise BadInput(f"the history `append` needs to know the session: {ways}")
     return "append"
 
 
 def _path(request: Request) -> str:
-    """The path as the client wrote it."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw.decode("ascii", "replace").partition("?")[0]
 
 
 def _plain(path: str) -> str:
-    """The path as servers understand it: one slash where there are several, dots followed, escapes read.
+    """The normalised path: single slashes, dots resolved, escapes decoded.
 
     >>> _plain("//v1/./x/..//chat%2Fcompletions/")
     '/v1/chat/completions/'
@@ -307,7 +305,7 @@ def _at_provider(path: str, provider: str) -> str:
 
 
 def _below(path: str, start: str) -> str:
-    """The path without whole segments at its start: what is left begins with a slash, so it never names a host."""
+    """The path without some leading segments: the rest begins with a slash, so it never names a host."""
     return path[len(start) :] or "/" if path == start or path.startswith(f"{start}/") else path
 
 
@@ -322,9 +320,9 @@ def _provider(request: Request) -> str:
 
 
 def proxy_app(engine: Engine, access: Access, options: ProxyOptions | None = None) -> Starlette:
-    """The proxy as an ASGI application over an open engine, which stays the caller's to close.
+    """The proxy as an ASGI application over an open engine, which the caller closes.
 
-    Pages that are let in get what browsers ask for before they let a page read an answer.
+    Allowed origins get CORS headers.
     """
     proxy = Proxy(engine, access, options or ProxyOptions())
 

@@ -1,6 +1,4 @@
-"""Request bodies of the proxy: JSON read with the position of its values, long lists cached between requests, and
-only the changed parts rewritten.
-"""
+"""Request bodies of the proxy: parsed with positions, long lists cached, only changed parts rewritten."""
 
 from __future__ import annotations
 
@@ -18,18 +16,18 @@ if TYPE_CHECKING:
     from lossless.providers.api import Raw
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
-#: Lists of so many characters are worth remembering, and so many lists are.
+#: The minimum and maximum length of a cached list in characters, and how many are cached.
 _LEAST, _MOST, _REMEMBERED = 4_096, 1 << 20, 8
 
 
 @dataclass(slots=True)
 class JsonListCache:
-    """The last long lists that were read, each up to the end of its last member; what they hold is never changed."""
+    """The last long lists that were parsed, each up to the end of its last member; their values are never modified."""
 
     _known: list[tuple[str, list[Any]]] = field(default_factory=list)
 
     def read(self, text: str, start: int) -> tuple[list[Any], int]:
-        """The list that begins here, and where it ends. It shares its members with the one that it goes on from."""
+        """The list at this position, and where it ends. It shares its members with the cached list that it extends."""
         begun = [known for known in self._known if text.startswith(known[0], start)]
         if begun:
             longest = max(begun, key=lambda known: len(known[0]))
@@ -39,15 +37,15 @@ class JsonListCache:
             members, end = JSON_READER.raw_decode(text, start)
         if _LEAST <= end - start <= _MOST:
             whole = text[start : end - 1].rstrip(" \t\n\r")
-            if whole.endswith("}"):  # a number might go on
+            if whole.endswith("}"):  # a number might continue
                 self._known = [*self._known[1 - _REMEMBERED :], (whole, members)]
         return members, end
 
 
 def read_json_object(text: str, lists: JsonListCache) -> tuple[Raw, dict[str, tuple[int, int]]]:
-    """The object that a text is, and where each of its values stands; raises ValueError for anything else.
+    """The object in a text, and the position of each of its values; raises ValueError for anything else.
 
-    Raises BadInput for a number without end.
+    Raises BadInput for an infinite number.
     """
     raw: Raw = {}
     places: dict[str, tuple[int, int]] = {}
@@ -70,7 +68,7 @@ def read_json_object(text: str, lists: JsonListCache) -> tuple[Raw, dict[str, tu
 
 
 def _gone_on(text: str, at: int, members: list[Any]) -> tuple[list[Any], int]:
-    """The list with the members that stand behind a place, and where it ends."""
+    """The list with the members after a position, and where it ends."""
     at = skip_blanks(text, at)
     while not text.startswith("]", at):
         member, end = JSON_READER.raw_decode(text, skip_mark(",", text, at))
@@ -80,7 +78,7 @@ def _gone_on(text: str, at: int, members: list[Any]) -> tuple[list[Any], int]:
 
 
 def skip_mark(mark: str, text: str, at: int) -> int:
-    """The place behind a mark and the blanks around it; raises ValueError when it is not there."""
+    """The position after a token and the white space around it; raises ValueError when it is not there."""
     at = skip_blanks(text, at)
     if not text.startswith(mark, at):
         raise ValueError(at)
@@ -88,7 +86,7 @@ def skip_mark(mark: str, text: str, at: int) -> int:
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """The place behind blanks."""
+    """The position after white space."""
     found = _BLANKS.match(text, at)
     return at if found is None else found.end()
 
@@ -103,36 +101,35 @@ def _number(text: str) -> float:
 JSON_READER = json.JSONDecoder(parse_float=_number, parse_constant=_number)
 
 
-#: How bodies may be packed so that we can read them.
+#: Content encodings that we can decompress.
 COMPRESSED_ENCODINGS = frozenset(("gzip", "x-gzip", "deflate"))
-#: A packed body that is larger than this when it is unpacked is not looked at.
+#: A body that is larger than this after decompression is not parsed.
 _MOST_BYTES = 256 << 20
 _ASCII = bytes(range(128))
 _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-#: Tells zlib to find out by itself whether it is gzip.
+#: zlib detects the header (gzip or zlib).
 _ANY_HEADER = zlib.MAX_WBITS | 32
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A request's JSON object, more tokens than it has, and where its values stand in its text."""
+    """A request's JSON object, an upper bound of its tokens, and the positions of its values in its text."""
 
     raw: Raw
     most_tokens: int
     text: str = field(default="", repr=False)
     places: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
-    #: The same text as it came, where that has a byte for each character.
+    #: The original bytes, where each character is one byte.
     data: bytes | None = field(default=None, repr=False)
 
     def piece(self, start: int, end: int) -> bytes | memoryview:
-        """A piece of the text."""
         return _bytes(self.text[start:end]) if self.data is None else memoryview(self.data)[start:end]
 
 
 def read_body(content: bytes, encoding: str, lists: JsonListCache | None = None) -> RequestBody | None:
-    """The object in a request's bytes; None when there is none that we can read. `lists` are those of earlier ones.
+    """The object in a request's bytes; None when it cannot be read. `lists` caches lists of earlier requests.
 
-    Raises BadInput for a number without end, which some writers of JSON make although JSON has none.
+    Raises BadInput for an infinite number, which some JSON writers produce.
     """
     data = decompress(content, encoding)
     if data is None:
@@ -150,7 +147,7 @@ def read_body(content: bytes, encoding: str, lists: JsonListCache | None = None)
 
 
 def rewrite_body(body: RequestBody, changed: Raw) -> bytes:
-    """An object as bytes. What is the very same in it as in `body` is written as it was."""
+    """An object as bytes. Values that are identical to those in `body` keep their text."""
     pieces: list[bytes | memoryview] = []
     for key, value in changed.items():
         pieces += [b"," if pieces else b"{", _json(key), b":", *_value(body, key, value)]
@@ -158,7 +155,7 @@ def rewrite_body(body: RequestBody, changed: Raw) -> bytes:
 
 
 def decompress(content: bytes, encoding: str) -> bytes | None:
-    """The bytes as they were before they were packed; None when that cannot be undone.
+    """The decompressed bytes; None when that fails.
 
     >>> (decompress(zlib.compress(b"{}"), "deflate"), decompress(b"{}", ""), decompress(b"{}", "gzip"),
     ...  decompress(b"{}", "br"))
@@ -178,7 +175,7 @@ def decompress(content: bytes, encoding: str) -> bytes | None:
 
 
 def _value(body: RequestBody, key: str, value: Any) -> list[bytes | memoryview]:
-    """A value of a changed object, as it was written if it is the same, else as far as it has the same members."""
+    """A value of a changed object: its original text if it is the same, else with original members where possible."""
     if key not in body.places:
         return [_json(value)]
     start, end = body.places[key]
@@ -190,7 +187,7 @@ def _value(body: RequestBody, key: str, value: Any) -> list[bytes | memoryview]:
 
 
 def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:
-    """A list that was changed: runs of its old members are written as they were."""
+    """A changed list: runs of its old members keep their text."""
     index = {id(item): n for n, item in enumerate(before) if type(item) is dict}
     known = [index.get(id(item)) for item in changed]
     pieces: list[bytes | memoryview] = [b"["]
@@ -204,14 +201,14 @@ def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[byte
 
 
 class _Members:
-    """The members of a list in a text, of which only those are looked for that are asked for."""
+    """The members of a list in a text; positions are found on demand."""
 
     def __init__(self, body: RequestBody, start: int, end: int) -> None:
         self._body, self._start, self._last = body, start + 1, end - 1
         self._ends: list[int] = []
 
     def piece(self, first: int, last: int | None) -> bytes | memoryview:
-        """The members from one to another, else to the last, with all that stands between them."""
+        """The text of the members from one to another, or to the last."""
         start = self._start if first == 0 else skip_mark(",", self._body.text, self._end(first - 1))
         return self._body.piece(start, self._last if last is None else self._end(last))
 
@@ -228,12 +225,12 @@ def _json(value: Any) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """A piece of JSON as bytes; half a surrogate pair, which UTF-8 has not, is written as the escape that it is."""
+    """JSON text as bytes; lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def max_tokens_of(text: bytes) -> int:
-    """At least what a JSON text takes by our estimate: a quarter of a token for each byte, half beyond ASCII.
+    """An upper bound of a JSON text's tokens by our estimate: a quarter per byte, half beyond ASCII.
 
     >>> max_tokens_of(b'{"content":"Hello"}'), max_tokens_of('"\u4f60"'.encode())
     (5, 3)

@@ -1,6 +1,4 @@
-"""Pass a request on to its provider and the answer back, event by event (server-sent events); recall calls are
-answered on the way.
-"""
+"""Forwards a request to its provider and streams the response back; recall calls are answered on the way."""
 
 from __future__ import annotations
 
@@ -27,36 +25,34 @@ if TYPE_CHECKING:
     from lossless.serve.proxy_sessions import SessionFinder
 
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-#: So many bytes at the end of what came may be the beginning of a blank line.
+#: The last bytes of the buffer may be the start of a blank line.
 _OPEN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event: its bytes as they came, and its data when that is a JSON object."""
+    """One event: its original bytes, and its data when that is a JSON object."""
 
     raw: bytes
     data: dict[str, Any] | None = None
 
     @property
     def is_done(self) -> bool:
-        """Whether it is the mark at the end of OpenAI's streams."""
+        """Whether it is the end marker of OpenAI's streams."""
         return self.data is None and b"[DONE]" in self.raw
 
 
 class SSEReader:
-    """Bytes in, whole events out, wherever the bytes were cut. No byte is searched or moved again and again."""
+    """Bytes in, complete events out, wherever the bytes were split; each byte is searched once."""
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._searched = 0
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """The events that are complete now."""
         return map(_event, self._complete(chunk))
 
     def rest(self) -> bytes:
-        """What came after the last whole event."""
         rest, self._held, self._searched = bytes(self._held), bytearray(), 0
         return rest
 
@@ -72,7 +68,7 @@ class SSEReader:
 
 
 def encode_sse(data: dict[str, Any], *, named: bool) -> bytes:
-    """An event as bytes; where events are `named`, with its type on a line before."""
+    """An event as bytes; with its type on a separate line where events are `named`."""
     name = f"event: {data.get('type')}\n" if named else ""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return f"{name}data: {text}\n\n".encode("utf-8", "backslashreplace")
@@ -93,27 +89,27 @@ def _data(raw: bytes) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-#: Says why nothing is kept of a request, or not its reply.
+#: Says why a request, or its reply, is not stored.
 NOT_KEPT_HEADER = "x-lossless-not-kept"
-#: Name the messages that the model sees in part, and say by how much a request is over its window, and why.
+#: Name the messages that the model sees in part, and say by how much a request exceeds its window, and why.
 SHORTENED_HEADER, OVER_HEADER = "x-lossless-shortened", "x-lossless-over"
-#: Headers of an answer that belong to one connection.
+#: Hop-by-hop response headers.
 _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
 
 
 def error_response(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
-    """An error of the proxy's own, in the shape that the provider's clients read."""
+    """An error of the proxy in the shape that the provider's clients expect."""
     told = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
     return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
 
 
 def _passed_headers(answer: httpx2.Response) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer that go on to the client."""
+    """The response headers that are forwarded to the client."""
     return [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
 
 
 class RelayResponse(Response):
-    """Sends a request to its provider and gives the client what comes, as it comes."""
+    """Sends a request to its provider and streams the response to the client."""
 
     def __init__(
         self,
@@ -133,7 +129,7 @@ class RelayResponse(Response):
         self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Relay; a client that goes away ends the provider's answer, and what had come is kept."""
+        """Relay; when the client disconnects, the provider's response is ended, and what was received is stored."""
         async with anyio.create_task_group() as group:
 
             async def watch() -> None:
@@ -159,7 +155,7 @@ class RelayResponse(Response):
             try:
                 is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
                 if not _is_readable(answer):
-                    await self._keep_rest("the provider's answer is packed in a way that we do not know")
+                    await self._keep_rest("the provider's response has an unknown compression")
                 if self._turn is not None and await self._is_too_long(self._turn, answer):
                     self._request = self._again(self._turn)
                     continue
@@ -174,7 +170,7 @@ class RelayResponse(Response):
             self._request = self._again(self._turn)
 
     async def _is_too_long(self, turn: Turn, answer: httpx2.Response) -> bool:
-        """Whether the request was refused as too long and is sent once more with less of the past."""
+        """Whether the request was refused as too long and is sent again with less history."""
         is_packed = answer.headers.get("content-encoding", "identity") not in ("", "identity")
         if self._begun or is_packed or not 400 <= answer.status_code < 500:
             return False
@@ -185,12 +181,12 @@ class RelayResponse(Response):
             return False
 
     async def _pass(self, answer: httpx2.Response, send: Send, *, is_stream: bool) -> None:
-        """The answer as it is; an error in the middle of a reply becomes an event of it."""
+        """Forwards the response unchanged; an error in mid-stream becomes an event."""
         if self._begun:
             await answer.aread()
             await self._keep_rest()
             await self._send_error(
-                send, f"the provider answered {answer.status_code} while recall was read; what had come is kept"
+                send, f"the provider answered {answer.status_code} while recall was read; what was received is stored"
             )
             return
         await self._start(answer, send)
@@ -204,7 +200,7 @@ class RelayResponse(Response):
             await self._keep_rest()
 
     async def _whole(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
-        """A reply that comes at once; false when there is another round."""
+        """A non-streamed reply; false when there is another round."""
         content = await answer.aread()
         try:
             reply = json.loads(content)
@@ -222,7 +218,7 @@ class RelayResponse(Response):
         return True
 
     async def _stream(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
-        """A reply in events; false when there is another round, which goes on in the same answer."""
+        """A streamed reply; false when there is another round, which continues in the same response."""
         await self._start(answer, send, is_read=True)
         reader, done, named = SSEReader(), b"", turn.keeping.dialect.names_events
         held: dict[int, ServerSentEvent] = {}
@@ -251,7 +247,7 @@ class RelayResponse(Response):
     async def _start(
         self, answer: httpx2.Response, send: Send, *, is_read: bool = False, length: int | None = None
     ) -> None:
-        """Pass the head of an answer on, once; what was read goes on unpacked."""
+        """Forwards the response head, once; the body is forwarded uncompressed."""
         if self._begun:
             return
         self._begun = True
@@ -267,15 +263,15 @@ class RelayResponse(Response):
         await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
 
     async def _broken(self, error: httpx2.HTTPError, scope: Scope, receive: Receive, send: Send) -> None:
-        """The provider is gone: say so, and keep what had come, if this is kept at all."""
-        not_kept = self._not_kept or ("it is no conversation" if self._session is None else None)
+        """The provider failed: report it, and store what was received, if this turn is stored at all."""
+        not_kept = self._not_kept or ("it is not a conversation" if self._session is None else None)
         await self._keep_rest()
         status, reason = _what_broke(error, self._request)
         if not self._begun:
-            fate = "nothing of it is kept" if not_kept else "what was said is kept"
+            fate = "nothing of it is stored" if not_kept else "the messages are stored"
             await error_response(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
             return
-        await self._send_error(send, reason if not_kept else f"{reason}; what had come is kept")
+        await self._send_error(send, reason if not_kept else f"{reason}; what was received is stored")
 
     async def _send_error(self, send: Send, reason: str) -> None:
         named = self._provider == "anthropic"
@@ -289,7 +285,6 @@ class RelayResponse(Response):
                 await to_thread.run_sync(turn.broken)
 
     def _again(self, turn: Turn) -> httpx2.Request:
-        """The request with the turn's body."""
         old = ("content-length", "content-encoding")
         headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
         assert self._asked is not None
@@ -298,7 +293,7 @@ class RelayResponse(Response):
 
 
 def _fitted_headers(turn: Turn) -> list[tuple[bytes, bytes]]:
-    """What was done to a request that does not fit, if anything was, and what could not be helped."""
+    """Headers about what was shortened in a request that does not fit, and by how much it still exceeds the window."""
     shown = [(SHORTENED_HEADER.encode(), _word(" ".join(turn.shortened)))] if turn.shortened else []
     return [*shown, (OVER_HEADER.encode(), _word(f"{turn.over} {turn.why_over}"))] if turn.over else shown
 
@@ -309,21 +304,20 @@ def _is_readable(answer: httpx2.Response) -> bool:
 
 
 def _word(text: str) -> bytes:
-    """A text as the value of a header."""
     return " ".join(text.split()).encode("ascii", "backslashreplace")
 
 
 def _what_broke(error: httpx2.HTTPError, request: httpx2.Request) -> tuple[int, str]:
-    """The status and the reason for a provider that did not answer, or not to the end."""
+    """The status and the reason for a provider that did not respond, or not completely."""
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.UnsupportedProtocol):
         return 502, f"the provider cannot be reached at {request.url.host}"
     if isinstance(error, httpx2.TimeoutException):
-        return 504, "the provider said nothing for too long"
-    return 502, "the provider broke off"
+        return 504, "the provider did not respond in time"
+    return 502, "the provider's response was cut off"
 
 
 def _taken(turn: Turn, reply: dict[str, Any]) -> dict[str, Any] | None:
-    """The reply for the client. It has been paid for: an archive that cannot take it now does not withhold it."""
+    """The reply for the client. It has been paid for, so it is delivered even when the archive cannot store it."""
     try:
         return turn.take(reply)
     except LosslessError:
@@ -338,7 +332,7 @@ def _ended(turn: Turn) -> list[dict[str, Any]] | None:
 
 
 def _bytes(data: dict[str, Any], held: dict[int, ServerSentEvent], *, named: bool) -> bytes:
-    """An event's own bytes when nothing changed, else new ones."""
+    """An event's original bytes when nothing changed, else new ones."""
     event = held.get(id(data))
     return encode_sse(data, named=named) if event is None else event.raw
 

@@ -1,6 +1,4 @@
-"""Which conversation a request of the proxy belongs to: by a header, by its key, or by comparing its history with
-the stored ones.
-"""
+"""The conversation of a proxy request: by a header, by its key, or by comparing its history with the stored ones."""
 
 from __future__ import annotations
 
@@ -21,24 +19,24 @@ if TYPE_CHECKING:
     from lossless.providers.api import Raw
 
 IdentifyBy: TypeAlias = Literal["prefix", "key"]
-#: So many of the conversations that begin with the same message are looked at, newest first.
+#: How many conversations with the same first message are compared, newest first.
 _MOST_ALIKE = 64
 _REMEMBERED = 4096
 
 
 @dataclass(slots=True)
 class SessionFinder:
-    """Names sessions. What it finds follows from the archive alone, so it finds the same after a restart."""
+    """Finds sessions. Results depend on the archive only, so they are the same after a restart."""
 
     engine: Engine
     by: IdentifyBy = "prefix"
-    #: How many requests got a new conversation because they may be of several.
+    #: How many requests got a new conversation because they could belong to several.
     doubtful: int = 0
-    #: By the id of a response that clients know: its session, and the provider's own id where that is another.
+    #: By the response id that clients know: its session, and the provider's own id if it differs.
     _responses: OrderedDict[str, tuple[Session, str]] = field(default_factory=OrderedDict)
-    #: Sessions that have requests on their way, and how many.
+    #: Sessions with requests in progress, and how many.
     _busy: dict[str, int] = field(default_factory=dict)
-    #: How many sessions there were of a name when it was looked up last.
+    #: How many sessions a name had at the last lookup.
     _counted: OrderedDict[str, int] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -51,9 +49,9 @@ class SessionFinder:
         *,
         as_named: bool = False,
     ) -> Session:
-        """The session of a request until it is released. `goes_on_from` is the provider's name for what it stores.
+        """The session of a request until it is released. `goes_on_from` is the provider's id of stored history.
 
-        One that shall go `as_named` says whose it is, whatever history it shows.
+        With `as_named`, the given name decides regardless of the history.
         """
         with self._lock:
             session = self._of(window, key_name, header, goes_on_from, as_named)
@@ -77,18 +75,18 @@ class SessionFinder:
         return named if is_its else self._aligned(request, f"{name}:beside")
 
     def _is_its(self, request: RequestHistory, named: Session) -> bool:
-        """Whether a request that names a session shows anything of its history."""
+        """Whether a request that names a session contains any of its history."""
         stored = self._stored(named)
         return stored is None or shares_history(request, stored) or stored.match(request) is not None
 
     def real_id(self, response_id: str) -> str:
-        """What the provider calls a response; clients know the first of several rounds."""
+        """The provider's id of a response; clients know the first of several rounds."""
         with self._lock:
             known = self._responses.get(response_id)
         return known[1] if known else response_id
 
     def remember(self, response_id: object, session: Session, real_id: object) -> None:
-        """A later request may go on from this response."""
+        """Record a response that a later request may continue."""
         if isinstance(response_id, str):
             with self._lock:
                 self._responses[response_id] = (session, real_id if isinstance(real_id, str) else response_id)
@@ -96,7 +94,7 @@ class SessionFinder:
                     self._responses.popitem(last=False)
 
     def release(self, session: Session | None) -> None:
-        """A request of this session has come to its end."""
+        """A request of this session has ended."""
         if session is not None:
             with self._lock:
                 left = self._busy.pop(session.name, 1) - 1
@@ -104,10 +102,10 @@ class SessionFinder:
                     self._busy[session.name] = left
 
     def _aligned(self, request: RequestHistory, base: str) -> Session:
-        """The conversation whose history the request goes on from, the longest there is; else the one in which it
-        goes back to an earlier message, or whose newest exchange it has in other words; else a new one.
+        """The conversation with the longest history that the request continues; else the one in which it returns to an
+        earlier message, or repeats the newest exchange in other words; else a new one.
 
-        A first request goes back to nothing: it begins a conversation, or tries one again that has had no reply.
+        A first request returns to nothing: it starts a conversation, or retries one that got no reply.
         """
         name = f"{base}:{_short(request.first)}"
         count = self._count(name)
@@ -128,14 +126,14 @@ class SessionFinder:
         if ties and best is None:
             self.doubtful += 1
             self.engine.admin.log.log(
-                "session", sessionKey=session.name, ambiguous=ties, reason="may be of several chats"
+                "session", sessionKey=session.name, ambiguous=ties, reason="may belong to several chats"
             )
         return session
 
     def _best(self, found: list[tuple[HistoryMatch, Session]]) -> tuple[Session | None, int]:
-        """Of conversations that a request may belong to the one that it has most in common with, and their number.
+        """Of the possible conversations the one with the most in common, and how many there are.
 
-        Two that say the same are as good as each other, and the newest is taken. Otherwise nobody knows.
+        Of two with equal content the newest is chosen. Otherwise it is undecided.
         """
         for how in ("on", "back", "instead"):
             some = [(one, session) for one, session in found if one.how == how]
@@ -149,7 +147,7 @@ class SessionFinder:
         return None, 0
 
     def _alike(self, name: str, count: int, *, is_first: bool) -> Iterator[tuple[Session, StoredHistory]]:
-        """The newest conversations that begin with the same message; for a first request, those that wait for none."""
+        """The newest conversations with the same first message; for a first request, those without a reply."""
         for number in range(count, max(count - _MOST_ALIKE, 0), -1):
             session = Session(key=_numbered(name, number))
             if is_first and session.name in self._busy:
@@ -158,7 +156,6 @@ class SessionFinder:
                 yield session, stored
 
     def _count(self, name: str) -> int:
-        """How many sessions of a name there are."""
         count, step = self._counted.pop(name, 0), 1
         while self._is_there(name, count + step):
             count, step = count + step, 2 * step

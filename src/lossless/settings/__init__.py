@@ -1,7 +1,7 @@
-"""Settings: what may be configured, and the value that holds here.
+"""Settings: their declarations, checked values, and how they are loaded and written.
 
-`Settings` holds checked values; `load` finds them in the environment and in config files;
-`write.set_value` writes one into a config file. All are declared once, in `declared.py`.
+`Settings` holds checked values; `load` finds them in the environment and in config files; `write.set_value` writes one
+into a config file. All are declared once, in `declared.py`.
 """
 
 from lossless.settings.declared import SETTINGS, Settings

@@ -1,7 +1,7 @@
-"""Every setting, declared once: the environment, config files, host manifests and the page follow from here.
+"""Every setting, declared once: the environment, config files, host manifests and the settings page derive from here.
 
-To add one, add a field. Its attribute is its key in snake case; its variable is `LCM_` and the
-attribute in capitals unless `env` says otherwise. `ours` marks what lossless-claw does not have.
+To add one, add a field. Its attribute is its key in snake case; its variable is `LCM_` and the attribute in capitals
+unless `env` is given. `ours` marks settings that lossless-claw does not have.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ storage = SettingSection("Storage", "Where the archive and its files are.")
 sessions = SettingSection("Sessions", "Which conversations are kept, and what a host's session commands do.")
 tail = SettingSection("Context", "What stays verbatim in front of the model, and how much fits.")
 compaction = SettingSection("Compaction", "When older history is folded into summaries, and how far.")
-summaries = SettingSection("Summaries", "Who writes summaries, how long they are, and what they may cost.")
+summaries = SettingSection("Summaries", "Which model writes summaries, how long they are, and what they may cost.")
 recall = SettingSection("Recall", "How the agent gets details back.")
-files = SettingSection("Transcripts and logs", "Files beside the archive.")
+files = SettingSection("Transcripts and logs", "Files next to the archive.")
 terminal = SettingSection("Terminal", "Only for the terminal browser; only from the environment.")
 
 
@@ -36,7 +36,7 @@ terminal = SettingSection("Terminal", "Only for the terminal browser; only from 
 class Settings:
     """All settings. Every value is checked on construction; a wrong one raises `BadSetting`.
 
-    None means that the value follows from something not known here, such as the state folder.
+    None means that the value depends on something not known here, such as the state folder.
     """
 
     enabled: bool = storage("enabled", True, ON, "Turn everything off without uninstalling it.")
@@ -52,8 +52,8 @@ class Settings:
         "largeFilesDir",
         None,
         PathValue(blank_counts=True),
-        "The folder for large payloads that left their messages.",
-        derived="beside the archive, named after it: `lcm-files` for `lcm.db`",
+        "The folder for large payloads that are moved out of messages.",
+        derived="next to the archive, named after it: `lcm-files` for `lcm.db`",
     )
     large_file_threshold_tokens: int = storage(
         "largeFileThresholdTokens",
@@ -67,7 +67,7 @@ class Settings:
         "payloadsInFiles",
         True,
         ON,
-        "Whether pictures and large payloads leave their messages for files.",
+        "Whether images and large payloads are moved out of messages into files.",
         env="LCM_PAYLOADS_IN_FILES",
         ours=True,
     )
@@ -75,7 +75,7 @@ class Settings:
         "redactSecrets",
         False,
         OFF,
-        "Whether what looks like a key, a token or a password is masked before it is stored.",
+        "Whether text that looks like a key, a token or a password is masked before it is stored.",
         ours=True,
     )
     redact_patterns: tuple[str, ...] = storage(
@@ -89,7 +89,7 @@ class Settings:
         "timezone",
         None,
         TimeZoneName(),
-        "The zone in which times are shown.",
+        "The time zone for displayed times.",
         env="TZ",
         derived="the machine's zone, else UTC",
     )
@@ -98,7 +98,7 @@ class Settings:
         "ignoreSessionPatterns",
         (),
         TextList(),
-        "Sessions that are never touched: `*` stops at `:`, `**` does not.",
+        "Sessions that are ignored: `*` stops at `:`, `**` does not.",
     )
     stateless_session_patterns: tuple[str, ...] = sessions(
         "statelessSessionPatterns", (), TextList(), "Sessions that may read the archive but never write to it."
@@ -110,7 +110,7 @@ class Settings:
         "hostFallbackMode",
         "error",
         OneOf("error", "capture-only"),
-        "What to do on a host that lacks a needed capability: refuse, or only store what is said.",
+        "What to do on a host that lacks a needed capability: refuse, or only store messages.",
     )
     new_session_retain_depth: int = sessions(
         "newSessionRetainDepth",
@@ -126,7 +126,7 @@ class Settings:
         derived="0.3 × `leafChunkTokens`, at least 6000",
     )
     prune_heartbeat_ok: bool = sessions(
-        "pruneHeartbeatOk", False, OFF, "Hide older heartbeat turns that had nothing to say, too."
+        "pruneHeartbeatOk", False, OFF, "Also hide older heartbeat turns that had nothing to report."
     )
 
     fresh_tail_count: int = tail(
@@ -157,21 +157,21 @@ class Settings:
         "promptAwareEviction",
         False,
         OFF,
-        "Over budget, keep what is close to the prompt instead of what is newest; costs prompt-cache hits.",
+        "Over budget, keep what is relevant to the prompt instead of what is newest; costs prompt-cache hits.",
         env="LCM_PROMPT_AWARE_EVICTION_ENABLED",
     )
     evidence: bool = tail(
         "evidence",
         True,
         ON,
-        "Once history is folded, quote before the user's newest words what was said about the same earlier.",
+        "Once history is folded, quote related earlier messages before the newest user message.",
         ours=True,
     )
     evidence_tokens: int = tail(
         "evidenceTokens",
         1_500,
         WholeNumber(200),
-        "The most tokens that are quoted before one message; all quotations take at most 20 % of the history budget.",
+        "The maximum tokens quoted before one message; all quotations take at most 20 % of the history budget.",
         ours=True,
     )
     hook_evidence: bool = tail(
@@ -205,39 +205,42 @@ class Settings:
         "proactiveThresholdCompactionMode",
         "deferred",
         OneOf("deferred", "inline"),
-        "Whether the sweep above the threshold runs later or within the turn.",
+        "Whether compaction above the threshold is deferred or runs within the turn.",
     )
     hard_limit_summariser: Literal["extractive", "model"] = compaction(
         "hardLimitSummariser",
         "extractive",
         OneOf("extractive", "model"),
-        "Who folds when a turn reaches the hard limit: the built-in summariser at once, or the model.",
+        "What summarises when a turn reaches the hard limit: the built-in summariser at once, or the model.",
         ours=True,
     )
     host_maintain_compacts: bool = compaction(
-        "hostMaintainCompacts", False, OFF, "Whether a host's maintenance call may run a sweep.", ours=True
+        "hostMaintainCompacts", False, OFF, "Whether a host's maintenance call may run pending compaction.", ours=True
     )
     prepare_summaries: bool = compaction(
         "prepareSummaries",
         False,
         OFF,
-        "Have a model write summaries before the threshold, and put them in place at it without asking one.",
+        "Have a model write summaries in advance, so that none is called at the threshold.",
         ours=True,
     )
     leaf_chunk_tokens: int = compaction(
-        "leafChunkTokens", 20_000, WholeNumber(1), "The most source tokens that one summary is made of."
+        "leafChunkTokens", 20_000, WholeNumber(1), "The maximum source tokens of one summary."
     )
     leaf_min_fanout: int = compaction(
-        "leafMinFanout", 8, WholeNumber(2), "The fewest leaves that are condensed into one summary."
+        "leafMinFanout", 8, WholeNumber(2), "The minimum number of leaves that are condensed into one summary."
     )
     condensed_min_fanout: int = compaction(
         "condensedMinFanout",
         4,
         WholeNumber(2),
-        "The fewest condensed summaries of one depth that are condensed again.",
+        "The minimum number of condensed summaries of one depth that are condensed again.",
     )
     condensed_min_fanout_hard: int = compaction(
-        "condensedMinFanoutHard", 2, WholeNumber(2), "The fewest summaries that are condensed when space is short."
+        "condensedMinFanoutHard",
+        2,
+        WholeNumber(2),
+        "The minimum number of summaries that are condensed when space is short.",
     )
     sweep_max_depth: int = compaction(
         "sweepMaxDepth",
@@ -254,7 +257,10 @@ class Settings:
         derived="half the threshold, at most `leafChunkTokens`, at least `condensedTargetTokens`",
     )
     max_sweep_iterations: int = compaction(
-        "maxSweepIterations", 12, WholeNumber(1), "The most passes of one sweep, and the most sweeps of one chain."
+        "maxSweepIterations",
+        12,
+        WholeNumber(1),
+        "The maximum passes of one sweep, and the maximum sweeps of one chain.",
     )
     sweep_target_fraction: float = compaction(
         "sweepTargetFraction",
@@ -267,7 +273,7 @@ class Settings:
     )
     sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, WholeNumber(1), "The longest one sweep may take.")
     compact_until_under_deadline_ms: int = compaction(
-        "compactUntilUnderDeadlineMs", 300_000, WholeNumber(1), "The longest that getting below a budget may take."
+        "compactUntilUnderDeadlineMs", 300_000, WholeNumber(1), "The time limit for getting below a budget."
     )
 
     summary_model: str = summaries(
@@ -277,7 +283,7 @@ class Settings:
         "The model that writes summaries: `model` or `provider/model`.",
     )
     summary_provider: str = summaries(
-        "summaryProvider", "", FreeText(blank_counts=True), "Who offers `summaryModel` when it is a bare name."
+        "summaryProvider", "", FreeText(blank_counts=True), "The provider of `summaryModel` when that is a bare name."
     )
     summary_base_url: str = summaries(
         "summaryBaseUrl", "", FreeText(), "Another address for the provider's API.", ours=True
@@ -285,15 +291,18 @@ class Settings:
     fallback_providers: tuple[Route, ...] = summaries(
         "fallbackProviders", (), RouteList(), "Models that are tried in this order when the first one fails."
     )
-    leaf_target_tokens: int = summaries("leafTargetTokens", 2400, WholeNumber(1), "The length that a leaf aims at.")
+    leaf_target_tokens: int = summaries("leafTargetTokens", 2400, WholeNumber(1), "The target length of a leaf.")
     condensed_target_tokens: int = summaries(
-        "condensedTargetTokens", 2000, WholeNumber(1), "The length that a condensed summary aims at."
+        "condensedTargetTokens", 2000, WholeNumber(1), "The target length of a condensed summary."
     )
     summary_max_overage_factor: float = summaries(
         "summaryMaxOverageFactor", 3.0, Number(1), "A summary longer than its target times this is cut."
     )
     fallback_max_tokens: int = summaries(
-        "fallbackMaxTokens", 512, WholeNumber(64, outside="ignore"), "The longest summary made without a model."
+        "fallbackMaxTokens",
+        512,
+        WholeNumber(64, outside="ignore"),
+        "The maximum length of a summary made without a model.",
     )
     custom_instructions: str = summaries(
         "customInstructions", "", FreeText(blank_counts=True), "A text that is added to every summary prompt."
@@ -313,28 +322,26 @@ class Settings:
         "summaryParallelism",
         1,
         WholeNumber(1, 64),
-        "Model calls at the same time; above 1 a leaf is written without the one before it.",
+        "Concurrent model calls; above 1 a leaf is written without the one before it.",
         ours=True,
     )
     summary_processes: int = summaries(
         "summaryProcesses",
         0,
         WholeNumber(0, 64),
-        "Processes that extract a long backlog side by side; 1 starts none.",
+        "Processes that extract a long backlog in parallel; 1 starts none.",
         derived="one for each core",
         ours=True,
     )
-    summary_timeout_ms: int = summaries(
-        "summaryTimeoutMs", 60_000, WholeNumber(1), "The longest one model call may take."
-    )
+    summary_timeout_ms: int = summaries("summaryTimeoutMs", 60_000, WholeNumber(1), "The time limit of one model call.")
     summary_call_window_ms: int = summaries(
-        "summaryCallWindowMs", 600_000, WholeNumber(1), "The span over which model calls are counted."
+        "summaryCallWindowMs", 600_000, WholeNumber(1), "The time window in which model calls are counted."
     )
     summary_max_calls_per_window: int = summaries(
-        "summaryMaxCallsPerWindow", 24, WholeNumber(1), "The most model calls for one conversation in that span."
+        "summaryMaxCallsPerWindow", 24, WholeNumber(1), "The maximum model calls for one conversation in that window."
     )
     summary_spend_backoff_ms: int = summaries(
-        "summarySpendBackoffMs", 1_800_000, WholeNumber(1), "How long model calls rest when there were too many."
+        "summarySpendBackoffMs", 1_800_000, WholeNumber(1), "How long model calls pause after too many."
     )
     model_prices: tuple[ModelPrice, ...] = summaries(
         "modelPrices",
@@ -359,7 +366,7 @@ class Settings:
         "largeFileSummaryProvider",
         "",
         FreeText(blank_counts=True),
-        "Its provider; without both no model is asked.",
+        "Its provider; without both no model is called.",
     )
 
     max_expand_tokens: int = recall(
@@ -390,10 +397,10 @@ class Settings:
         "expansionProvider",
         "",
         FreeText(blank_counts=True),
-        "Who offers `expansionModel` when it is a bare name.",
+        "The provider of `expansionModel` when that is a bare name.",
     )
     delegation_timeout_ms: int = recall(
-        "delegationTimeoutMs", 120_000, WholeNumber(1), "The longest that the work for `lcm_expand_query` may take."
+        "delegationTimeoutMs", 120_000, WholeNumber(1), "The time limit for `lcm_expand_query`."
     )
     expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
         "expandForMainAgents",
@@ -435,7 +442,7 @@ class Settings:
         "regexTimeoutMs",
         2000,
         WholeNumber(1, 60_000),
-        "The longest one regular-expression search may take.",
+        "The time limit of one regular-expression search.",
         ours=True,
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
@@ -450,7 +457,7 @@ class Settings:
         "transcriptGcEnabled", False, OFF, "Allow the host's transcript to be rewritten with stored stubs."
     )
     auto_rotate_session_files_enabled: bool = files(
-        "autoRotateSessionFiles.enabled", True, ON, "Shorten transcripts that grew too large."
+        "autoRotateSessionFiles.enabled", True, ON, "Shorten transcripts that are too large."
     )
     auto_rotate_session_files_create_backups: bool = files(
         "autoRotateSessionFiles.createBackups", False, OFF, "Back up the archive before such a rotation."
@@ -474,7 +481,7 @@ class Settings:
         "independentLogFile.file",
         None,
         PathValue(),
-        "Its file; a name with a date begins anew every day.",
+        "Its file; a name with a date starts a new file every day.",
         env="LCM_LOG_FILE",
         derived="`<temp>/lossless/lossless-<date>.log`",
     )
@@ -482,7 +489,7 @@ class Settings:
         "independentLogFile.maxFileBytes",
         104_857_600,
         WholeNumber(1),
-        "A log of this size is put aside and a new one begun.",
+        "A log of this size is rotated.",
         env="LCM_LOG_MAX_FILE_BYTES",
     )
 
@@ -500,7 +507,7 @@ class Settings:
         "tui.summaryProvider", "", FreeText(), "Its provider; else `summaryProvider`.", env_only=True
     )
     tui_summary_base_url: str = terminal(
-        "tui.summaryBaseUrl", "", FreeText(), "Its address; else `summaryBaseUrl`.", env_only=True
+        "tui.summaryBaseUrl", "", FreeText(), "Its base URL; else `summaryBaseUrl`.", env_only=True
     )
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""The event log: one JSON object a line, in a file that only its owner can read.
+"""The event log: one JSON object per line, in a file that only its owner can read.
 
-It records ids, counts, paths, reasons and durations, never message text, and its errors never reach the caller.
+It records ids, counts, paths, reasons and durations, never message text; its own errors never reach the caller.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 LogLevel = Literal["info", "warning", "error"]
 
-#: How many full files are put aside, and how many days dated ones stay.
+#: How many full files are kept, and for how many days dated ones are.
 KEPT_FILES, KEPT_DAYS = 5, 3
-#: Field names that may be logged, by what they hold. Any other one is left out, and counted.
+#: Field names that may be logged, by type of value. Any other field is dropped and counted.
 _COUNTS = frozenset({
     "abandoned", "ambiguous", "attempts", "bytes", "bytesRemoved", "calls", "changed", "checkpointSize",
     "conversationId", "conversations", "count", "depth", "durationMs", "eligible", "files", "index", "messages",
@@ -44,7 +44,7 @@ _WORDS = frozenset({
 _LONGEST = 400
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-#: What looks like a key or a token is not written down, whatever field it stands in.
+#: Anything that looks like a key or a token is masked, in any field.
 _SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|ghp|gho|xox[abp]|AIza)[-_][\w-]{8,}|\bBearer\s+\S+|\beyJ[\w-]{10,}\.[\w.-]+")
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _console = logging.getLogger("lossless")
@@ -55,7 +55,7 @@ def _now() -> datetime:
 
 
 class EventLog:
-    """Where an engine writes down what it did. Several processes may write one file."""
+    """Writes an engine's events. Several processes may write to one file."""
 
     def __init__(
         self, file: str | None, max_bytes: int, *, enabled: bool = True, clock: Callable[[], datetime] = _now
@@ -75,12 +75,12 @@ class EventLog:
         )
 
     def log(self, event: str, level: LogLevel = "info", **fields: object) -> None:
-        """Write a line; fields that are not known to be harmless are left out."""
+        """Write a line; fields that are not on the allow list are dropped."""
         if self.enabled:
             self._write({"event": event}, level, fields)
 
     def say(self, event: str, level: LogLevel = "info", **fields: object) -> str:
-        """Write a line with its text form, give that to Python's logging as well, and return it."""
+        """Write a line, pass its text form to Python's logging, and return that text."""
         text = format_line(event, fields)
         _console.log(logging.INFO if level == "info" else logging.WARNING, "%s", text)
         if self.enabled:
@@ -89,7 +89,6 @@ class EventLog:
 
     @property
     def path(self) -> Path:
-        """The file that is written now."""
         return self._path(self._clock().astimezone(UTC).date())
 
     def _path(self, day: date) -> Path:
@@ -123,11 +122,11 @@ class EventLog:
             os.close(handle)
 
 
-# --- what may be said -----------------------------------------------------------------------------------------
+# --- allowed fields -------------------------------------------------------------------------------------------
 
 
 def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
-    """The fields that may be written down, in order: numbers that count, and short words that name."""
+    """The fields that may be logged, in order: counts and short identifiers."""
     kept = {name: _clean(name, value) for name, value in fields.items()}
     return {name: value for name, value in kept.items() if value is not None}
 
@@ -173,7 +172,7 @@ def _format_value(value: object) -> str:
 
 
 def _make_folder(folder: Path, *, is_ours: bool) -> None:
-    """The folder, for its owner alone; one in the shared temporary folder that is somebody else's is refused."""
+    """Create the folder for the owner only; refuses another user's folder in the shared temporary folder."""
     if not folder.is_dir():
         make_private_folder(folder)
     if is_ours and hasattr(os, "getuid"):

@@ -1,7 +1,7 @@
-"""JSON5 text: parsing it, and changing values in it so that comments, order, quotes and indentation stay.
+"""JSON5: parsing, and editing values while comments, order, quotes and indentation stay.
 
-Written here and not taken from a library: of those in Python only json-five keeps comments, it reads a file of 24 kB
-in half a second, and hooks read the host's file at every start; a new member would still need its spaces made by hand.
+Written here because the only Python library that keeps comments, json-five, takes half a second for 24 kB, hooks read
+the host's file at every start, and new members would still need manual spacing.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _PLAIN: Final = re.compile(r"[^\"'\\\n\r]+")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
-#: Nobody's config is deeper.
+#: No real config is deeper.
 _DEEPEST: Final = 200
 
 
 class NotJson5(ValueError):
-    """A text that is no JSON5; says what is wrong and where."""
+    """A text that is not JSON5; the message says what is wrong and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Json5Node:
-    """A value and where its text stands; members of an object or of a list, in the order of the text."""
+    """A value and the position of its text; members of an object or list, in text order."""
 
     value: Any
     start: int
@@ -41,7 +41,7 @@ class Json5Node:
 
 @dataclass(frozen=True, slots=True)
 class Json5Member:
-    """What an object or a list holds: where it begins (with its name, if it has one) and where its comma is."""
+    """A member of an object or list: where it begins (with its name, if it has one) and where its comma is."""
 
     key: str | None
     start: int
@@ -60,7 +60,7 @@ def parse_json5(text: str) -> Json5Node:
 
 
 class _Json5Reader:
-    """Reads one text; each method takes a place and gives back what stands there."""
+    """Parses one text; each method takes a position and returns the value there."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -88,7 +88,6 @@ class _Json5Reader:
         raise self.wrong(at, "a value is missing")
 
     def _held(self, start: int, depth: int) -> Json5Node:
-        """An object or a list."""
         is_object = self.text[start] == "{"
         close = "}" if is_object else "]"
         members: list[Json5Member] = []
@@ -131,14 +130,14 @@ class _Json5Reader:
                 pieces.append(char)
                 at += 1
             else:
-                raise self.wrong(start, "a text does not end")
+                raise self.wrong(start, "a text is not terminated")
         made = "".join(pieces)
         if _HALF.search(made):  # two escapes may be one character
             made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return Json5Node(made, start, at + 1)
 
     def _escape(self, at: int) -> tuple[str, int]:
-        """What stands behind a backslash, and where it ends."""
+        """The character of an escape sequence, and where it ends."""
         char = self.text[at : at + 1]
         for letter, digits in (("u", 4), ("x", 2)):
             code = self.text[at + 1 : at + 1 + digits]
@@ -152,7 +151,7 @@ class _Json5Reader:
 
 
 def _number(sign: str, digits: str) -> int | float:
-    """A number as Python has it: whole ones stay whole."""
+    """A number as a Python number: integers stay integers."""
     if digits[:2] in ("0x", "0X"):
         found: int | float = int(digits, 16)
     elif digits.isdigit():
@@ -168,15 +167,13 @@ _LINE_REST = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n\r]*)?")
 
 @dataclass(frozen=True, slots=True)
 class _TextEdit:
-    """A piece of the text and what takes its place."""
-
     start: int
     end: int
     text: str
 
 
 def edit_json5(text: str, after: object) -> str:
-    """The text with as little changed as possible so that it holds `after`; raises `NotJson5` where that fails."""
+    """The text with minimal changes so that it holds `after`; raises `NotJson5` when that is impossible."""
     cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: (cut.start, cut.end))
     end, pieces, at = line_ending(text), [], 0
     for cut in cuts:
@@ -189,7 +186,7 @@ def edit_json5(text: str, after: object) -> str:
 
 
 def repeated_key(node: Json5Node) -> str | None:
-    """A key that an object in a text has twice; None when there is none.
+    """A duplicate key in an object of a text; None when there is none.
 
     >>> [repeated_key(parse_json5(text)) for text in ("{a: 1, b: [{'c': 1, c: 2}]}", "{a: {a: 1}}")]
     ['c', None]
@@ -200,7 +197,7 @@ def repeated_key(node: Json5Node) -> str | None:
 
 
 def line_ending(text: str) -> str:
-    """What ends the lines of a text.
+    """The line ending of a text.
 
     >>> [line_ending(text) for text in ("a\\r\\nb\\n", "a\\nb", "a")]
     ['\\r\\n', '\\n', '\\n']
@@ -210,7 +207,7 @@ def line_ending(text: str) -> str:
 
 
 def escape_lone_surrogates(text: str) -> str:
-    """JSON that any file can hold: the halves of characters that stand alone in it are escaped."""
+    """JSON in which lone surrogates are escaped, so that any file can hold it."""
     return _JSON5_EDIT_HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -238,7 +235,7 @@ def _changes(text: str, node: Json5Node, after: object) -> list[_TextEdit]:
 
 
 def _still_there(members: Sequence[Json5Member], after: list[Any]) -> list[Json5Member]:
-    """The items that stay, when the others go and all that is new stands behind them."""
+    """The items that remain when the others are removed and new ones are appended."""
     kept: list[Json5Member] = []
     for one in members:
         if len(kept) < len(after) and _same(one.node.value, after[len(kept)]):
@@ -253,7 +250,7 @@ def _edit_members(
     gone: Sequence[Json5Member],
     new: Sequence[tuple[str | None, Any]],
 ) -> list[_TextEdit]:
-    """What an object or a list loses and what is added behind the rest of it."""
+    """Edits that remove members of an object or list and append new ones."""
     cuts = [_without(text, one) for one in gone]
     if gone and not kept and not new and not _remaining_text(text, node, cuts).strip():
         return [_TextEdit(node.start + 1, node.end - 1, "")]
@@ -284,7 +281,7 @@ def _edit_members(
 
 
 def _remaining_text(text: str, node: Json5Node, cuts: Sequence[_TextEdit]) -> str:
-    """What is left between the brackets of an object or a list from which all that it holds is cut: space, remarks."""
+    """The text between the brackets of an object or list after all members are removed: space and comments."""
     pieces, at = [], node.start + 1
     for cut in cuts:
         pieces.append(text[at : max(at, cut.start)])
@@ -295,7 +292,7 @@ def _remaining_text(text: str, node: Json5Node, cuts: Sequence[_TextEdit]) -> st
 def _into_empty(
     text: str, node: Json5Node, cuts: list[_TextEdit], named: list[str], inner: str, outer: str
 ) -> _TextEdit:
-    """The first things in an object or a list that holds nothing, before its bracket; comments in it stay."""
+    """Inserts the first members into an empty object or list, before its bracket; comments in it stay."""
     start = node.end - 1
     earliest = max((cut.end for cut in cuts), default=node.start + 1)
     while start > earliest and text[start - 1].isspace():
@@ -304,7 +301,7 @@ def _into_empty(
 
 
 def _without(text: str, one: Json5Member) -> _TextEdit:
-    """A member with its comma, and with its line when nothing else stands there."""
+    """The edit that removes a member with its comma, and its line when nothing else is on it."""
     start, end = one.start, one.node.end if one.comma is None else one.comma + 1
     line = text.rfind("\n", 0, start)
     rest = _line_rest(text, end, len(text))
@@ -317,14 +314,13 @@ def _without(text: str, one: Json5Member) -> _TextEdit:
 
 
 def _line_rest(text: str, at: int, most: int) -> int:
-    """Where the comments end that stand behind a place on the same line; the place itself if more than that does."""
+    """The end of the comments after a position on the same line; the position itself if anything else follows."""
     found = _LINE_REST.match(text, at, most)
     end = at if found is None else found.end()
     return end if text[end : end + 1] in ("\n", "\r", "") else at
 
 
 def _indent(text: str, at: int) -> str:
-    """What the line of a place begins with."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 
@@ -335,7 +331,7 @@ def _step(text: str) -> str:
 
 
 def _written(value: object, indent: str | None, step: str) -> str:
-    """A value as JSON, which is JSON5, too; its lines stand behind `indent`, or it is one line."""
+    """A value as JSON, which is also JSON5: one line, or several indented by `indent`."""
     if indent is None:
         return escape_lone_surrogates(json.dumps(value, ensure_ascii=False))
     return escape_lone_surrogates(json.dumps(value, ensure_ascii=False, indent=step)).replace("\n", f"\n{indent}")

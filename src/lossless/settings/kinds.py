@@ -1,8 +1,7 @@
-"""What the value of a setting may be, and how it is read from each place it can come from.
+"""The types of setting values, and how they are read from each source.
 
-A kind answers five questions: is this value allowed (`check`), what does a config file mean by it
-(`read`), what does an environment variable mean by it (`parse`), how is it written (`dump`), and how
-is it described (`allowed`, `schema`).
+A kind checks a value (`check`), reads it from a config file (`read`) or an environment variable (`parse`), writes it
+(`dump`), and describes what is allowed (`allowed`, `schema`).
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ import re
 from abc import ABC, abstractmethod
 from typing import Final, Literal, NamedTuple
 
-#: Stands for "no value here": the next place is asked.
+#: No value here: the next source is tried.
 UNSET: Final = object()
 
-#: Larger whole numbers do not survive a trip through JSON hosts.
+#: Larger integers lose precision in hosts that parse JSON numbers as doubles.
 LARGEST: Final = 2**53 - 1
 
 
 class InvalidValue(ValueError):
-    """A value that a kind does not take; `at` and `value` point inside it when only a part is wrong."""
+    """A value that a kind rejects; `at` and `value` point inside it when only a part is wrong."""
 
     def __init__(self, allowed: str, at: str = "", value: object = UNSET) -> None:
         super().__init__(allowed)
@@ -28,15 +27,15 @@ class InvalidValue(ValueError):
 
 
 class EnvValue(NamedTuple):
-    """What an environment variable says; `note` is for the person when it was read unusually."""
+    """The value of an environment variable; `note` tells the user when it was read in an unusual way."""
 
     value: object
     note: str = ""
 
 
 class ValueKind(ABC):
-    """The allowed values of a setting. `word` names them on the settings page, `json_type` in the schema; `sentence`
-    is what a person may write.
+    """The allowed values of a setting: `word` is for the settings page, `json_type` for the schema, `sentence` for
+    users.
     """
 
     __slots__ = ()
@@ -45,19 +44,19 @@ class ValueKind(ABC):
     sentence = ""
 
     def allowed(self) -> str:
-        """What a person may write, as the end of the sentence "allowed is …"."""
+        """What a user may write, as the end of the sentence "allowed is …"."""
         return self.sentence
 
     @abstractmethod
     def check(self, value: object) -> object:
-        """The value in its one true form; raises `InvalidValue`."""
+        """The value in canonical form; raises `InvalidValue`."""
 
     def read(self, value: object) -> object:
-        """The value that a config file gives, or UNSET."""
+        """The value from a config file, or UNSET."""
         return self.check(value)
 
     def parse(self, text: str) -> EnvValue:
-        """The value that an environment variable gives, or UNSET; a kind without a variable takes none."""
+        """The value from an environment variable, or UNSET; kinds without a variable ignore it."""
         raise InvalidValue(f"{text!r} cannot be given as a text")
 
     def dump(self, value: object) -> object:
@@ -98,7 +97,7 @@ ON, OFF = Flag(True), Flag(False)
 
 
 class _BoundedNumber(ValueKind):
-    """A number from `low` on, up to `high` where there is one."""
+    """A number of at least `low`, and at most `high` if given."""
 
     __slots__ = ("high", "low")
     noun, form = "a number", "g"
@@ -117,7 +116,7 @@ class _BoundedNumber(ValueKind):
 
 
 class WholeNumber(_BoundedNumber):
-    """A whole number within bounds; `outside` says what an environment value out of them does."""
+    """A whole number within bounds; `outside` says how an out-of-range environment value is handled."""
 
     __slots__ = ("outside",)
     word = json_type = "integer"
@@ -261,7 +260,7 @@ class OneOf(ValueKind):
 
 
 class TextList(ValueKind):
-    """A list of texts; in the environment they stand with commas between, and blank means none."""
+    """A list of texts; comma-separated in the environment, where blank means none."""
 
     __slots__ = ()
     word = "list of strings"
@@ -294,7 +293,7 @@ class TextList(ValueKind):
 
 
 class TimeZoneName(ValueKind):
-    """The name of a time zone. `TZ` belongs to the system: a value we cannot use is passed over."""
+    """The name of a time zone. `TZ` belongs to the system: an unusable value is ignored."""
 
     __slots__ = ()
     word = "time zone"
@@ -318,7 +317,7 @@ class TimeZoneName(ValueKind):
 
 
 def as_number(value: object) -> int | float | None:
-    """The finite number that a config value stands for: a number, or a text that is one."""
+    """The finite number that a config value represents: a number, or numeric text."""
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -330,7 +329,7 @@ def as_number(value: object) -> int | float | None:
 
 
 def is_time_zone(name: str) -> bool:
-    """Whether the system knows the zone; any well-shaped name passes where it has no zones at all."""
+    """Whether the system knows the zone; any well-formed name passes where it has no zone data."""
     if name == "UTC":
         return True
     if not re.fullmatch(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", name) or len(name) > 80:

@@ -1,6 +1,4 @@
-"""Finds and loads settings: where config files are, which keys and spellings they may use, and which value wins
-between environment, file and default.
-"""
+"""Finds and loads settings: config files, accepted keys, and precedence of environment, file and default."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ if TYPE_CHECKING:
 ARCHIVE_NAME = "lcm.db"
 CONFIG_NAME = "lossless.toml"
 HOST_CONFIG_NAME = "openclaw.json"
-#: A link to the file of the machine's time zone, on Linux and macOS.
+#: A symlink to the machine's time zone file, on Linux and macOS.
 _LOCALTIME = Path("/etc/localtime")
 _UTC = frozenset(("UTC", "UCT", "Universal", "Zulu"))
 
 
 class ProcessEnvironment(NamedTuple):
-    """The outside world as far as paths depend on it; `openclaw_dir` is a person's explicit choice."""
+    """The environment that paths depend on; `openclaw_dir` is the user's explicit choice."""
 
     env: Mapping[str, str]
     cwd: Path | None
@@ -44,7 +42,7 @@ class ProcessEnvironment(NamedTuple):
         home: str | os.PathLike[str] | None = None,
         openclaw_dir: str | os.PathLike[str] | None = None,
     ) -> ProcessEnvironment:
-        """The given places, the process's own where none is given."""
+        """The given locations; defaults come from this process."""
         env = os.environ if env is None else env
         found = Path(home) if home is not None else Path(env.get("HOME") or os.path.expanduser("~"))
         chosen = None if openclaw_dir is None else Path(_expanded(os.fspath(openclaw_dir), found))
@@ -55,13 +53,13 @@ class ProcessEnvironment(NamedTuple):
         return _expanded(text, self.home)
 
     def variable(self, name: str) -> str | None:
-        """The path in a variable, None when it is not set or blank."""
+        """The path in a variable; None when it is unset or blank."""
         text = self.env.get(name, "").strip()
         return _expanded(text, self.home) if text else None
 
     @property
     def time_zone(self) -> str | None:
-        """The name of the machine's time zone; None where it is UTC or cannot be told."""
+        """The name of the machine's time zone; None when it is UTC or unknown."""
         name = os.path.realpath(self.localtime).rpartition("/zoneinfo/")[2]
         return name if name.removeprefix("Etc/") not in _UTC and is_time_zone(name) else None
 
@@ -102,18 +100,18 @@ class ProcessEnvironment(NamedTuple):
 
     @property
     def host_config(self) -> Path:
-        """The host's config file, there or not."""
+        """The host's config file; it may not exist."""
         return Path(self.variable("OPENCLAW_CONFIG_PATH") or self.state_dir / HOST_CONFIG_NAME)
 
     @property
     def user_config(self) -> Path:
-        """The person's own config file, there or not. A relative XDG_CONFIG_HOME counts as not set."""
+        """The user's config file; it may not exist. A relative XDG_CONFIG_HOME counts as not set."""
         xdg = self.variable("XDG_CONFIG_HOME")
         folder = Path(xdg) if xdg and os.path.isabs(xdg) else self.home / ".config"
         return folder / "lossless" / CONFIG_NAME
 
     def find_config(self) -> Path | None:
-        """The config file to read: the working folder's, the person's, else the host's."""
+        """The config file to read: in the working folder, else the user's, else the host's."""
         candidates = [self.user_config, self.home / ".config" / "lossless" / CONFIG_NAME, self.host_config]
         if self.cwd is not None:
             candidates.insert(0, self.cwd / CONFIG_NAME)
@@ -138,7 +136,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-#: Where a host's file may hold our settings; the first that is there is used.
+#: Where a host's file may hold our settings; the first that exists is used.
 HOST_CONFIG_BLOCKS: Final = (
     ("plugins", "entries", "lossless", "config"),
     ("plugins", "entries", "lossless-claw", "config"),
@@ -156,7 +154,7 @@ class ConfigText(NamedTuple):
 
     @property
     def includes_others(self) -> bool:
-        """Whether a host's file takes parts from other files, which are not read here."""
+        """Whether a host's file includes other files, which are not read here."""
         todo: list[object] = [self.document]
         while todo:
             item = todo.pop()
@@ -170,12 +168,11 @@ class ConfigText(NamedTuple):
 
 
 def is_toml(path: Path) -> bool:
-    """Whether the file is ours; everything else is a host's JSON."""
+    """Whether the file is ours; any other file is a host's JSON."""
     return path.suffix.lower() == ".toml"
 
 
 def unusable_config(path: Path, why: str) -> BadSetting:
-    """The error for a config file that cannot be used at all."""
     return BadSetting("config", str(path), "the config file", why)
 
 
@@ -191,7 +188,6 @@ def read_config(path: Path) -> ConfigText:
 
 
 def parse_config(path: Path, data: bytes) -> ConfigText:
-    """The settings in the bytes of a config file."""
     return _parse_toml(path, data) if is_toml(path) else _parse_json(path, data)
 
 
@@ -212,7 +208,7 @@ def _parse_json(path: Path, data: bytes) -> ConfigText:
         text = data.decode("utf-8-sig")
         try:
             document = json.loads(text) if text.strip() else {}
-        except (ValueError, RecursionError):  # people write comments and trailing commas, which hosts read
+        except (ValueError, RecursionError):  # users write comments and trailing commas, which hosts accept
             from lossless.settings.json5 import parse_json5
 
             document = parse_json5(text).value
@@ -240,12 +236,12 @@ def _inside(document: object, block: tuple[str, ...]) -> object:
 
 
 class RetiredKey(NamedTuple):
-    """A key that is still accepted, so that old files load, and that changes nothing."""
+    """A key that is accepted so that old files load, but has no effect."""
 
     key: str
     env: str
     kind: ValueKind
-    #: Why it changes nothing here.
+    #: Why it has no effect.
     why: str
 
 
@@ -284,7 +280,7 @@ RETIRED_KEYS: Final = (
     RetiredKey("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", WholeNumber(1), _REPLAYS),
 )
 
-#: Variables that say where things are; they are no settings.
+#: Variables for locations; not settings.
 PATH_VARIABLES: Final[Mapping[str, str]] = {
     "LCM_OPENCLAW_DIR": "The state folder, before all others.",
     "OPENCLAW_STATE_DIR": "The state folder.",
@@ -297,7 +293,7 @@ PATH_VARIABLES: Final[Mapping[str, str]] = {
 
 @lru_cache(maxsize=1)
 def key_spellings() -> Mapping[str, str]:
-    """Every accepted spelling in a config file, and the key it stands for."""
+    """Every accepted spelling in a config file, and its key."""
     keys = [name for setting in SETTINGS for name in setting.config_names]
     keys += [retired.key for retired in RETIRED_KEYS]
     return {form: key for key in keys for form in (snake_case(key).replace(".", "_"), snake_case(key), key)}
@@ -305,7 +301,7 @@ def key_spellings() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def group_spellings() -> Mapping[str, str]:
-    """Every spelling of a key that holds other keys, such as `autoRotateSessionFiles`."""
+    """Every spelling of a key that contains other keys, such as `autoRotateSessionFiles`."""
     dotted = {key.partition(".")[0] for key in key_spellings().values() if "." in key}
     return {form: name for name in dotted for form in (name, snake_case(name))}
 
@@ -318,12 +314,11 @@ def settings_by_key() -> Mapping[str, Setting]:
 
 
 def retired_keys() -> frozenset[str]:
-    """The keys that change nothing."""
     return frozenset(retired.key for retired in RETIRED_KEYS)
 
 
 def closest_name(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
-    """The name that was probably meant, or an empty text."""
+    """The name that was probably meant, or an empty string."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
@@ -332,7 +327,7 @@ def closest_name(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
 AnyPath = str | os.PathLike[str]
 
 
-#: What only the plugin reads, from the same block of a host's file: how it starts us.
+#: Keys that only the plugin reads, from the same block of a host's file: how it starts our process.
 _OF_THE_PLUGIN = frozenset(("python",))
 
 
@@ -347,7 +342,7 @@ class SettingSource(NamedTuple):
 
 
 class SettingNotice(NamedTuple):
-    """Something that a person should know and that did not stop the loading."""
+    """A notice for the user that did not stop loading."""
 
     kind: Literal["unknown", "deprecated", "retired", "odd", "ignored"]
     name: str
@@ -359,9 +354,9 @@ class SettingNotice(NamedTuple):
 
 
 class LoadedSettings(NamedTuple):
-    """The settings, the source of each key, and what a person should know.
+    """The settings, the source of each key, and notices for the user.
 
-    `config_path` is the file that was read, `config` what it holds under the keys of the settings page.
+    `config_path` is the file that was read, `config` its values under the keys of the settings page.
     """
 
     settings: Settings
@@ -380,10 +375,10 @@ def load(
     database: str | None = None,
     openclaw_dir: AnyPath | None = None,
 ) -> LoadedSettings:
-    """The settings that hold here; raises `BadSetting` for a value that cannot be used.
+    """Loads the settings; raises `BadSetting` for an unusable value.
 
-    `config` is a file, or the object that a host passes to its plugin; without it the usual files
-    are looked for. `database` and `openclaw_dir` are a person's options and win over all else.
+    `config` is a file, or the object that a host passes to its plugin; without it the usual files are searched.
+    `database` and `openclaw_dir` are the user's options and take precedence over everything else.
     """
     return load_at(ProcessEnvironment.of(env, cwd, home, openclaw_dir), config, database)
 
@@ -391,7 +386,7 @@ def load(
 def load_at(
     places: ProcessEnvironment, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None
 ) -> LoadedSettings:
-    """The settings that hold at these places."""
+    """Loads the settings for these locations."""
     notices: list[SettingNotice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)
@@ -417,7 +412,7 @@ def load_at(
 
 
 def to_config(settings: Settings) -> dict[str, object]:
-    """The settings as a config file would hold them, nested and with the keys of the settings page."""
+    """The settings as a config file would hold them: nested, with the keys of the settings page."""
     config: dict[str, Any] = {}
     for setting in SETTINGS:
         *outer, name = setting.key.split(".")
@@ -427,7 +422,7 @@ def to_config(settings: Settings) -> dict[str, object]:
 
 
 def flatten(raw: Mapping[str, Any], origin: SettingSource, notices: list[SettingNotice]) -> dict[str, object]:
-    """The values of a config by their keys; spellings are unified, unknown keys are noted."""
+    """The values of a config by key; spellings are normalised, unknown keys are reported."""
     given: dict[str, object] = {}
     for name, value in raw.items():
         if name not in group_spellings():
@@ -455,7 +450,7 @@ def _take(
         hint = f"; did you mean {meant}?" if meant else ""
         notices.append(SettingNotice("unknown", name, origin, f"is not a setting{hint}"))
     elif key in given:
-        raise BadSetting(key, shorten_value(value), str(origin), "one value; it stands there in two spellings")
+        raise BadSetting(key, shorten_value(value), str(origin), "one value; it is given in two spellings")
     else:
         given[key] = value
         if key in retired_keys():

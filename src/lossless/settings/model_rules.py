@@ -1,6 +1,4 @@
-"""Settings for particular models: which are asked and in which order, threshold overrides by model, context size or
-session, fallback routes, prices.
-"""
+"""Settings for models: order of calls, threshold overrides, fallback routes, prices."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A model and who offers it."""
+    """A model and its provider."""
 
     provider: str
     model: str
@@ -50,7 +48,7 @@ class ContextThresholdOverride:
 
     @property
     def specificity(self) -> int:
-        """How much the rule asks for: a model 100, a session pattern 50, each window bound 20."""
+        """How specific the rule is: a model 100, a session pattern 50, each window bound 20."""
         weights = (
             (self.model, 100),
             (self.session_pattern, 50),
@@ -67,7 +65,7 @@ class ContextThresholdOverride:
         window: int | None = None,
         session: str | None = None,
     ) -> bool:
-        """Whether every condition is met; a condition about something unknown is not."""
+        """Whether every condition is met; a condition on an unknown value is not."""
         if self.model is not None and self.model not in (model, f"{provider}/{model}"):
             return False
         if self.session_pattern is not None and not _matches_pattern(session or "", self.session_pattern):
@@ -86,7 +84,7 @@ def choose_override(
     window: int | None = None,
     session: str | None = None,
 ) -> ContextThresholdOverride | None:
-    """The rule that applies, or None. `window` is what the host says of the model, never a budget."""
+    """The rule that applies, or None. `window` is the host's value for the model, never a budget."""
     holding = [rule for rule in rules if rule.holds(provider=provider, model=model, window=window, session=session)]
     return max(holding, key=lambda rule: rule.specificity, default=None)
 
@@ -145,7 +143,7 @@ class RecallScopeRules(TextList):
 
 
 class OverrideList(ValueKind):
-    """A list of rules. Nothing is guessed: an unknown field or a rule without a condition is refused."""
+    """A list of rules. An unknown field or a rule without a condition is refused."""
 
     __slots__ = ()
     word = "list of rules"
@@ -186,7 +184,7 @@ class OverrideList(ValueKind):
 
 
 class RouteList(ValueKind):
-    """A list of models to fall back to; in the environment `provider/model,provider/model`."""
+    """A list of fallback models; in the environment `provider/model,provider/model`."""
 
     __slots__ = ()
     word = "list of models"
@@ -263,7 +261,7 @@ def _rule(at: str, value: object) -> ContextThresholdOverride:
 def read_fields(
     at: str, value: Mapping[object, object], kinds: Mapping[str, tuple[str, ValueKind]]
 ) -> dict[str, object]:
-    """The fields of an object by attribute, each read by its kind; `at` is where it stands, for the error."""
+    """The fields of an object by attribute, each read by its kind; `at` is its path, for the error."""
     spelled = {**kinds, **{attribute: (attribute, kind) for attribute, kind in kinds.values()}}
     found: dict[str, object] = {}
     for key, item in value.items():
@@ -305,18 +303,18 @@ _NEEDED = ("input", "output")
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """A model's price in US dollars for a million tokens; `model` is `provider/model`."""
+    """A model's price in US dollars per million tokens; `model` is `provider/model`."""
 
     model: str
     input: float
     output: float
-    #: For tokens read from and written to a cache; None is the price of other input.
+    #: For tokens read from and written to a cache; None means the input price.
     cache_read: float | None = None
     cache_write: float | None = None
 
 
 class PriceTable(ValueKind):
-    """Prices by model; in the environment as JSON. Nothing is guessed: an unknown field is refused."""
+    """Prices by model; in the environment as JSON. An unknown field is refused."""
 
     __slots__ = ()
     word = "prices by model"
@@ -395,7 +393,7 @@ _CONFIGURED: frozenset[CandidateSource] = frozenset({"environment", "settings", 
 
 @dataclass(frozen=True, slots=True)
 class ModelCandidate:
-    """A model that may be asked, and who named it."""
+    """A model that may be called, and where it was configured."""
 
     provider: str
     model: str
@@ -407,15 +405,15 @@ class ModelCandidate:
 
     @property
     def is_configured(self) -> bool:
-        """Whether the user named it for this; only the host may ask its own or a session's model."""
+        """Whether the user configured it for this purpose; only the host may call its own or a session's model."""
         return self.source in _CONFIGURED
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoices:
-    """What settings, host and session say about the model; an empty text says nothing.
+    """The models named by settings, host and session; empty strings are ignored.
 
-    A model may be written `provider/model`; that provider wins over the separate one.
+    A model may be written `provider/model`; that provider takes precedence over the separate one.
     """
 
     env_model: str = ""
@@ -432,10 +430,10 @@ class ModelChoices:
 
 
 def candidate_order(choices: ModelChoices) -> tuple[ModelCandidate, ...]:
-    """The models to ask, each once, first the ones that were named for it.
+    """The models to call, without duplicates, explicitly configured ones first.
 
-    Nothing named gives an empty order: a key that happens to lie in the environment names nothing. Raises
-    `BadSetting` for a configured model without a provider.
+    Empty when none is configured: a key in the environment alone does not select a model. Raises `BadSetting` for a
+    configured model without a provider.
     """
     unique: dict[tuple[str, str], ModelCandidate] = {}
     for candidate in _in_order(choices):
@@ -444,7 +442,7 @@ def candidate_order(choices: ModelChoices) -> tuple[ModelCandidate, ...]:
 
 
 def configured_candidates(candidates: tuple[ModelCandidate, ...]) -> tuple[ModelCandidate, ...]:
-    """Those that we may call ourselves: the user named them."""
+    """The candidates that we may call ourselves: those configured by the user."""
     return tuple(candidate for candidate in candidates if candidate.is_configured)
 
 
@@ -474,4 +472,4 @@ def _candidate(
     if provider:
         yield ModelCandidate(provider.lower(), model, source)
     elif setting:
-        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set beside it")
+        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set separately")

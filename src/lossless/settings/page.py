@@ -1,6 +1,4 @@
-"""The settings described for others: the documentation page (`python -m lossless.settings.page`), and the JSON
-Schema of a host plugin manifest.
-"""
+"""Generates the settings page (`python -m lossless.settings.page`) and the JSON Schema of a host's plugin manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> int:
-    """What `python -m MODULE [--check] FILE` does; returns its exit code."""
+    """Implements `python -m MODULE [--check] FILE`; returns the exit code."""
     names = [argument for argument in arguments if argument != "--check"]
     if len(names) != 1:
         sys.stderr.write(f"usage: python -m {module} [--check] FILE\n")
@@ -84,13 +82,13 @@ def _put(schema: dict[str, Any], key: str, described: dict[str, object]) -> None
 _INTRO = """\
 # Settings
 
-This page is made from the declarations in `lossless.settings`; `python -m lossless.settings.page
-docs/reference/settings.md` writes it anew.
+This page is generated from the declarations in `lossless.settings` by `python -m lossless.settings.page
+docs/reference/settings.md`.
 
-Every setting has a default that works. A value is looked for in the environment, then in the config
-file, then the default holds. A value that cannot be used is an error that names the key, the value,
+Every setting has a default that works. A value is looked up in the environment, then in the config
+file, then the default applies. A value that cannot be used is an error that names the key, the value,
 where it came from and what is allowed. Unknown keys, old names and values that were read in an
-unusual way are reported as warnings. `lcm config show` prints what holds and where it came from.
+unusual way are reported as warnings. `lcm config show` prints the current values and their sources.
 
 ## Where the config file is
 
@@ -100,7 +98,7 @@ The first of these that exists is read, and only that one:
 2. `lossless.toml` in the working folder;
 3. `$XDG_CONFIG_HOME/lossless/lossless.toml`, then `~/.config/lossless/lossless.toml`;
 4. the host's file: `$OPENCLAW_CONFIG_PATH`, else `openclaw.json` in the state folder. Our settings
-   stand there in `plugins.entries.lossless.config`, in `plugins.entries.lossless-claw.config`, or in
+   are there in `plugins.entries.lossless.config`, in `plugins.entries.lossless-claw.config`, or in
    the older `plugins.config`. The file may be JSON5: comments and trailing commas stay when `lcm` writes to it.
 
 The state folder `<state>` is `--openclaw-dir`, `$LCM_OPENCLAW_DIR`, `$OPENCLAW_STATE_DIR`,
@@ -119,8 +117,8 @@ contextThreshold = 0.6
 enabled = false
 ```
 
-`lcm config set <key> <json>` writes one key: checked first, all or nothing, with a copy of the old
-file beside it. In a `lossless.toml` one line changes and all others stay.
+`lcm config set <key> <json>` writes one key: checked first, atomically, with a copy of the old
+file next to it. In a `lossless.toml` one line changes and all others stay.
 
 ## How the environment is read
 
@@ -128,10 +126,10 @@ file beside it. In a `lossless.toml` one line changes and all others stay.
   only for `true`. Any other text is reported.
 * A number is read from the beginning of the text (`20k` is 20, and reported). Blank counts as not
   set; a text without a number, or a number out of range, is an error.
-* Lists stand with commas between; blank means an empty list. `LCM_FALLBACK_PROVIDERS` is
+* Lists are comma-separated; blank means an empty list. `LCM_FALLBACK_PROVIDERS` is
   `provider/model,provider/model`. `LCM_MODEL_PRICES` is JSON.
 * A blank text counts as not set, except for models, providers, `customInstructions` and
-  `largeFilesDir`: there it hides what the config file says.
+  `largeFilesDir`: there it overrides the config file.
 
 Settings marked *ours* are not known to lossless-claw.
 """
@@ -159,7 +157,7 @@ _PRICES = """\
 ## Prices of models
 
 `modelPrices` holds, by `provider/model`, US dollars for a million tokens. `input` and `output` are needed;
-`cacheRead` and `cacheWrite` are the input price unless they are given. A price that nobody stated is unknown,
+`cacheRead` and `cacheWrite` are the input price unless they are given. A missing price is unknown,
 never 0; a wrong one is an error that names the model and the field.
 
 ```toml
@@ -175,7 +173,6 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
 def settings_page() -> str:
-    """The page as Markdown."""
     parts = [_INTRO]
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
         parts.append(f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}")
@@ -185,7 +182,7 @@ def settings_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` say whether it is up to date."""
+    """Write the page, or with `--check` report whether it is up to date."""
     return write_page("lossless.settings.page", settings_page, arguments)
 
 

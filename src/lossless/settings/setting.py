@@ -1,4 +1,4 @@
-"""How one setting is declared: its name in config files and the environment, its kind, its help."""
+"""The declaration of one setting: its name in config files and the environment, its kind, its help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SettingAlias(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One setting, declared once. `derived` says in words how the default follows when it is not fixed."""
+    """One setting. `derived` describes how the default is computed when it is not fixed."""
 
     key: str
     attribute: str
@@ -43,7 +43,7 @@ class Setting(NamedTuple):
 
     @property
     def config_names(self) -> tuple[str, ...]:
-        """Its names in a config file, the preferred one first; none for what only the environment sets."""
+        """Its names in a config file, preferred first; empty when only the environment sets it."""
         if self.env_only:
             return ()
         first = [alias.key for alias in self.aliases if alias.wins]
@@ -51,22 +51,22 @@ class Setting(NamedTuple):
 
     @property
     def env_names(self) -> tuple[str, ...]:
-        """Its environment variables, the preferred one first."""
+        """Its environment variables, preferred first."""
         names = (self.env, *(alias.env for alias in self.aliases))
         return tuple(name for name in names if name)
 
     def check(self, value: object, source: str) -> object:
-        """The value in its one true form; raises `BadSetting`."""
+        """The value in canonical form; raises `BadSetting`."""
         if self.derived and value is self.default:
             return value
         return self._ask(self.kind.check, value, source)
 
     def read(self, value: object, source: str) -> object:
-        """What a config file means by `value`, or UNSET; raises `BadSetting`."""
+        """The value that a config file's `value` means, or UNSET; raises `BadSetting`."""
         return UNSET if value is None else self._ask(self.kind.read, value, source)
 
     def parse(self, text: str, source: str) -> EnvValue:
-        """What an environment variable means by `text`; raises `BadSetting`."""
+        """The value that an environment variable's `text` means; raises `BadSetting`."""
         return self._ask(self.kind.parse, text, source)
 
     def dump(self, value: object) -> object:
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
 
 class SettingSection(NamedTuple):
-    """A part of the settings page. Calling it declares a setting as a dataclass field."""
+    """A section of the settings page. Calling it declares a setting as a dataclass field."""
 
     title: str
     about: str
@@ -128,7 +128,7 @@ def snake_case(key: str) -> str:
 
 
 def mask_passwords(text: str) -> str:
-    """The text with the password of every address in it blotted out.
+    """The text with the password of every URL in it masked.
 
     >>> mask_passwords("postgresql://me:secret@host/db")
     'postgresql://me:***@host/db'
@@ -137,7 +137,7 @@ def mask_passwords(text: str) -> str:
 
 
 def shorten_value(value: object) -> object:
-    """The value as an error may show it: itself when that is short, else a text cut in the middle."""
+    """The value as an error shows it: in full when short, else cut in the middle."""
     if isinstance(value, str):
         value = mask_passwords(value)
     brief = reprlib.Repr()

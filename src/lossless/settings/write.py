@@ -1,9 +1,9 @@
-"""Writing one setting into a config file: checked first, all or nothing, with a copy of the old file.
+"""Writes one setting into a config file: checked first, atomically, with a copy of the old file.
 
-In a `lossless.toml` one line is replaced or added and every other line stays as it is. Replaced is a
-value on one line (a comment behind it stays); a value over several lines, in an inline table or in a
-`[[list]]` is refused. In an `openclaw.json`, which may be JSON5, the value changes and all other text
-stays. A file that is a link or includes other files is refused.
+In a `lossless.toml` one line is replaced or added and every other line stays. Only a value on one line can be replaced
+(a comment after it stays); a value over several lines, in an inline table or in a `[[list]]` is refused. In an
+`openclaw.json`, which may be JSON5, the value changes and all other text stays. A file that is a symlink or includes
+other files is refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class WrittenSetting(NamedTuple):
-    """What was written: the old and the new value as the file holds them, and the copy of the old file."""
+    """The old and the new value as the file holds them, and the copy of the old file."""
 
     path: Path
     backup: Path | None
@@ -57,7 +57,7 @@ class WrittenSetting(NamedTuple):
 
 
 def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> WrittenSetting:
-    """Set one key in a config file; where that cannot be done `BadSetting` is raised and the file stays."""
+    """Set one key in a config file; raises `BadSetting` and leaves the file unchanged when that is impossible."""
     path = Path(path)
     setting = _setting(key)
     wanted = setting.read(value, "config set")
@@ -157,7 +157,7 @@ def _setting(key: str) -> Setting:
 
 
 def _old_bytes(path: Path) -> bytes | None:
-    """The file's bytes, None when a new TOML file may be made."""
+    """The file's bytes; None when a new TOML file may be created."""
     if path.is_symlink():
         raise unusable_config(path, "the file must not be a link; name the file that it points to")
     try:
@@ -171,7 +171,7 @@ def _old_bytes(path: Path) -> bytes | None:
 
 
 def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting, wanted: object) -> None:
-    """Refuse an edit that would change anything but the one value, however the text came about."""
+    """Refuse an edit that would change anything but the one value."""
     origin = SettingSource("config", str(path))
     try:
         config = parse_config(path, new)
@@ -180,11 +180,11 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
     except BadSetting:
         is_set = False
     if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
-        raise unusable_config(path, f"{name} stands there in a form that only a person can edit safely")
+        raise unusable_config(path, f"{name} is written in a form that must be edited by hand")
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
-    """A document without one setting, and without the objects that are empty then."""
+    """A document without one setting, and without the objects that become empty."""
 
     def kept(inside: Mapping[str, Any], block: tuple[str, ...], prefix: str) -> dict[str, Any]:
         found = {}
@@ -227,7 +227,7 @@ def _edit_toml(text: str, name: str, value: object) -> bytes:
 
 
 def _tables(lines: list[str]) -> list[str]:
-    """For each line the table that it is in, as a naive reader sees it; `_prove` catches what that misses."""
+    """The table of each line, by a simple line parser; `_prove` catches what it misses."""
     table, tables = "", []
     for line in lines:
         header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
@@ -237,7 +237,7 @@ def _tables(lines: list[str]) -> list[str]:
 
 
 def _end_of_top(lines: list[str], tables: list[str]) -> int:
-    """The line before which a key outside of all tables can stand, above the comments of the first table."""
+    """The line before which a top-level key can be inserted, above the comments of the first table."""
     at = next((number for number, table in enumerate(tables) if table), None)
     if at is None:
         return len(lines)
@@ -252,7 +252,7 @@ def _dotted(table: str, key: str) -> str:
 
 
 def _comment(rest: str) -> str:
-    """The comment behind a value, with the space before it."""
+    """The comment after a value, with the space before it."""
     import tomllib
 
     for found in re.finditer(r"\s*#", rest):
@@ -265,7 +265,6 @@ def _comment(rest: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as TOML writes it on one line."""
     import json
 
     if isinstance(value, dict):
@@ -287,7 +286,7 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
     from lossless.settings.json5 import NotJson5, edit_json5
 
     if config.includes_others:
-        raise unusable_config(path, "the file must not take parts from others ($include)")
+        raise unusable_config(path, "the file must not include other files ($include)")
     document = copy.deepcopy(dict(config.document))
     inside: dict[str, Any] = document
     for step in config.block or HOST_CONFIG_BLOCKS[0]:
@@ -307,13 +306,11 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
     try:
         return edit_json5(text, document).encode("utf-8", "surrogatepass")
     except NotJson5 as error:
-        raise unusable_config(
-            path, f"{name} stands there in a form that only a person can edit safely ({error})"
-        ) from error
+        raise unusable_config(path, f"{name} is written in a form that must be edited by hand ({error})") from error
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
-    """Put the new bytes in the file's place, with the old ones beside it."""
+    """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as beside:

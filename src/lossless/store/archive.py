@@ -1,4 +1,4 @@
-"""The archive: one door to everything that is kept, and to what lossless-claw did to the file in the meantime."""
+"""The archive: access to everything that is stored, and detection of what lossless-claw changed in the meantime."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from lossless.model.masking import CutText
     from lossless.store.search import VectorMaker
 
-#: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
+#: Rows of other programs that are indexed on opening; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000
 
 
 class Archive:
-    """Everything kept in one file. Each attribute speaks of one kind of thing.
+    """Everything stored in one file. Each attribute covers one kind of record.
 
-    Several threads and several processes may share a file. Writes happen inside `writing()`, which is one
-    transaction: all of it is durable when the block ends, or none of it happened.
+    Several threads and processes may share a file. Writes happen inside `writing()`, which is one transaction: when the
+    block ends, all of it is durable; on an error, nothing is written.
     """
 
     def __init__(self, database: Database) -> None:
@@ -75,7 +75,7 @@ class Archive:
         self.transcripts = TranscriptRecords(database)
         self.histories = ConversationHistories(database, self.messages)
         self.tombstones = Tombstones(database)
-        #: Masks secrets in what comes in, where that is switched on.
+        #: Masks secrets in incoming messages, if enabled.
         self.redact: CutText | None = None
         #: What turns texts into vectors, where that is switched on.
         self.embedder: VectorMaker | None = None
@@ -85,7 +85,7 @@ class Archive:
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
-        """Open an archive, creating or upgrading it; read-only opening leaves the file's bytes as they are."""
+        """Open an archive, creating or upgrading it; opened read-only, the file's bytes do not change."""
         name = str(path)
         _check_place(name, read_only=read_only)
         database = Database(name, read_only=read_only, busy_timeout_ms=busy_timeout_ms)
@@ -101,7 +101,8 @@ class Archive:
             database.reconnect()
             archive = cls(database)
             database.before_commit = archive.row_digests.settle
-            with suppress(errors.ArchiveCorrupt):  # of the search index, say: it can be made anew only when it is open
+            # for example a damaged search index, which can be rebuilt only when it is open
+            with suppress(errors.ArchiveCorrupt):
                 archive.catch_up(limit=_AT_OPEN)
                 archive.cleared.record(archive.cleared.unrecorded())
                 if archive.versions.lacks_index:
@@ -141,16 +142,16 @@ class Archive:
         return self.database.transaction()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Several reads of one state."""
+        """Several reads in one snapshot."""
         return self.database.snapshot()
 
     def context_tokens(self, conversation_id: int) -> int:
-        """The tokens of a context: as counted along with every append, added up when that is not certain."""
+        """The tokens of a context: the running count, or a sum when that is not reliable."""
         counted = self.ingest.context_tokens(conversation_id)
         return self.context.tokens(conversation_id) if counted is None else counted
 
     def context_budget(self, conversation_id: int) -> int:
-        """The same by the estimates for budgets, which are stored with each message and summary."""
+        """The same by budget estimates, which are stored with each message and summary."""
         counted = self.ingest.context_budget(conversation_id)
         return self.context.budget_tokens(conversation_id) if counted is None else counted
 
@@ -180,14 +181,13 @@ class Archive:
         return done
 
     def _mark(self) -> None:
-        """Remember that all is indexed, so that nobody has to look again; for many messages only, and if it can be."""
+        """Record that everything is indexed, to skip later checks; only for many messages, and if it can be written."""
         unmarked, newest = self.search.unmarked()
         if unmarked > MARK_STEP:
             with suppress(*WRITE_ERRORS), self.writing():
                 self.index.mark_if_caught_up(newest)
 
     def close(self) -> None:
-        """Let go of the file."""
         self.database.close()
 
     def __enter__(self) -> Archive:
@@ -200,7 +200,7 @@ class Archive:
 
 
 def _check_place(path: str, *, read_only: bool) -> None:
-    """Say clearly what is wrong with a path before SQLite says it vaguely."""
+    """Check a path before opening, for clearer errors than SQLite's."""
     if path == ":memory:":
         return
     if "://" in path:
@@ -218,9 +218,9 @@ def _check_place(path: str, *, read_only: bool) -> None:
 
 
 def _why(folder: Path, error: OSError) -> str:
-    """What is wrong with an archive's folder, and what helps."""
+    """What is wrong with an archive's folder, and how to fix it."""
     what = "be used" if os.path.lexists(folder) else "be made"
-    advice = "mend it, or name another place with databasePath, LCM_DATABASE_PATH or --db"
+    advice = "fix that, or choose another path with databasePath, LCM_DATABASE_PATH or --db"
     return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
 
 
@@ -229,16 +229,16 @@ CLAW_ACTOR = "lossless-claw"
 
 
 class ClearedContexts:
-    """Tells a context that lossless-claw has cleared from one that has lost its places."""
+    """Distinguishes a context that lossless-claw has cleared from one that has lost items."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
     def explains(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
-        """Whether these messages, which nothing leads to, have left by `/new`.
+        """Whether these unreachable messages left the context by `/new`.
 
-        Then nothing that was said before the last of them stands in the context, and lossless-claw says that it has
-        cleared it since: by a time that is no older than they are. lossless-claw 1.0 has no such time.
+        Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
+        that is no older than they are. lossless-claw 1.0 records no such time.
         """
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
         if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
@@ -249,17 +249,17 @@ class ClearedContexts:
         return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
 
     def unrecorded(self) -> list[int]:
-        """Conversations that lossless-claw has cleared since we last wrote about it."""
+        """Conversations that lossless-claw has cleared since our last entry about them."""
         return self._db.column(_CLEARED_QUERIES["stamped"])
 
     def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations that some rows belong to; an id that is no text is nobody's."""
+        """The conversations of some rows; ids that are not text are ignored."""
         names = [id_ for id_ in summary_ids if isinstance(id_, str)]
         values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
         return self._db.column(_CLEARED_QUERIES["written_in"], values)
 
     def record(self, conversation_ids: Iterable[int]) -> int:
-        """Hide what has left these contexts by `/new`; returns how many items. Opens a transaction where needed."""
+        """Hide what has left these contexts by `/new`; returns how many items. Starts a transaction if needed."""
         done = 0
         for id_ in conversation_ids:
             unreachable = self._archive.checks.unreachable(id_)
@@ -272,7 +272,7 @@ class ClearedContexts:
         return done
 
     def _hide(self, conversation_id: int) -> int:
-        """Hide summaries first, as what is below them is covered then."""
+        """Hides summaries first, which cover what is under them."""
         archive, place = self._archive, {"conversation_id": conversation_id}
         at = self._stamp(conversation_id)
         now = datetime.now(UTC) if at is None else parse_time(at)

@@ -1,6 +1,4 @@
-"""The context on disk: the ordered items that the model sees, the summaries among them with their sources, and a log
-of every change.
-"""
+"""The context on disk: its ordered items, the summaries among them with their sources, and a log of every change."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     """A summary from `summaries.sql`'s columns."""
     id_, conversation_id, depth, content, tokens, earliest, latest, count, below, source, created, files, model = row
     if not isinstance(content, str):
-        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
+        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is not text; {RESTORE_ADVICE}")
     return Summary(
         id_, conversation_id, column_count(depth), content, column_count(tokens), column_time(earliest),
         column_time(latest), column_count(count), column_count(below), column_count(source), time_or_epoch(created),
@@ -55,21 +53,21 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
 _CONTEXT_QUERIES = load_queries("context")
 _INGEST = load_queries("ingest")
 _PAGE = 512
-#: The columns of an item's tokens, as the reference counts and for budgets.
+#: The columns of an item's tokens: the reference's count, and the budget estimate.
 _TOKENS, _BUDGET = 4, 7
-#: Estimates that one read works out for rows of older versions, in items and in stored tokens; and how many are kept.
+#: Limits for estimates computed in one read for rows of older versions (items, stored tokens), and how many are cached.
 _MOST_ESTIMATED, _MOST_ESTIMATED_TOKENS, _MOST_KEPT = 2_000, 500_000, 50_000
-#: A context does not begin with more system prompts than this.
+#: The maximum number of system prompts at the start of a context.
 _MAX_PREAMBLE = 64
-#: A context with more items keeps the gaps in its numbers: numbering 5,000 anew takes about 45 ms.
+#: Longer contexts keep the gaps in their ordinals: renumbering 5,000 items takes about 45 ms.
 _MOST_RENUMBERED = 5_000
-#: Of so many conversations it is remembered how much lies before what was read last.
+#: For how many conversations the position of the last read is remembered.
 _MOST_PASSED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class PreambleItem:
-    """A system prompt, or a host's notice, at the head of a context."""
+    """A system prompt, or a host's notice, at the start of a context."""
 
     ordinal: int
     message_id: int
@@ -79,23 +77,23 @@ class PreambleItem:
 
 @dataclass(frozen=True, slots=True)
 class NewestItems:
-    """The newer part of a context, in order: what is never left out, then the rest from index `first` on."""
+    """The newer part of a context, in order: items that are never omitted, then the rest from index `first` on."""
 
     items: list[ContextItem]
     first: int
     #: Older messages that were not read, and their tokens.
     unread: int
     unread_tokens: int
-    #: The same by the estimate for budgets.
+    #: The same by budget estimate.
     unread_budget_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _ItemsBefore:
-    """What lies before an ordinal of a context: items that are never left out, and all its messages."""
+    """What precedes an ordinal of a context: items that are never omitted, and the totals of its messages."""
 
     version: Row | None
-    #: The item that stands at the ordinal.
+    #: The item at the ordinal.
     item: int | str
     ordinal: int
     prompts: tuple[ContextItem, ...]
@@ -110,7 +108,6 @@ class _ItemsBefore:
 
 
 def item_id(item: ContextItem) -> int | str:
-    """What stands at an item's place: a message id or a summary id."""
     return item.message_id if isinstance(item, MessageItem) else item.summary_id
 
 
@@ -120,7 +117,7 @@ class ContextItems:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._passed: dict[int, _ItemsBefore] = {}
-        #: Estimates of rows that have none, worked out once and stored with the next fold.
+        #: Estimates of rows without one, computed once and stored with the next fold.
         self._estimates: dict[int | str, int] = {}
 
     def items(self, conversation_id: int) -> list[ContextItem]:
@@ -128,10 +125,10 @@ class ContextItems:
         return self._items(self._db.rows(_CONTEXT_QUERIES["items"], {"conversation_id": conversation_id}))
 
     def newest_items(self, conversation_id: int, most_tokens: int) -> NewestItems:
-        """The newest items that `most_tokens` can hold, at least back to the newest user message.
+        """The newest items within `most_tokens`, at least back to the newest user message.
 
-        System prompts at the head and all summaries come along. What is left unread are the oldest messages,
-        so the cost follows the budget, not the history.
+        Leading system prompts and all summaries are included. Only the oldest messages are skipped, so the cost depends
+        on the budget, not the history.
         """
         place = {"conversation_id": conversation_id}
         (user,) = self._db.row(_CONTEXT_QUERIES["newest_user"], place) or (sys.maxsize,)
@@ -159,7 +156,7 @@ class ContextItems:
         return NewestItems([*older, *newest], len(older), *unread)
 
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
-        """What lies before an item: from what lay before an earlier one, as long as nothing but appends came since."""
+        """What precedes an item: computed from an earlier position if there were only appends since."""
         version = self._db.row(_CONTEXT_QUERIES["version"], {"conversation_id": conversation_id})
         known = self._still_passed(conversation_id, version)
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
@@ -173,7 +170,7 @@ class ContextItems:
         return passed
 
     def _still_passed(self, conversation_id: int, version: Row | None) -> _ItemsBefore | None:
-        """What was remembered, if each item that it names stands where it stood."""
+        """The cached position, if each item that it names is unchanged."""
         known = self._passed.get(conversation_id)
         if known is None or known.version != version:
             return None
@@ -191,7 +188,7 @@ class ContextItems:
         return _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
 
     def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
-        """What lies before another item: the work follows how far it is away."""
+        """What precedes another item; the cost depends on the distance."""
         low, high = sorted((known.ordinal, item.ordinal))
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
         count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], between) or (0, 0, 0)
@@ -212,7 +209,7 @@ class ContextItems:
         )
 
     def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
-        """Rows as items; estimates that older versions did not store are worked out, newest first, so many a read."""
+        """Rows as items; estimates missing in older versions are computed, newest first, up to a limit per read."""
         items = [context_item(row) for row in rows]
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
@@ -242,23 +239,23 @@ class ContextItems:
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
 
     def _keep_estimates(self) -> None:
-        """Store what was worked out for rows of older versions, in the caller's transaction."""
+        """Store estimates computed for rows of older versions, in the caller's transaction."""
         for id_, tokens in self._estimates.items():
             query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
             self._db.run(_CONTEXT_QUERIES[query], {"id": id_, "tokens": tokens})
         self._estimates.clear()
 
     def budget_tokens(self, conversation_id: int) -> int:
-        """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
+        """The budget estimates of all items, summed; the stored count where there is none yet."""
         return self._db.count(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
-        """Role and size, by the estimate for budgets, of each message in the context that is longer than that."""
+        """Role and size, by budget estimate, of each longer message in the context."""
         given = {"conversation_id": conversation_id, "tokens": tokens}
         return [(role, size) for role, size in self._db.rows(_CONTEXT_QUERIES["longer_than"], given)]
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
-        """Messages by id, their originals not yet rebuilt; unknown ids are left out."""
+        """Messages by id, without their originals; unknown ids are skipped."""
         if not message_ids:
             return {}
         ids = by_ids(message_ids)
@@ -271,19 +268,18 @@ class ContextItems:
         }
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
-        """How the originals of intercepted messages are made again, by message id."""
+        """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
         for message_id, metadata in self._db.rows(_CONTEXT_QUERIES["notes"], by_ids(message_ids)):
             try:
                 recipe = json.loads(metadata).get("restore")
-            except ValueError:  # damaged, as its digest tells
+            except ValueError:  # damaged; its digest will show it
                 continue
             if recipe is not None:
                 found.setdefault(message_id, recipe)
         return found
 
     def tokens(self, conversation_id: int) -> int:
-        """The tokens of all items together."""
         return self._db.count(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
@@ -292,9 +288,9 @@ class ContextItems:
         return items, summaries
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
-        """Put a summary where a run of items stands; returns its ordinal.
+        """Replace a run of items by a summary; returns its ordinal.
 
-        Raises `Stale` when the run is no longer there as one piece; one that moved is replaced at its new place.
+        Raises `Stale` when the run is no longer contiguous; a run that moved is replaced at its new position.
         """
         wanted = [item_id(item) for item in sources]
         place = self._find_run(conversation_id, sources[0].ordinal, sources[-1].ordinal, wanted)
@@ -315,7 +311,7 @@ class ContextItems:
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
-        """Number the items from 0 without gaps, of very many only the newest; True when any had another number.
+        """Renumber the items from 0 without gaps, in very long contexts only the newest; True when any changed.
 
         lossless-claw 1.0 cannot compact across a gap.
         """
@@ -347,7 +343,7 @@ class ContextItems:
         return (items[start].ordinal, items[end - 1].ordinal) if ids[start:end] == wanted else None
 
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
-        """Take messages or summaries out of the context with a recorded cause; the archive keeps them."""
+        """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
         self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
         self._db.run(_CONTEXT_QUERIES["remove_summaries"], place)
@@ -356,15 +352,15 @@ class ContextItems:
         self._forget_tokens(conversation_id)
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
-        """Take messages out of the context that a summary in it covers from now on."""
+        """Remove messages from the context that a summary in it now covers."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
-        """Put messages of a branch back at the end of the context, in the order given.
+        """Put messages of a branch back at the end of the context, in the given order.
 
-        One that is below a summary of the context by now stays there; one that is in the context moves.
+        One that a summary of the context now covers stays there; one that is in the context moves.
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         covered = self.covered(conversation_id, message_ids)
@@ -377,25 +373,24 @@ class ContextItems:
             self.put_message(conversation_id, ordinal + n, id_, now)
 
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
-        """Those of some messages that are below a summary in the context."""
+        """The messages among these that a summary in the context covers."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         return frozenset(self._db.column(_CONTEXT_QUERIES["covered"], place))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
-        """The first summary in the context that is above any of some messages: its ordinal and its id."""
+        """The first summary in the context over any of these messages: its ordinal and its id."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         row = self._db.row(_CONTEXT_QUERIES["above"], place)
         return None if row is None else (row[0], row[1])
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
-        """Set a message at a free ordinal."""
         self._db.run(
             _CONTEXT_QUERIES["put_message"],
             {"conversation_id": conversation_id, "ordinal": ordinal, "message_id": message_id, "now": row_time(now)},
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
-        """The system prompts and notices that the context begins with, and the ordinal of the item after them."""
+        """The leading system prompts and notices of the context, and the ordinal of the item after them."""
         head = self._db.rows(_CONTEXT_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
         prompts: list[PreambleItem] = []
         for ordinal, message_id, role, fingerprint, is_preamble in head:
@@ -405,7 +400,7 @@ class ContextItems:
         return prompts, None
 
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
-        """Let the context begin with these messages, in place of the system prompts that it began with."""
+        """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
         place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
         self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
@@ -418,13 +413,13 @@ class ContextItems:
             self.put_message(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
-        """Where the newest messages of a context stand."""
+        """The ordinals of the newest messages of a context."""
         return dict(self._db.rows(_CONTEXT_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
 
     def insert_before(
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
-        """Move messages to before the first of some others that is in the context; where none is, they stay."""
+        """Move messages before the first of some others that is in the context; without one they stay."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
         found = self._db.row(_CONTEXT_QUERIES["first_of"], place)
         if found is None or found[0] is None:
@@ -445,19 +440,18 @@ class ContextItems:
             self.put_message(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
-        """Forget that an item was hidden; the caller puts it back into the context."""
+        """Remove an item's hidden mark; the caller puts it back into the context."""
         self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
 
     def next_ordinal(self, conversation_id: int) -> int:
         return self._db.count(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
-        """When something was folded last."""
         row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
         return None if row is None else column_time(row[0])
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
-        """Write one line about a change, in the transaction of the change."""
+        """Add a log entry about a change, in the transaction of the change."""
         self._db.run(
             _CONTEXT_QUERIES["log"],
             {
@@ -470,21 +464,21 @@ class ContextItems:
         self._forget_tokens(conversation_id)
 
     def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:
-        """Whether a host has left some of the messages `back` before, for some of those that it leaves now."""
+        """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
         values = {"conversation_id": conversation_id, "left": json.dumps(left), "back": json.dumps(back)}
         return self._db.row(_CONTEXT_QUERIES["has_returned"], values) is not None
 
     def _forget_tokens(self, conversation_id: int) -> None:
-        """The context is another one: what was counted along is no longer its size."""
+        """The context changed: the running count is no longer valid."""
         self._db.run(_INGEST["forget_context_tokens"], {"conversation_id": conversation_id})
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
-        """What folds since a moment save, by the model that wrote their summaries and by conversation."""
+        """What folds since a moment save, by the model of their summaries and by conversation."""
         place = {"since": state_time(since), "conversation_id": conversation_id}
         return self._db.records(TokensSaved, _CONTEXT_QUERIES["saved"], place)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
-        """The tool call ids of each message in the context that has some."""
+        """The tool call ids of each message in the context that has any."""
         found: defaultdict[int, set[str]] = defaultdict(set)
         for message_id, call_id in self._db.rows(_CONTEXT_QUERIES["call_ids"], {"conversation_id": conversation_id}):
             found[message_id].add(call_id)
@@ -505,7 +499,7 @@ _SUMMARY_QUERIES = load_queries("summaries")
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """What a stale summary does not know of a message: it has other words, it left the context, or it joined."""
+    """A change that a stale summary does not reflect: a message was reworded, left the context, or was added."""
 
     message_id: int
     kind: Literal["revised", "removed", "added"]
@@ -529,7 +523,7 @@ class Summaries(TableAccess):
         self._has_pending: bool | None = None
 
     def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
-        """Store a summary with links to its sources and the spans and counts that follow from them."""
+        """Store a summary with links to its sources and the spans and counts derived from them."""
         message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
         summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
         spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
@@ -569,7 +563,7 @@ class Summaries(TableAccess):
         }  # fmt: skip
 
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
-        """Tell a live upstream that its half-made summaries over these ordinals no longer fit."""
+        """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
         if self._has_pending is None:
             self._has_pending = self._db.row(_SUMMARY_QUERIES["has_pending"]) is not None
         if self._has_pending:
@@ -578,14 +572,14 @@ class Summaries(TableAccess):
             self._db.run(_SUMMARY_QUERIES["mark_pending_nodes_stale"], {"conversation_id": conversation_id})
 
     def get(self, summary_id: str) -> Summary:
-        """One summary, or `NotFound`."""
+        """One summary; raises `NotFound`."""
         found = self.many([summary_id])
         if not found:
             raise NotFound("summary", summary_id)
         return found[0]
 
     def many(self, summary_ids: Sequence[str]) -> list[Summary]:
-        """Summaries by id with the ids of their sources, in the order asked for; unknown ids are left out."""
+        """Summaries by id with the ids of their sources, in the given order; unknown ids are skipped."""
         if not summary_ids:
             return []
         ids = self._seen(summary_ids)
@@ -603,7 +597,7 @@ class Summaries(TableAccess):
         return self._db.column(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})
 
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
-        """The leaf that was written ahead for exactly these messages and has no place yet, if there is one."""
+        """The leaf written in advance for exactly these messages and not yet used, if there is one."""
         place = {"conversation_id": conversation_id, "first": message_ids[0]}
         for (id_,) in self._db.rows(_SUMMARY_QUERIES["prepared"], place):
             if self.message_ids(id_) == list(message_ids):
@@ -615,40 +609,40 @@ class Summaries(TableAccess):
         return self._db.column(_SUMMARY_QUERIES["used_in"], {"id": summary_id})
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
-        """Note that these messages were revised below every summary that covers them; returns those summaries."""
+        """Record that these messages were revised under every summary that covers them; returns those summaries."""
         values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
         found = self._db.rows(_SUMMARY_QUERIES["above"], values)
         self._db.run(_SUMMARY_QUERIES["mark_stale"], values)
         return tuple(row[0] for row in found)
 
     def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
-        """The summaries of a conversation that are stale, and the messages that were revised below each."""
+        """The stale summaries of a conversation, and the revised messages of each."""
         found: dict[str, tuple[int, ...]] = {}
         for summary_id, message_id in self._db.rows(_SUMMARY_QUERIES["stale"], {"conversation_id": conversation_id}):
             found[summary_id] = (*found.get(summary_id, ()), message_id)
         return found
 
     def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
-        """Note that these summaries, sources first, were written anew and say what their messages say.
+        """Record that these summaries, sources first, were rewritten and reflect their messages.
 
-        What their sources do not say yet stays noted, and so does what was revised after the version `since`.
+        Changes that their sources do not reflect yet, and revisions after version `since`, stay recorded.
         """
         last = 2**62 if since is None else since
         self._db.run_many(_SUMMARY_QUERIES["clear_stale"], [{"id": id_, "since": last} for id_ in summary_ids])
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
-        """What changed below those of these summaries that are stale, in the order in which it was said."""
+        """The changes that stale ones of these summaries do not reflect, in message order."""
         found: dict[str, tuple[SourceChange, ...]] = {}
         for summary_id, *change in self._db.rows(_SUMMARY_QUERIES["changes_below"], by_ids(summary_ids)):
             found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
         return found
 
     def moment(self) -> ChangeMark:
-        """Where the archive stands: what changes later is found by it."""
+        """The current position of the archive; later changes are found by it."""
         return ChangeMark(*(self._db.row(_SUMMARY_QUERIES["moment"]) or (0, 0)))
 
     def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: ChangeMark | None, now: datetime) -> None:
-        """Note what a summary that was just written cannot know: what its sources do not say, and what changed since.
+        """Record the changes that a newly written summary cannot reflect: those missing in its sources, and later ones.
 
         `since` is the moment at which its sources were read.
         """
@@ -661,16 +655,16 @@ class Summaries(TableAccess):
             self._db.run(_SUMMARY_QUERIES["mark_since"], values)
 
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
-        """Note what changed below a summary that has again the text that it had before a change of the context."""
+        """Record the changes under a summary whose earlier text was restored."""
         values = {"id": summary_id, "log_id": log_id}
         since = (self._db.row(_SUMMARY_QUERIES["written_at"], values) or (None,))[0]
         values = {"id": summary_id, "since": since, "at": row_time(now)}
         self._db.run(_SUMMARY_QUERIES["mark_changed_since"], values)
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
-        """Make messages sources of the leaf that covers another one, just before that; which leaf.
+        """Add messages to the leaf that covers another one, just before that one; returns the leaf.
 
-        None, and nothing changes, when no summary of the context covers it, or one begins with it.
+        None, and no change, when no summary of the context covers it, or one begins with it.
         """
         place = {"conversation_id": conversation_id, "message_id": before}
         found = self._db.row(_SUMMARY_QUERIES["leaf_in_context"], place)
@@ -684,14 +678,13 @@ class Summaries(TableAccess):
         return leaf
 
     def former_texts(self, summary_id: str) -> frozenset[str]:
-        """What a summary said before it was written anew."""
         return frozenset(self._db.column(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
-        """All leaves over some messages, those that were prepared and have no place yet among them."""
+        """All leaves over these messages, including prepared ones that are not used yet."""
         return {row[1] for row in self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))}
 
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
-        """The leaf over each message, where there is one."""
+        """The leaf over each message, if there is one."""
         found = self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))
         return {row[0]: row[1] for row in found}

@@ -1,7 +1,6 @@
-"""Rows ⇄ values.
+"""Conversations, pins, briefs, transcripts and histories: rows ⇄ values.
 
-Upstream columns and metadata keys are translated here and nowhere else; the residual of a foreign message is what
-its columns do not hold; columns of other programs never make a read fail.
+Upstream columns and metadata keys are translated here only; columns of other programs never make a read fail.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=64)
 def conversation_from_row(row: Row) -> Conversation:
-    """A conversation from `conversations.sql`'s columns; every call of a session reads its row again."""
+    """A conversation from `conversations.sql`'s columns."""
     id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
     return Conversation(
         id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),
@@ -54,7 +53,7 @@ class Conversations(TableAccess):
         return None if row is None else conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
-        """One conversation, or `NotFound`."""
+        """One conversation; raises `NotFound`."""
         found = self._one("by_id", {"id": conversation_id})
         if found is None:
             raise NotFound("conversation", conversation_id)
@@ -63,7 +62,7 @@ class Conversations(TableAccess):
     def find(self, session: Session) -> Conversation | None:
         """The active conversation of a session: by its key, else by its run id.
 
-        A run of a cron job has a conversation of its own, which it finds again after another run has begun.
+        Each run of a cron job has its own conversation, which it finds again even after another run has started.
         """
         found = None
         if session.key and session.is_cron and session.id:
@@ -79,8 +78,8 @@ class Conversations(TableAccess):
     def open(self, session: Session, now: datetime) -> Conversation:
         """The active conversation of a session, created when there is none.
 
-        A key that resumes under another run takes the new run's id; each run of a cron job gets a
-        conversation of its own and the one before is archived. Needs a transaction.
+        A key that resumes under another run takes the new run's id; each run of a cron job gets its own conversation
+        and the previous one is archived. Needs a transaction.
         """
         found = self._open(session, now)
         if session.project and session.project != self.project(found.id):
@@ -105,15 +104,15 @@ class Conversations(TableAccess):
         return found
 
     def former(self, conversation: Conversation) -> Conversation | None:
-        """The conversation that was closed last under the same key before this one; runs of a cron job have none."""
+        """The conversation that was closed last under the same key before this one; none for runs of a cron job."""
         if conversation.session_key is None or conversation.session.is_cron:
             return None
         return self._one("former", {"key": conversation.session_key, "id": conversation.id})
 
     def family(self, session: Session) -> list[Conversation]:
-        """All conversations with the session's key (or its run id, without a key), the active one first.
+        """All conversations with the session's key (or its run id, without a key), active first.
 
-        Runs of a cron job do not belong together: only the active one is returned.
+        Runs of a cron job are separate: only the active one is returned.
         """
         if session.is_cron:
             found = self.find(session)
@@ -146,29 +145,29 @@ class Conversations(TableAccess):
         return self._db.column(_CONVERSATION_QUERIES["of_agent"], {"prefix": agent, "alone": alone})
 
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
-        """Close a conversation; the first cause stays."""
+        """Close a conversation; the first cause is kept."""
         self._db.run(_CONVERSATION_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
 
     def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
-        """A new conversation of the same session that is not its active one, for what has nothing in common with it."""
+        """A new inactive conversation of the same session, for messages that have nothing in common with it."""
         values = {"session_id": beside.session_id, "key": beside.session_key, "now": row_time(now)}
         self._db.run(_CONVERSATION_QUERIES["quarantine"], values)
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
-        """What is quarantined beside a conversation, or was refused; the newest first."""
+        """Conversations of a session that are quarantined or were refused, newest first."""
         values = {"session_id": conversation.session_id, "key": conversation.session_key}
         return [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)]
 
     def quarantined(self) -> list[QuarantinedConversation]:
-        """All that is quarantined, or was refused."""
+        """All conversations that are quarantined or were refused."""
         return [
             QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
             for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
         ]
 
     def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
-        """Let a conversation be the active one of its session, who was it is closed already; or a closed one of it."""
+        """Make a conversation the active one of its session, or, with `is_closed`, one of its closed ones."""
         values = {"id": conversation_id, "now": row_time(now)}
         if is_closed:
             self._db.run(_CONVERSATION_QUERIES["set_cause"], values | {"cause": "quarantine-accepted"})
@@ -176,27 +175,26 @@ class Conversations(TableAccess):
             self._db.run(_CONVERSATION_QUERIES["set_active"], values)
 
     def refuse(self, conversation_id: int, now: datetime) -> None:
-        """Note that nobody wants what is quarantined; it stays where it is."""
+        """Record that a quarantined conversation was refused; it stays stored."""
         self._db.run(
             _CONVERSATION_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)}
         )
 
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
-        """Conversations of the same session that were closed for a cause, the last one first."""
+        """Conversations of the same session that were closed for a cause, last first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
         found = self._db.rows(_CONVERSATION_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
         return [conversation_from_row(row) for row in found]
 
     def reopen(self, conversation_id: int, now: datetime) -> None:
-        """Let a closed conversation go on; the one of its session that is active has to be closed before."""
+        """Reopen a closed conversation; the active one of its session must be closed before."""
         self._db.run(_CONVERSATION_QUERIES["reopen"], {"id": conversation_id, "now": row_time(now)})
 
     def active_ids(self) -> list[int]:
-        """The conversations that go on."""
         return [id_ for (id_,) in self._db.rows(_CONVERSATION_QUERIES["active_ids"])]
 
     def give_title(self, conversation_id: int, title: str) -> None:
-        """Name a conversation that has no name yet."""
+        """Name a conversation that has no title yet."""
         self._db.run(_CONVERSATION_QUERIES["give_title"], {"id": conversation_id, "title": title})
 
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
@@ -208,7 +206,7 @@ _PIN_QUERIES = load_queries("extras")
 
 @dataclass(frozen=True, slots=True)
 class PinRow:
-    """A pinned text, of its own or a message's."""
+    """A pinned text or message."""
 
     id: int
     message_id: int | None
@@ -217,10 +215,9 @@ class PinRow:
 
 
 class Pins(TableAccess):
-    """Reads and writes what is shown beside the context."""
+    """Reads and writes what is shown in addition to the context."""
 
     def pins(self, conversation_id: int) -> list[PinRow]:
-        """The pins of a conversation, oldest first."""
         return self._db.records(PinRow, _PIN_QUERIES["pins"], {"conversation_id": conversation_id})
 
     def pin(
@@ -232,21 +229,21 @@ class Pins(TableAccess):
         return self._db.last_id()
 
     def unpin(self, conversation_id: int, pin_id: int) -> None:
-        """Take a pin away, or `NotFound`."""
+        """Remove a pin; raises `NotFound`."""
         self._db.run(_PIN_QUERIES["drop_pin"], {"conversation_id": conversation_id, "pin_id": pin_id})
         if not self._db.changes():
             raise NotFound("pin", pin_id)
 
     def active_brief(self, conversation_id: int) -> StoredBrief | None:
-        """The focus brief that covers older summaries, if one is active."""
+        """The active focus brief, which covers older summaries, if there is one."""
         return self._db.record(StoredBrief, _PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
 
     def newest_seqs(self, conversation_id: int) -> dict[str, int]:
-        """The newest message below each summary of the context; reads the whole graph below it."""
+        """The newest message under each summary of the context; reads the whole graph below."""
         return dict(self._db.rows(_PIN_QUERIES["newest_seqs"], {"conversation_id": conversation_id}))
 
     def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
-        """Summaries of the context that surgery brought before all that a brief was written from."""
+        """Summaries of the context with older content than a brief's sources, added by surgery."""
         place = {"conversation_id": conversation_id, "brief_id": brief_id}
         return frozenset(self._db.column(_PIN_QUERIES["newcomers"], place))
 
@@ -260,7 +257,7 @@ _BRIEF_QUERIES = load_queries("briefs")
 
 
 class BriefRows(TableAccess):
-    """Reads and writes of focus briefs; what writes needs a transaction."""
+    """Reads and writes focus briefs; writes need a transaction."""
 
     def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
@@ -277,7 +274,7 @@ class BriefRows(TableAccess):
     def add(
         self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
     ) -> None:
-        """Write a brief; an active one supersedes those before it."""
+        """Write a brief; an active one supersedes earlier ones."""
         at = row_time(now)
         latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
         values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
@@ -289,7 +286,7 @@ class BriefRows(TableAccess):
             self._db.run(_BRIEF_QUERIES["supersede"], {"conversation_id": conversation.id, "id": brief.id, "now": at})
 
     def deactivate(self, conversation_id: int, now: datetime) -> bool:
-        """Put the active brief away; False when there was none."""
+        """Deactivate the active brief; False when there was none."""
         self._db.run(_BRIEF_QUERIES["deactivate"], {"conversation_id": conversation_id, "now": row_time(now)})
         return self._db.changes() > 0
 
@@ -304,7 +301,7 @@ class BriefRows(TableAccess):
         return (row[0], row[1], row[2]) if row else (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
-        """The seq of the newest message, for a brief to remember."""
+        """The seq of the newest message, recorded with a brief."""
         return self._db.count(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
 
 
@@ -330,13 +327,13 @@ class Checkpoint:
     mtime_ms: int
     offset: int
     header_id: str | None = None
-    #: The last message's entry, and the hash under which upstream remembers it.
+    #: The last message's entry, and upstream's hash of it.
     entry_id: str | None = None
     entry_hash: str | None = None
     fork_bounded: bool = False
     lane: str | None = None
-    #: Lines up to the offset, the newest records there (JSON), a digest of the bytes there; None when another
-    #: program has moved the checkpoint.
+    #: Lines up to the offset, the newest records (JSON) and a digest of the bytes there; None when another program
+    #: moved it.
     lines: int | None = None
     front: str | None = None
     tail: bytes | None = None
@@ -347,7 +344,7 @@ class Checkpoint:
 
 
 class TranscriptRecords(TableAccess):
-    """Reads and writes what is remembered of hosts' transcripts."""
+    """Reads and writes records about hosts' transcripts."""
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
         row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
@@ -356,7 +353,7 @@ class TranscriptRecords(TableAccess):
         return replace(Checkpoint(*row), fork_bounded=bool(row[7]))
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
-        """Remember how far a transcript is stored; belongs into the transaction that stores it."""
+        """Record how far a transcript is stored; part of the transaction that stores it."""
         values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
         self._db.run(_TRANSCRIPT_QUERIES["advance"], values)
         if not self._db.changes():
@@ -364,15 +361,15 @@ class TranscriptRecords(TableAccess):
         self._db.run(_TRANSCRIPT_QUERIES["set_state"], values)
 
     def set_fork(self, conversation_id: int, count: int) -> None:
-        """Note that only the newest part of a fork's history is kept here, of so many messages."""
+        """Record that only the newest part of a fork's history is stored here, of so many messages."""
         self._db.run(_TRANSCRIPT_QUERIES["set_fork"], {"conversation_id": conversation_id, "count": count})
 
     def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
-        """Note that the host began afresh in the same conversation."""
+        """Record that the host started over in the same conversation."""
         self._db.run(_TRANSCRIPT_QUERIES["set_soft_reset"], {"conversation_id": conversation_id, "now": row_time(now)})
 
     def seen(self, path: str) -> dict[int, tuple[int, int]]:
-        """Size and time of change of a file when each of its conversations was read last, by conversation."""
+        """Size and modification time of a file at its last read, by conversation."""
         return {
             id_: (size, changed) for id_, size, changed in self._db.rows(_TRANSCRIPT_QUERIES["seen"], {"path": path})
         }
@@ -384,12 +381,11 @@ class TranscriptRecords(TableAccess):
     def decide(
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
     ) -> None:
-        """Record a decision about a transcript."""
         values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
         self._db.run(_TRANSCRIPT_QUERIES["add_epoch"], values | {"messages": messages, "now": row_time(now)})
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
-        """Record what a person decided about a transcript that was held back."""
+        """Record the user's decision about a held transcript."""
         point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
@@ -398,23 +394,22 @@ class TranscriptRecords(TableAccess):
         return self._db.record(TranscriptDecision, _TRANSCRIPT_QUERIES["last_epoch"], place)
 
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
-        """All decisions, oldest first."""
         place = {"conversation_id": conversation_id}
         return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["epochs"], place)
 
     def held(self) -> list[TranscriptDecision]:
-        """Transcripts that wait for a person."""
+        """Transcripts that wait for the user's decision."""
         return self._decided("held")
 
     def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that a person has refused, until somebody accepts them."""
+        """Transcripts that the user has refused and not accepted since."""
         return self._decided("refused")
 
     def _decided(self, decision: str) -> list[TranscriptDecision]:
         return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["decided"], {"decision": decision})
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
-        """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""
+        """Store records that are not messages (id, kind, record), without duplicates."""
         rows = []
         for id_, kind, record in records:
             packed, digest = pack_record(record)
@@ -423,7 +418,7 @@ class TranscriptRecords(TableAccess):
         self._db.run_many(_TRANSCRIPT_QUERIES["keep_record"], rows)
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
-        """What is kept beside the messages: the seq of the message before it, its kind, the record as it came."""
+        """Records that are not messages: the seq of the message before each, its kind, the original record."""
         found = self._db.rows(_TRANSCRIPT_QUERIES["records"], {"conversation_id": conversation_id})
         return [
             (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
@@ -431,62 +426,62 @@ class TranscriptRecords(TableAccess):
 
 
 def pack_record(record: Json) -> tuple[bytes, str]:
-    """A record as it is stored, and the key of one that has no id."""
+    """A record in its stored form, and a key for one without an id."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
 
 
 _HISTORY_QUERIES = load_queries("histories")
-#: Digests of an entry id and of words, and a second; zeros for what is not known.
+#: Digests of an entry id and of words, and a second; zeros when unknown.
 _MARK = struct.Struct(">8s8sI")
-#: How much of a fingerprint tells words apart here.
+#: How many bytes of a fingerprint are kept here.
 PRINT_BYTES = 8
 _NONE = bytes(PRINT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRef:
-    """A message that another conversation holds, or held."""
+    """A message that another conversation has, or had."""
 
     #: The beginning of its fingerprint; empty for one that left the context on a branch.
     print: bytes
-    #: A digest of the host's entry id; empty where it has none.
+    #: A digest of the host's entry id; empty without one.
     id: bytes
-    #: The second in which it was said, 0 where that is not known.
+    #: The second of the message, 0 when unknown.
     at: int
-    #: Its row; 0 where it was deleted.
+    #: Its row id; 0 when it was deleted.
     row: int = 0
-    #: Whether its second is that of a transcript; otherwise it may only be the one in which it arrived.
+    #: Whether its time is from a transcript; otherwise it may be the time of arrival.
     is_timed: bool = True
     role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationHistory:
-    """The messages of one other conversation in their order, and whether it followed the very same file."""
+    """The messages of another conversation in order, and whether it followed the same file."""
 
     number: int
     told: tuple[StoredRef, ...]
     is_same_file: bool
-    #: The second in which it was closed; 0 where that is not known.
+    #: The second in which it was closed; 0 when unknown.
     ended: int = 0
 
 
 def entry_id_digest(entry_id: str | None) -> bytes:
-    """What stands for a host's entry id; empty where there is none, or it was made up for a file."""
+    """A digest of a host's entry id; empty without one, or when it was generated for a file."""
     if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
         return b""
     return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 class ConversationHistories:
-    """Reads what other conversations hold, and keeps what is left of those that are deleted."""
+    """Reads the messages of other conversations, and keeps digests of deleted ones."""
 
     def __init__(self, database: Database, messages: Messages | None = None) -> None:
         self._db, self._messages = database, messages
 
     def former(self, conversation: Conversation) -> list[int]:
-        """The conversations that were closed under the same name before this one; runs of a cron job have none."""
+        """The conversations that were closed under the same name before this one; none for runs of a cron job."""
         if conversation.session.is_cron:
             return []
         name = {"key": conversation.session_key, "run": conversation.session_id, "id": conversation.id}
@@ -497,13 +492,13 @@ class ConversationHistories:
         return [id_ for (id_,) in self._db.rows(_HISTORY_QUERIES["following"], {"name": name})]
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
-        """Which entry ids some conversations hold: id, conversation, the beginning of its fingerprint, row."""
+        """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
         place = {"ids": json.dumps(list(conversation_ids)), "entries": json.dumps(list(entry_ids))}
         found = self._db.rows(_HISTORY_QUERIES["known"], place)
         return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
-        """All that a conversation holds, and whether it followed the file at `path`."""
+        """All messages of a conversation, and whether it followed the file at `path`."""
         rows = self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": conversation_id})
         foreign = [row[0] for row in rows if row[1] is None]
         prints: dict[int, bytes] = {}
@@ -515,10 +510,10 @@ class ConversationHistories:
             conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
         )
 
-    # --- what was deleted for good ---
+    # --- deleted conversations ---
 
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
-        """Keep what tells the messages of conversations that are about to be deleted; belongs into that transaction."""
+        """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._db.row(_HISTORY_QUERIES["grave"], {"conversation_id": id_})
             told = [_stored_ref(row, {}) for row in self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": id_})]
@@ -531,7 +526,7 @@ class ConversationHistories:
             self._db.run(_HISTORY_QUERIES["bury"], values | {"now": row_time(now)})
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
-        """What was deleted of a session, or of a transcript."""
+        """Digests of the deleted messages of a session, or of a transcript."""
         place = {"key": key, "path": path or None, "header_id": header_id}
         return [
             ConversationHistory(number, tuple(_unpacked(marks)), bool(path) and followed == path)
@@ -539,13 +534,13 @@ class ConversationHistories:
         ]
 
     def forget(self, key: str | None, path: str, header_id: str | None) -> None:
-        """What was deleted of a session or a transcript may come back."""
+        """Allow deleted messages of a session or a transcript to be imported again."""
         self._db.run(_HISTORY_QUERIES["forget"], {"key": key, "path": path or None, "header_id": header_id})
 
     # --- forks ---
 
     def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
-        """Note that a fork's older history is stored in these conversations alone."""
+        """Record that a fork's older history is stored in these conversations only."""
         self._db.run_many(
             _HISTORY_QUERIES["rely"], [{"conversation_id": conversation_id, "source": id_} for id_ in sources]
         )

@@ -1,5 +1,5 @@
-"""The SQLite database behind the archive: connections by thread, one writer a process, the named queries of
-`queries/*.sql`, columns as values, copies of live databases, and read-only queries of the archive's owner.
+"""The SQLite database behind the archive: connections per thread, one writer per process, the named queries of
+`queries/*.sql`, column values, copies of live databases, and read-only user queries.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def load_schema(file: str) -> str:
 
 
 def by_ids(ids: Iterable[object]) -> dict[str, object]:
-    """The ids that a query takes as one parameter, a JSON list.
+    """Ids as one query parameter, a JSON list.
 
     >>> by_ids([3, 4])
     {'ids': '[3, 4]'}
@@ -86,7 +86,7 @@ def by_ids(ids: Iterable[object]) -> dict[str, object]:
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
-    """The first and the last number of the conversations that are meant; None means all.
+    """The range of conversation numbers; None means all.
 
     One condition for both cases keeps to the indexes that begin with the conversation.
 
@@ -102,12 +102,12 @@ D = TypeVar("D", bound="DataclassInstance")
 
 
 def column_text(raw: object) -> str:
-    """A text; bytes that are no UTF-8 are marked."""
+    """A text; invalid UTF-8 is marked."""
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
 
 
 def column_time(raw: object) -> datetime | None:
-    """A time; None for what is none, which `lcm verify` names."""
+    """A time; None for an invalid one, which `lcm verify` reports."""
     try:
         return None if raw is None or raw == "" else parse_time(column_text(raw))
     except (ValueError, OverflowError):
@@ -115,7 +115,7 @@ def column_time(raw: object) -> datetime | None:
 
 
 def column_texts(raw: object) -> tuple[str, ...]:
-    """The texts of a list, or of the JSON of one; none for anything else."""
+    """The texts of a list, or of its JSON; empty for anything else."""
     if not isinstance(raw, tuple):
         try:
             raw = json.loads(column_text(raw))
@@ -140,18 +140,18 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def record_from_row(kind: type[D], row: Sequence[object]) -> D:
-    """A value whose fields are the columns of a row, in order; each is read as its type says."""
+    """A value whose fields are the columns of a row, in order; each is converted by its type."""
     columns = zip(fields(kind), row, strict=True)
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
 
 
 def column_count(value: object) -> int:
-    """A count from a column; what is none counts nothing, and `lcm verify` names it."""
+    """A count from a column; 0 for an invalid one, which `lcm verify` reports."""
     return value if isinstance(value, int) else 0
 
 
 def time_or_epoch(text: str) -> datetime:
-    """A time that a row must have; the first second of 1970 for what is none, which `lcm verify` names."""
+    """A required time; the start of 1970 for an invalid one, which `lcm verify` reports."""
     return column_time(text) or _NO_TIME
 
 
@@ -162,7 +162,7 @@ _REASON = (
 
 
 def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
-    """Refuse `sqlite3.connect` for these paths, from now on. A hook stays, so this is called once in a process."""
+    """Refuse `sqlite3.connect` for these paths from now on. Call once per process: audit hooks cannot be removed."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event == "sqlite3.connect" and arguments and (path := _same_file(arguments[0], open_paths())) is not None:
@@ -172,7 +172,7 @@ def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
 
 
 def _same_file(database: object, paths: Iterable[str]) -> str | None:
-    """The path among them that is the file that is about to be opened, by whatever name."""
+    """The path among these that is the same file, under any name."""
     try:
         name = os.fsdecode(database)  # type: ignore[arg-type]
     except TypeError:
@@ -212,7 +212,7 @@ _PRAGMAS = (
 _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] = (
     (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
     (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
-    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some room and repeat"),
+    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some space and try again"),
     (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
     (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
     (
@@ -225,12 +225,12 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
     (apsw.AuthError, errors.ArchiveDenied, "the database refused the statement"),
 )
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-#: A search table is made of rows that are still there: nothing has to be restored.
-_INDEX_ADVICE = "its search index is damaged, its rows are not; make the index anew with `lcm doctor reindex --apply`"
+#: A search table can be rebuilt from rows: nothing has to be restored.
+_INDEX_ADVICE = "its search index is damaged, its rows are not; rebuild the index with `lcm doctor reindex --apply`"
 
 
 def _is_of_index(error: apsw.Error) -> bool:
-    """Whether it is a search table that is damaged; nothing else refuses a row without naming the rule."""
+    """Whether a search table is damaged; nothing else rejects a row without naming the constraint."""
     if isinstance(error, apsw.CorruptError):
         return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB)
     return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
@@ -256,7 +256,7 @@ def _write_lock(path: str) -> _WriteLock:
 
 
 def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
-    """The driver's error in our words."""
+    """The driver's error as one of ours."""
     if _is_of_index(error):
         return errors.ArchiveCorrupt(f"archive {path!r}: {_INDEX_ADVICE}")
     for driver, ours, advice in _REFUSALS:
@@ -267,22 +267,22 @@ def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class _Handle:
-    """A connection and the process that opened it; None once it was closed on behalf of its thread."""
+    """A connection and the process that opened it; None once it was closed for its thread."""
 
     connection: apsw.Connection | None
     pid: int
-    #: Whether a transaction or a snapshot of ours is under way.
+    #: Whether a transaction or a snapshot is in progress.
     is_open: bool = False
 
 
 class _Thread(threading.local):
-    """What one thread holds. It ends with the thread, and the connection with it."""
+    """The state of one thread. It ends with the thread, and the connection with it."""
 
     handle: _Handle | None = None
 
 
 class Database:
-    """One SQLite file. Threads get connections of their own; a fork gets new ones; memory has one for all."""
+    """One SQLite file. Each thread has its own connection; a fork gets new ones; a database in memory has one."""
 
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         self.path = path if path == ":memory:" else str(expand_path(path).absolute())
@@ -294,11 +294,11 @@ class Database:
         self._handles: WeakSet[_Handle] = WeakSet()
         self._handles_guard = threading.Lock()
         self._closed = False
-        #: The process that has used it last; a fork that never does holds no lock of it.
+        #: The last process that used it; a fork that never does holds no lock of it.
         self._pid = 0
-        #: Run on each new connection, e.g. to stand in for tables that a read-only file lacks.
+        #: Run on each new connection, e.g. to emulate tables that a read-only file lacks.
         self.prepare: list[str] = []
-        #: Whether text that is no UTF-8 is refused, not read as far as it can be.
+        #: Whether invalid UTF-8 is refused instead of replaced.
         self.is_strict = False
         #: Run at the end of each transaction, inside it.
         self.before_commit: Callable[[], None] | None = None
@@ -309,13 +309,12 @@ class Database:
         _databases.add(self)
 
     def _set_locks(self) -> None:
-        """One writer a file; what lies in memory has one connection, which is used in turns."""
+        """One writer per file; an in-memory database has one connection, used in turns."""
         self._writer = _WriteLock() if self._is_memory else _write_lock(self.path)
         self._turns: AbstractContextManager[object] = self._writer.lock if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
-        """This thread's connection, opened when needed."""
-        handle = self._local.handle  # of a file only
+        handle = self._local.handle  # for files only
         if handle is not None and handle.connection is not None and handle.pid == os.getpid() and not self._closed:
             return handle.connection
         return self._open()[1]
@@ -342,7 +341,7 @@ class Database:
         try:
             connection = self._open_file(flags)
             connection.set_busy_timeout(self.busy_timeout_ms)
-            # Without this a query over a table with partial indexes is prepared anew for every binding.
+            # Without this, a query over a table with partial indexes is prepared again for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
@@ -355,9 +354,9 @@ class Database:
         return connection
 
     def _open_file(self, flags: int) -> apsw.Connection:
-        """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
+        """Opens the file; one to be read in a folder that is not writable is opened as immutable."""
         if flags & apsw.SQLITE_OPEN_CREATE and not self._is_memory:
-            with suppress(OSError):  # it is there, or SQLite says what is wrong; the log beside it gets the same mode
+            with suppress(OSError):  # it exists, or SQLite reports the error; the log next to it gets the same mode
                 create_private_file(self.path)
         connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
         if self.read_only and not self._is_memory:
@@ -373,7 +372,7 @@ class Database:
 
     @contextmanager
     def aside(self) -> Iterator[apsw.Connection]:
-        """A connection for a single query, which may be given rules of its own; what lies in memory has only one."""
+        """A separate connection for a single query, with its own limits; an in-memory database has only one."""
         if self._is_memory:
             with self._writer.lock:
                 yield self.connection()
@@ -394,11 +393,11 @@ class Database:
         return not self._closed and not self._is_memory and self._pid == os.getpid()
 
     def use_wal(self) -> None:
-        """Turn the write-ahead log on; the file itself remembers it, so nobody else's may be asked."""
+        """Switch to the write-ahead log; the file remembers the mode, so other programs' files must not be switched."""
         self.rows("PRAGMA journal_mode = WAL")
 
     def reconnect(self) -> None:
-        """Open this thread's connection anew, so that `prepare` takes effect."""
+        """Reopen this thread's connection, so that `prepare` takes effect."""
         if self._is_memory:
             for statement in self.prepare:
                 self.connection().execute(statement)
@@ -431,16 +430,15 @@ class Database:
             raise refused(error, self.path) from error
 
     def column(self, sql: str, params: Params = ()) -> list[Any]:
-        """The first column of all rows."""
         return [row[0] for row in self.rows(sql, params)]
 
     def count(self, sql: str, params: Params = ()) -> int:
-        """The number in the first column of the first row; 0 where there is no row."""
+        """The number in the first column of the first row; 0 without a row."""
         row = self.row(sql, params)
         return row[0] if row else 0
 
     def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
-        """All rows as values of a kind; see `record_from_row`."""
+        """All rows as values; see `record_from_row`."""
         return [record_from_row(kind, row) for row in self.rows(sql, params)]
 
     def record(self, kind: type[D], sql: str, params: Params = ()) -> D | None:
@@ -462,7 +460,7 @@ class Database:
             raise refused(error, self.path) from error
 
     def _lenient(self, sql: str, params: Params) -> Iterator[Row]:
-        """The rows of a query of which a text is no UTF-8: what is wrong in it is U+FFFD, as digests will tell."""
+        """The rows of a query with invalid UTF-8 replaced by U+FFFD; digests will show it."""
         if self.is_strict:
             raise errors.ArchiveCorrupt(f"archive {self.path!r} holds text that is not valid UTF-8")
         from apsw.ext import query_info
@@ -478,8 +476,8 @@ class Database:
                 for row in self._execute(whole, params):
                     pairs = zip(row[::2], row[1::2], strict=True)
                     yield tuple(raw.decode("utf-8", "replace") if is_text else raw for raw, is_text in pairs)
-        except apsw.SQLError as error:  # a statement that is no query
-            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it holds text that is no UTF-8") from error
+        except apsw.SQLError as error:  # not a query
+            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it contains text that is not valid UTF-8") from error
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
@@ -498,7 +496,7 @@ class Database:
             raise refused(error, self.path) from error
 
     def _alone(self, sql: str) -> AbstractContextManager[object]:
-        """What a statement runs in: one that writes rows outside of a transaction is a transaction of its own."""
+        """The scope of a statement: a write outside of a transaction gets its own."""
         is_alone = self.before_commit is not None and not self.connection().in_transaction
         return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
 
@@ -518,14 +516,14 @@ class Database:
 
     @contextmanager
     def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
-        """BEGIN … COMMIT, rolled back as a whole when anything raises on the way; an inner one joins the outer."""
+        """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
         with lock:
             handle, connection = self._open()
             if handle.is_open and connection.in_transaction:
                 yield
                 return
             try:
-                _roll_back(connection)  # an interrupt may have kept the last one from ending
+                _roll_back(connection)  # an interrupt may have left the last one open
                 handle.is_open = True
                 connection.execute(begin)
                 yield
@@ -541,24 +539,24 @@ class Database:
                 handle.is_open = False
 
     def close(self) -> None:
-        with self._writer.lock:  # a transaction that is under way ends first
+        with self._writer.lock:  # an open transaction ends first
             self._closed = True
             self.let_go()
         self._local.handle = self._shared = None
 
     def let_go(self) -> list[_Handle]:
-        """Close the connections of all threads; returns those that are in the middle of something."""
+        """Close the connections of all threads; returns those that are in use."""
         with self._handles_guard:
             return [handle for handle in self._handles if not _close(handle)]
 
     def start_anew(self) -> None:
-        """Forget what a forked child has from its parent: its threads, its connections, its locks."""
+        """Reset what a forked child inherited from its parent: threads, connections, locks."""
         self._handles, self._handles_guard = WeakSet(), threading.Lock()
         self._local = _Thread()
         self._set_locks()
 
     def backup_to(self, target: str) -> None:
-        """Copy the live database into a new file through SQLite's own backup."""
+        """Copy the live database into a new file with SQLite's backup API."""
         with suppress(OSError):
             create_private_file(target)
         destination = apsw.Connection(target)
@@ -592,7 +590,7 @@ class TableAccess:
 
 
 def _close(handle: _Handle) -> bool:
-    """Close a connection that nobody is using; False when somebody is."""
+    """Close an idle connection; False when it is in use."""
     connection, handle.connection = handle.connection, None
     if connection is None:
         return True
@@ -607,14 +605,14 @@ def _close(handle: _Handle) -> bool:
 
 
 def _roll_back(connection: Any) -> None:
-    """Undo the open transaction, unless a full disk has undone it already."""
+    """Roll back the open transaction, unless a full disk already has."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
 
 
 # --- forks ----------------------------------------------------------------------------------------
-# SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the
-# locks, and its writes would be lost once the parent closes the file: so no connection is open in a fork.
+# SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the locks, and
+# its writes would be lost once the parent closes the file: so no connection is open in a fork.
 
 _databases: WeakSet[Database] = WeakSet()
 
@@ -624,7 +622,7 @@ def _keep_second_library_out() -> None:
     guard_sqlite3(lambda: [database.path for database in list(_databases) if database.is_in_use])
 
 
-#: Busy during a fork. The parent goes on with them; the child must not even close them.
+#: In use during a fork. The parent keeps them; the child must not even close them.
 _left_open: list[_Handle] = []
 
 
@@ -646,12 +644,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_left_open.clear, after_in_child=_after_fork_in_child)
 
 
-#: Pages between two reports of progress.
+#: Pages between two progress reports.
 _STEP = 4096
 
 
 def open_any_database(path: str, busy_timeout_ms: int) -> Database:
-    """A database that SQLite can read, whatever it holds, as it is; `NotAnArchive` for what is none."""
+    """Open any SQLite database unchanged; `NotAnArchive` for other files."""
     database = Database(path, busy_timeout_ms=busy_timeout_ms)
     try:
         database.row("PRAGMA schema_version")
@@ -664,10 +662,10 @@ def open_any_database(path: str, busy_timeout_ms: int) -> Database:
 def copy_database(
     database: Database, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
 ) -> None:
-    """Copy one state of a live database into `target`, which becomes a file that needs no log beside it.
+    """Copy one state of a live database into `target`, a file without a write-ahead log.
 
-    Others may write meanwhile. `progress` hears how many more bytes were copied. What goes wrong with the copy is
-    told of `name`, where that is not yet the name of the file.
+    Others may write meanwhile. `progress` gets the number of bytes copied since its last call. Errors about the copy
+    mention `name`, when the file does not have its final name yet.
     """
     shown = name or target
     try:
@@ -690,26 +688,26 @@ def copy_database(
 
 
 def drop_wal(database: Database) -> None:
-    """Make a file one that needs no log beside it."""
+    """Switch a file to a mode without a write-ahead log."""
     database.row("PRAGMA journal_mode = DELETE")
 
 
 def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
-    """Why a copy could not be written, in our words."""
+    """Why a copy could not be written, as one of our errors."""
     if isinstance(error, apsw.FullError):
-        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some room and repeat")
+        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some space and try again")
     if isinstance(error, apsw.IOError):
         return ArchiveError(
             f"no copy can be made at {target!r}: it could not be written; "
-            "is there room for it, and may a file be that large?"
+            "is there enough space, and are files of that size allowed?"
         )
     return refused(error, target)
 
 
 def replace_database(database: Database, source: str, progress: Callable[[int], None] | None = None) -> None:
-    """Make a database equal to the one in `source`, in one transaction: all of it or nothing.
+    """Make a database equal to the one in `source`, in one transaction.
 
-    The caller holds the file (`adopt.alone`).
+    The caller holds the file exclusively.
     """
     original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -734,16 +732,16 @@ def _copy(
             left = copy.remaining
 
 
-#: Virtual-machine steps between two looks at the clock.
+#: Virtual-machine steps between two checks of the clock.
 _STEPS = 10_000
-#: The longest text or blob that a query may make, in bytes.
+#: The longest text or blob that a query may return, in bytes.
 _MAX_BYTES = 256 << 20
 _READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
 _SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
 
 
 def run_owner_query(database: Database, query: str, params: Params, limit: int, seconds: float) -> list[dict[str, Any]]:
-    """The rows of a query; `BadInput` for one that writes, is wrong, takes too long or has too many rows."""
+    """The rows of a query; `BadInput` for one that writes, is invalid, takes too long or has too many rows."""
     if limit < 1 or seconds <= 0:
         raise BadInput("limit must be 1 or more, and seconds more than 0")
     until = time.monotonic() + seconds
@@ -787,7 +785,7 @@ def _authorize_read(
 
 
 def _names(cursor: apsw.Cursor) -> list[str]:
-    """The names of the columns; of equal ones the later get a number."""
+    """The names of the columns; duplicates get a number."""
     names: list[str] = []
     for name, *_ in cursor.get_description():
         count = sum(known == name or known.startswith(f"{name}:") for known in names)

@@ -1,4 +1,4 @@
-"""The rows of large payloads that left their messages, and the marks that messages carry for them."""
+"""The rows of large payloads that were moved out of messages, and the marks that messages have for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def payload_digest(data: bytes) -> bytes:
 
 
 _FILE_QUERIES = load_queries("files")
-#: How far back a call is looked for from its answer.
+#: How many messages back a call is searched from its result.
 _CALL_DISTANCE = 200
 #: A part with this mark has its text in `messages.content`.
 _IN_CONTENT = "topLevelReasoningOnly"
@@ -38,7 +38,7 @@ _IN_CONTENT = "topLevelReasoningOnly"
 
 @dataclass(frozen=True, slots=True)
 class LargeOutput:
-    """A large answer of a tool whose text lies in its message only."""
+    """A large tool result whose text is in its message only."""
 
     message_id: int
     conversation_id: int
@@ -51,23 +51,21 @@ class LargeOutput:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A stored call of a tool."""
-
     tool: str | None
     input: str | None
 
 
 class LargeFileRows(TableAccess):
-    """Reads and writes of `large_files`, and of the marks that messages carry for them."""
+    """Reads and writes `large_files`, and the marks that messages have for them."""
 
     # --- rows ---------------------------------------------------------------------------------------
 
     def add(self, files: Sequence[StoredFile]) -> None:
-        """Write rows; one that is there stays as it is."""
+        """Add rows; existing ones stay."""
         self._db.run_many(_FILE_QUERIES["insert"], [_values(file) for file in files])
 
     def get(self, file_id: str) -> StoredFile:
-        """One file, or `NotFound`."""
+        """One file; raises `NotFound`."""
         found = self.many([file_id])
         if file_id not in found:
             raise NotFound("file", file_id)
@@ -79,11 +77,11 @@ class LargeFileRows(TableAccess):
         return {row[0]: _file(row) for row in found}
 
     def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
-        """Files of a scope, newest first; only some when ids are given."""
+        """Files of a scope, newest first; optionally only the given ids."""
         return self._newest(where or SearchScope(), -1, None, file_ids)
 
     def page(self, where: SearchScope, limit: int, start: PageStart | None = None) -> Page[StoredFile]:
-        """Some files of a scope, newest first, behind a place."""
+        """A page of the files of a scope, newest first, after a position."""
         found = self._newest(where, limit + 1, start)
         rows = tuple(found[:limit])
         more = len(found) > limit
@@ -108,14 +106,13 @@ class LargeFileRows(TableAccess):
         return (row[0], row[1]) if row else (0, 0)
 
     def ids(self) -> frozenset[str]:
-        """The ids of all rows."""
         return frozenset(self._db.column(_FILE_QUERIES["ids"]))
 
     def remove(self, file_ids: Iterable[str]) -> None:
-        """Delete rows; on a person's command only."""
+        """Delete rows; only on the user's command."""
         self._db.run_many(_FILE_QUERIES["delete"], [{"id": id_} for id_ in file_ids])
 
-    # --- what is said about them ----------------------------------------------------------------------
+    # --- descriptions ---------------------------------------------------------------------------------
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
@@ -129,15 +126,15 @@ class LargeFileRows(TableAccess):
         return self._db.count(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
 
     def set_summary(self, file: StoredFile, summary: str) -> bool:
-        """Say something better about a file; False when its summary is another one by now. Needs a transaction."""
+        """Replace a file's summary; False when it was changed meanwhile. Needs a transaction."""
         values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
         self._db.run(_FILE_QUERIES["set_summary"], values)
         return self._db.changes() > 0
 
-    # --- who refers to them ---------------------------------------------------------------------------
+    # --- references -----------------------------------------------------------------------------------
 
     def referenced_ids(self) -> frozenset[str]:
-        """Every file id that a message, a part, a summary, a pin or a brief names; reads all of them."""
+        """Every file id in a message, a part, a summary, a pin or a brief; reads all of them."""
         found: set[str] = set()
         for (said,) in self._db.stream(_FILE_QUERIES["mentions"]):
             found.update(file_ids_in(said if isinstance(said, str) else ""))
@@ -147,14 +144,14 @@ class LargeFileRows(TableAccess):
         return frozenset(found)
 
     def orphans(self) -> list[StoredFile]:
-        """Files with a row that nothing refers to."""
+        """Files with a row that is not referenced."""
         referenced = self.referenced_ids()
         return [file for file in self.listed() if file.id not in referenced]
 
-    # --- what messages remember -----------------------------------------------------------------------
+    # --- marks in messages ----------------------------------------------------------------------------
 
     def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
-        """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one for it."""
+        """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
         rows: dict[int, str | None] = dict(self._db.rows(_FILE_QUERIES["part_metadata"], {"message_id": message_id}))
         if not rows:
             together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
@@ -178,7 +175,7 @@ class LargeFileRows(TableAccess):
         return None if row is None else column_text(row[0])
 
     def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
-        """The newest call with this id among the messages shortly before a place, or before the end."""
+        """The newest call with this id among the messages shortly before a position, or before the end."""
         if before_seq is None:
             row = self._db.row(_FILE_QUERIES["newest_seq"], {"conversation_id": conversation_id})
             before_seq = (row[0] if row else 0) + 1
@@ -189,20 +186,20 @@ class LargeFileRows(TableAccess):
     # --- stubs ----------------------------------------------------------------------------------------
 
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
-        """Answers of tools of at least so many bytes that lie in no file yet, oldest first."""
+        """Tool results of at least so many bytes that are in no file yet, oldest first."""
         values = {"least": least_bytes, "conversation_id": conversation_id}
         return self._db.records(LargeOutput, _FILE_QUERIES["large_tool_outputs"], values)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
-        """Say that a message's text also lies in a file; its text stays."""
+        """Record that a message's text is also in a file; its text stays."""
         self._db.run(_FILE_QUERIES["set_stub"], {"message_id": message_id, "file_id": file_id})
 
     def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
-        """The messages whose text also lies in a file, with the file's id."""
+        """The messages whose text is also in a file, with the file's id."""
         return dict(self._db.rows(_FILE_QUERIES["stubs"], {"conversation_id": conversation_id}))
 
     def clear_stubs(self, message_ids: Iterable[int]) -> None:
-        """Take these marks away again."""
+        """Remove these marks."""
         self._db.run_many(_FILE_QUERIES["clear_stub"], [{"message_id": id_} for id_ in message_ids])
 
 

@@ -1,4 +1,4 @@
-"""The graph of summaries: what was made of what, what stands beside what, and how contexts changed over time."""
+"""The graph of summaries: sources, neighbours, and how contexts changed over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINEAGE_QUERIES = load_queries("lineage")
 
 
 class LineageNode(NamedTuple):
-    """A summary as the graph sees it: sizes and span, no text."""
+    """A summary in the graph: sizes and span, no text."""
 
     id: str
     conversation_id: int
@@ -31,7 +31,7 @@ class LineageNode(NamedTuple):
     descendant_tokens: int
     source_message_tokens: int
     descendant_count: int
-    #: How many summaries it was made of; none for a leaf.
+    #: How many summaries it was made of; 0 for a leaf.
     source_count: int
     earliest_at: datetime | None
     latest_at: datetime | None
@@ -42,7 +42,7 @@ class LineageNode(NamedTuple):
 
 
 class SummaryLineage(TableAccess):
-    """Reads who was made of whom, and what stands beside what."""
+    """Reads sources of summaries, and neighbours of messages."""
 
     def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
@@ -63,7 +63,7 @@ class SummaryLineage(TableAccess):
         return dict(found)
 
     def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
-        """Whether a summary is one of `tops`, or was folded into one of them at any depth."""
+        """Whether a summary is one of `tops`, or is under one of them at any depth."""
         return self._db.row(_LINEAGE_QUERIES["is_below"], by_ids(tops) | {"id": summary_id}) is not None
 
     def places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
@@ -72,11 +72,11 @@ class SummaryLineage(TableAccess):
         return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
 
     def before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just before a place, oldest first."""
+        """Ids of the messages just before a position, oldest first."""
         return self._run("before", conversation_id, seq, limit)[::-1]
 
     def after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just after a place, oldest first."""
+        """Ids of the messages just after a position, oldest first."""
         return self._run("after", conversation_id, seq, limit)
 
     def _run(self, query: str, conversation_id: int, seq: int, limit: int) -> list[int]:
@@ -96,7 +96,7 @@ _BEGINNING_BYTES = 640
 
 @dataclass(frozen=True, slots=True)
 class TopSummaries:
-    """Some summaries that nothing stands over, oldest first; how many there are, and which are in the context."""
+    """A page of top-level summaries, oldest first; how many there are, and which are in the context."""
 
     ids: tuple[str, ...]
     total: int
@@ -105,8 +105,6 @@ class TopSummaries:
 
 @dataclass(frozen=True, slots=True)
 class ContextSize:
-    """How large a context was before and after a change."""
-
     at: datetime
     action: str
     tokens_before: int
@@ -117,23 +115,23 @@ class SummaryOutline(TableAccess):
     """Reads shapes and histories; never writes."""
 
     def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
-        """The summaries that stand in the context, or that nothing was made of; oldest first."""
+        """The summaries that are in the context or not a source of any other; oldest first."""
         place = {"conversation_id": conversation_id, "limit": limit, "offset": offset}
         rows = self._db.rows(_OUTLINE_QUERIES["tops"], place)
         there = frozenset(id_ for id_, ordinal, _ in rows if ordinal is not None)
         return TopSummaries(tuple(id_ for id_, _, _ in rows), rows[0][2] if rows else 0, there)
 
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
-        """Which of some summaries stand in the context."""
+        """Which of these summaries are in the context."""
         values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
         return frozenset(self._db.column(_OUTLINE_QUERIES["standing"], values))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
-        """All summaries of a conversation, shallow ones first, then by time."""
+        """All summaries of a conversation, shallowest first, then by time."""
         return self._db.records(SummaryShape, _OUTLINE_QUERIES["shapes"], {"conversation_id": conversation_id})
 
     def edges(self, conversation_id: int) -> list[tuple[str, str]]:
-        """Pairs of a summary and one that it was made of, in order."""
+        """Pairs of a summary and one of its sources, in order."""
         return [
             (user, source)
             for user, source in self._db.rows(_OUTLINE_QUERIES["edges"], {"conversation_id": conversation_id})

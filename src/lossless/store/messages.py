@@ -1,4 +1,4 @@
-"""Messages on disk: stored once with their entries in the search index, and rebuilt exactly."""
+"""Messages on disk: stored once with their search index entries, and restored exactly."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 _INDEX_QUERIES = load_queries("index")
 _MIGRATE_QUERIES = load_queries("migrate")
-#: Index rows of passages beyond the first live above this; below it a row has its message's id.
+#: Index rows of further passages have ids above this; below it a row has its message's id.
 PASSAGE_BASE = 1 << 40
 _CAUGHT_UP = "indexed_through"
-#: The mark up to which all rows are known to be indexed moves on in steps of this.
+#: The mark up to which all rows are indexed advances in steps of this.
 MARK_STEP = 1000
 _INDEX_BATCH = 500
 _ROWS_A_STATEMENT = 500
@@ -51,23 +51,23 @@ _SALT = str(INDEX_VERSION).encode()
 
 
 def index_digest(text: str) -> bytes:
-    """Eight bytes that change when the indexed text, or the way it is indexed, changes."""
+    """Eight bytes that change with the indexed text, or with the way it is indexed."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=_SALT).digest()
 
 
 def indexed_text(content: str, message: Message) -> str:
-    """The text of a stored message that search looks at."""
+    """The searchable text of a stored message."""
     return storable_text(index_text_of(content, [part.input for part in message.parts if isinstance(part, ToolCall)]))
 
 
 def index_pieces(text: str) -> list[tuple[int, str]]:
-    """The index rows of a text: where each begins, and what it holds. A blank text has none."""
+    """The index rows of a text: starts and contents. A blank text has none."""
     spans = passages(text)
     return [(0, text)] if len(spans) == 1 else [(start, text[start:end]) for start, end in spans]
 
 
 class SearchIndex:
-    """Keeps our full-text tables, and upstream's where a file has them, in step with the base rows."""
+    """Keeps our full-text tables, and upstream's where a file has them, in sync with the base rows."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -89,7 +89,7 @@ class SearchIndex:
             self.add_upstream((first + n, content) for n, content in enumerate(contents))
 
     def add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Index texts that are not indexed yet, each under its message's id."""
+        """Index new texts, each under its message's id."""
         heads: list[tuple[int, str, str]] = []
         rest: list[tuple[int, int, str]] = []
         for message_id, text in texts:
@@ -110,32 +110,31 @@ class SearchIndex:
         self._insert([(PASSAGE_BASE + first + n, text, extra_tokens(text)) for n, (_, _, text) in enumerate(rest)])
 
     def _insert(self, rows: list[tuple[int, str, str]]) -> None:
-        """Write index rows, many to a statement: FTS5 writes out a segment whenever a statement begins."""
+        """Insert many index rows per statement: FTS5 writes a segment for each statement."""
         for start in range(0, len(rows), _ROWS_A_STATEMENT):
             some = rows[start : start + _ROWS_A_STATEMENT]
             sql = _INDEX_QUERIES["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
             self._db.run(sql, [value for row in some for value in row])
 
     def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
-        """Upstream indexes content as it is, references to files as header and exploration summary."""
+        """Upstream indexes content unchanged, file references as header and exploration summary."""
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
         self._db.run_many(_INDEX_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
 
     def replace_upstream(self, message_id: int, content: str) -> None:
-        """Write the words of a message into upstream's search table anew, where the file has it."""
+        """Update a message in upstream's search table, if the file has it."""
         if "messages_fts" in self.upstream:
             self._db.run(_INDEX_QUERIES["upstream_drop_message"], {"message_id": message_id})
             self.add_upstream([(message_id, content)])
 
     def drop_message(self, message_id: int) -> None:
-        """Take a message out of our index."""
         for (passage_id,) in self._db.rows(_INDEX_QUERIES["passages_of"], {"message_id": message_id}):
             self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": PASSAGE_BASE + passage_id})
         self._db.run(_INDEX_QUERIES["drop_passages"], {"message_id": message_id})
         self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": message_id})
 
     def reindex_message(self, message_id: int, content: str, message: Message) -> None:
-        """Index a row anew, or for the first time when another program wrote it."""
+        """Reindex a row, or index it for the first time when another program wrote it."""
         self.drop_message(message_id)
         text = indexed_text(content, message)
         self.add_texts([(message_id, text)])
@@ -148,7 +147,7 @@ class SearchIndex:
         self._db.run(_INDEX_QUERIES["set_extras"], values)
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
-        """The next messages behind `after` that have lost their row in the index, or the row of a further passage."""
+        """The next messages after `after` that have lost an index row."""
         place: dict[str, Any] = {"after": after, "limit": limit}
         place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
         return [
@@ -156,30 +155,30 @@ class SearchIndex:
         ]
 
     def refill(self, texts: Sequence[tuple[int, str]]) -> None:
-        """Put back the index rows of messages, in place of what is left of them; needs a transaction."""
+        """Restore the index rows of messages; needs a transaction."""
         for message_id, _ in texts:
             self.drop_message(message_id)
         self.add_texts(texts)
 
     @property
     def has_stray_passages(self) -> bool:
-        """Whether it holds passages of which nobody knows whose they are."""
+        """Whether it has passages of unknown messages."""
         return self._db.row(_INDEX_QUERIES["stray_passages"], {"base": PASSAGE_BASE}) is not None
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
-        """Take out rows whose message is gone, at most so many; returns how many. Needs a transaction."""
+        """Remove up to so many rows whose message is gone; returns how many. Needs a transaction."""
         gone = self._db.rows(_INDEX_QUERIES["gone_rows"], {"base": PASSAGE_BASE, "limit": limit})
         self._db.run_many(_INDEX_QUERIES["drop_row"], [{"rowid": row[0]} for row in gone])
         return len(gone)
 
     def drop_gone_summaries(self, limit: int = _INDEX_BATCH) -> int:
-        """Take out rows whose summary is gone, at most so many; returns how many. Needs a transaction."""
+        """Remove up to so many rows whose summary is gone; returns how many. Needs a transaction."""
         gone = self._db.rows(_INDEX_QUERIES["gone_summary_rows"], {"limit": limit})
         self._db.run_many(_INDEX_QUERIES["drop_summary_row"], [{"rowid": row[0]} for row in gone])
         return len(gone)
 
     def empty(self) -> None:
-        """Make our full-text tables anew, without a row; needs a transaction."""
+        """Recreate our full-text tables, empty; needs a transaction."""
         for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
             self._db.run(_INDEX_QUERIES[query])
         for statement in split_script(load_schema("additions")):
@@ -187,7 +186,7 @@ class SearchIndex:
                 self._db.run(statement)
 
     def put_summary(self, summary_id: str, content: str) -> None:
-        """Index a summary, anew when it is there already."""
+        """Index a summary, again when it is already indexed."""
         known = self._db.row(_INDEX_QUERIES["summary_entry"], {"summary_id": summary_id})
         if known:
             self._db.run(_INDEX_QUERIES["drop_summary_row"], {"rowid": known[0]})
@@ -198,7 +197,7 @@ class SearchIndex:
         self._db.run(_INDEX_QUERIES["forget_context_tokens"], {"summary_id": summary_id})
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
-        """Write a summary into upstream's search tables, where the file has them."""
+        """Write a summary into upstream's search tables, if the file has them."""
         values = {"summary_id": summary_id, "content": content}
         for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
             if table in self.upstream:
@@ -207,12 +206,12 @@ class SearchIndex:
                 self._db.run(_INDEX_QUERIES[f"upstream_summary{suffix}"], values)
 
     def count_upstream_lost(self) -> int:
-        """How many messages and summaries upstream's search tables lack, where the file has them."""
+        """How many messages and summaries upstream's search tables lack, if the file has them."""
         messages = sum(len(some) for some in self._upstream_lost_messages(_INDEX_BATCH))
         return messages + sum(len(self._upstream_lost_summaries(suffix, -1)) for suffix in self._suffixes)
 
     def emptied_upstream(self) -> tuple[str, ...]:
-        """Those of upstream's search tables that find nothing although there is something: all their rows are gone."""
+        """Upstream's search tables that are empty although they should not be."""
         lacks = {"messages_fts": any(self._upstream_lost_messages(_INDEX_BATCH))}
         lacks |= {f"summaries_fts{suffix}": bool(self._upstream_lost_summaries(suffix, 1)) for suffix in self._suffixes}
         return tuple(
@@ -220,7 +219,7 @@ class SearchIndex:
         )
 
     def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
-        """Put into upstream's search tables what they lack, about so much; returns how much. Needs a transaction."""
+        """Add about so many missing rows to upstream's search tables; returns how many. Needs a transaction."""
         lost = next(self._upstream_lost_messages(limit), [])
         self.add_upstream(lost)
         filled = len(lost)
@@ -232,7 +231,7 @@ class SearchIndex:
         return filled
 
     def renew_upstream(self) -> bool:
-        """Make those of upstream's search tables anew, empty, that are damaged; whether any was. In a transaction."""
+        """Recreate upstream's damaged search tables, empty; returns whether any was. Needs a transaction."""
         is_renewed = False
         for table in sorted(self.upstream):
             if any(text != "ok" for (text,) in self._db.rows(_INDEX_QUERIES[f"{table}_integrity"])):
@@ -249,7 +248,7 @@ class SearchIndex:
         return [suffix for table, suffix in tables if table in self.upstream]
 
     def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
-        """Messages that upstream's search table lacks, in pages; those without words are none of them."""
+        """Messages that upstream's search table lacks, in batches; without those that have no words."""
         after = 0
         while "messages_fts" in self.upstream:
             found = self._db.rows(_INDEX_QUERIES["upstream_lost_messages"], {"after": after, "limit": limit})
@@ -264,7 +263,7 @@ class SearchIndex:
         return [(row[0], row[1]) for row in found]
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
-        """Rows that another program wrote and that are not indexed yet: message ids, and summaries with their text."""
+        """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
         mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         after = mark[0] if mark else 0
         messages = self._db.rows(_INDEX_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
@@ -272,18 +271,18 @@ class SearchIndex:
         return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
-        """Remember that all messages up to one are indexed, if they are; needs a transaction."""
+        """Record that all messages up to one are indexed, if they are; needs a transaction."""
         mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         after = mark[0] if mark else 0
         if after < through and not self._db.row(_INDEX_QUERIES["gap"], {"after": after, "through": through}):
             self.mark_caught_up(through)
 
     def unmark(self) -> None:
-        """Forget up to which message all are indexed, so that all are looked at; needs a transaction."""
+        """Forget that mark, so that all messages are checked; needs a transaction."""
         self.mark_caught_up(0)
 
     def mark_caught_up(self, through: int) -> None:
-        """Remember up to which message all are indexed."""
+        """Record up to which message all are indexed."""
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
 
 
@@ -301,7 +300,7 @@ _NEXT_PLACES = _MESSAGE_QUERIES["next_places"]
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message that is about to be stored, with everything worked out about it."""
+    """A message to be stored, with all derived values."""
 
     message: Message
     identity: str
@@ -312,7 +311,7 @@ class NewMessage:
     sender: str | None = None
     #: `file_…` id of the payload that the content refers to.
     file_id: str | None = None
-    #: A system prompt or a notice at the head of a window: it has no place in the order of what was said.
+    #: A system prompt or a notice at the start of a window: it has no position in the order of messages.
     is_preamble: bool = False
 
 
@@ -323,7 +322,7 @@ class Appended:
     ids: tuple[int, ...] = ()
     last_seq: int | None = None
     tokens: int = 0
-    #: By how much their estimates for budgets are above their tokens.
+    #: By how much their budget estimates exceed their tokens.
     extra: int = 0
 
     def __add__(self, later: Appended) -> Appended:
@@ -341,7 +340,7 @@ class Messages(TableAccess):
     def append(
         self, conversation: Conversation, new: Sequence[NewMessage], now: datetime, *, in_context: bool = True
     ) -> Appended:
-        """Store messages at the end of a conversation: rows, parts, context and index, in the caller's transaction."""
+        """Append messages to a conversation: rows, parts, context and index, in the caller's transaction."""
         if not new:
             return Appended()
         places = self._db.row(_NEXT_PLACES, {"conversation_id": conversation.id})
@@ -380,20 +379,20 @@ class Messages(TableAccess):
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
-        """Which of a host's entry ids are stored, and where, hidden rows too.
+        """Which of a host's entry ids are stored, and where, including hidden rows.
 
-        One that was made up for a line whose words must not be kept is stored as that line alone.
+        An id generated for a line whose words must not be kept is stored as that line only.
         """
         lines = {id_: line for id_ in entry_ids if (line := without_words_digest(id_)) != id_}
         found = self._known("known_entries", conversation_id, [*entry_ids, *lines.values()])
         return {id_: row for id_ in entry_ids if (row := found.get(id_) or found.get(lines.get(id_, id_))) is not None}
 
     def known_events(self, conversation_id: int, event_keys: Sequence[str]) -> dict[str, TailRow]:
-        """Which of the providers' event keys are stored, and where, hidden rows too."""
+        """Which of the providers' event keys are stored, and where, including hidden rows."""
         return self._known("known_events", conversation_id, event_keys)
 
     def called_after(self, conversation_id: int, results: Mapping[str, int]) -> frozenset[str]:
-        """Which of these calls were made again after the row of their result was stored."""
+        """Which of these calls were repeated after the row of their result was stored."""
         if not results:
             return frozenset()
         place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
@@ -407,7 +406,7 @@ class Messages(TableAccess):
         return {row[0]: known for row, known in zip(found, rows_, strict=True)}
 
     def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
-        """Rows with an entry id that was made up, hidden ones too."""
+        """Rows with a generated entry id, including hidden ones."""
         place = {
             "conversation_id": conversation_id,
             "first": GENERATED_ID_PREFIX,
@@ -416,7 +415,7 @@ class Messages(TableAccess):
         return [(id_, entry) for id_, entry in self._db.rows(_MESSAGE_QUERIES["made_up"], place)]
 
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
-        """Rows with a host's entry id that have one of these identities, and its second."""
+        """Rows with a host's entry id and one of these identities and seconds."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
         found = self._db.rows(_MESSAGE_QUERIES["twins"], {"conversation_id": conversation_id, "pairs": asked})
         return [row[0] for row in found]
@@ -425,7 +424,7 @@ class Messages(TableAccess):
         return _id(self._db.row(_MESSAGE_QUERIES["newest"], {"conversation_id": conversation_id}))
 
     def newest_said_id(self, conversation_id: int) -> int | None:
-        """The newest message that is no system prompt or notice at the head of a window."""
+        """The newest message except leading system prompts and notices."""
         return _id(self._db.row(_MESSAGE_QUERIES["newest_said"], {"conversation_id": conversation_id}))
 
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
@@ -439,32 +438,32 @@ class Messages(TableAccess):
         return self._tail_rows(found[::-1])
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
-        """The entry ids of those of some messages that have one."""
+        """The entry ids of these messages, where they have one."""
         found = self._db.rows(_MESSAGE_QUERIES["entry_ids"], by_ids(message_ids)) if message_ids else []
         return dict(found)
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
-        """Those of some messages that are visible, in the order asked for."""
+        """The visible ones of these messages, in the given order."""
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
         found = {row.id: row for row in self._tail_rows(self._db.rows(_MESSAGE_QUERIES["tail_rows"], place))}
         return [found[id_] for id_ in message_ids if id_ in found]
 
     def visible(self, conversation_id: int, limit: int) -> int:
-        """How many messages were said and not left on a branch; at most `limit`."""
+        """How many messages are visible and not left on a branch; at most `limit`."""
         return self._db.count(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """All visible messages from a place on, oldest first."""
+        """All visible messages from a position on, oldest first."""
         place = {"conversation_id": conversation_id, "seq": seq}
         return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["run_from"], place))
 
     def abandoned_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """Messages that left the context on a branch, from a place on, oldest first."""
+        """Messages that left the context on a branch, from a position on, oldest first."""
         place = {"conversation_id": conversation_id, "seq": seq}
         return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["abandoned_from"], place))
 
     def _tail_rows(self, found: Sequence[Row]) -> list[TailRow]:
-        """Rows as alignment sees them; the fingerprint of one that another program wrote is worked out here."""
+        """Rows for alignment; missing fingerprints of other programs' rows are computed here."""
         foreign = self.many([row[0] for row in found if row[1] is None])
         prints = {stored.id: fingerprint(stored.message) for stored in foreign}
         return [
@@ -473,50 +472,50 @@ class Messages(TableAccess):
         ]
 
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
-        """Where messages with this identity stand, newest first, hidden ones too."""
+        """The seqs of messages with this identity, newest first, including hidden ones."""
         place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
         return self._db.column(_MESSAGE_QUERIES["seqs_of_identity"], place)
 
     def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
-        """The messages from a seq on whose words may refer to a file, newest first."""
+        """The messages from a seq on whose text may refer to a file, newest first."""
         place = {"conversation_id": conversation_id, "first": first, "limit": limit}
         return self._db.column(_MESSAGE_QUERIES["referring"], place)
 
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
-        """Where messages with these identities stand that are in the context as they are, oldest first."""
+        """The seqs of messages with these identities that are in the context themselves, oldest first."""
         place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
         return self._db.column(_MESSAGE_QUERIES["seqs_in_context"], place)
 
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
-        """The messages from one seq to another that are in the context as they are."""
+        """The messages from one seq to another that are in the context themselves."""
         place = {"conversation_id": conversation_id, "first": first, "last": last}
         return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["context_run"], place))
 
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
-        """The system prompt or notice at the head of an earlier window that says the same."""
+        """The same leading system prompt or notice from an earlier window."""
         place = {"conversation_id": conversation_id, "identity": identity, "fingerprint": fingerprint}
         return _id(self._db.row(_MESSAGE_QUERIES["preamble"], place))
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
-        """Give rows the host's entry ids; ids that move from row to row are freed first."""
+        """Set the host's entry ids of rows; ids that move between rows are freed first."""
         self._db.run_many(_MESSAGE_QUERIES["clear_entry"], [{"message_id": id_} for id_, _ in stamps])
         self._db.run_many(
             _MESSAGE_QUERIES["stamp_entry"], [{"message_id": id_, "entry_id": entry} for id_, entry in stamps]
         )
 
     def claim(self, message_ids: Iterable[int]) -> None:
-        """Note that a producer without entry ids has brought these rows, too."""
+        """Record that a producer without entry ids has also sent these rows."""
         self._db.run_many(_MESSAGE_QUERIES["claim"], [{"message_id": id_} for id_ in message_ids])
 
     def get(self, message_id: int) -> StoredMessage:
-        """One message, or `NotFound`."""
+        """One message; raises `NotFound`."""
         found = self.many([message_id])
         if not found:
             raise NotFound("message", message_id)
         return found[0]
 
     def many(self, message_ids: Sequence[int], *, exact: bool = True) -> list[StoredMessage]:
-        """Messages by id, in the order asked for; unknown ids are left out.
+        """Messages by id, in the given order; unknown ids are skipped.
 
         Without `exact` their originals are not rebuilt: enough to read and count them, and faster.
         """
@@ -546,7 +545,7 @@ class Messages(TableAccess):
 
 
 def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], at: str, estimate: int) -> bytes:
-    """The digest of all that is rebuilt of a message, as its rows will hold it."""
+    """The digest of everything that a message is rebuilt from, as stored."""
     message = item.message
     row = (
         message.role, pack.content, message.tokens, item.identity, item.sender, at, item.file_id,

@@ -1,4 +1,4 @@
-"""Opening files of every age: what a file lacks is added, what it cannot take is refused, nothing is removed."""
+"""Opens files of any version: missing parts are added, unsupported files are refused, nothing is removed."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from lossless.store.database import Database
 
-#: Counts up when `schema/additions.sql` changes in a way that older versions cannot write.
+#: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
-#: One-time steps that upstream records; a step or version beyond these means tables we do not know.
+#: One-time steps that upstream records; a later step or version means tables we do not know.
 KNOWN_STEPS = {
     "backfillSummaryDepths": 1,
     "backfillSummaryMetadata": 1,
     "backfillToolCallColumns": 1,
     "repairOpenClawMetadataIdentityState": 2,
 }
-#: Seconds between two tries at a file that another process is making.
+#: Seconds between two tries to open a file that another process is creating.
 _PAUSE = 0.01
 _QUERIES = load_queries("migrate")
 
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def ddl(self) -> str:
-        """The column for ALTER TABLE, which takes only constant defaults."""
+        """The column for ALTER TABLE, which accepts only constant defaults."""
         constant = self.default is not None and "(" not in self.default
         rule = f" NOT NULL DEFAULT {self.default}" if self.not_null and constant else ""
         return f'"{self.name}" {self.type}{rule}'
@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class FileSchema:
-    """The tables of a file: their columns and their CHECK rules, whitespace aside."""
+    """The tables of a file: their columns and CHECK constraints, without white space."""
 
     columns: dict[str, dict[str, Column]]
     checks: dict[str, frozenset[str]]
@@ -80,14 +80,14 @@ def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
 
 
 def read_schema(database: Database) -> FileSchema:
-    """What the file holds now, of the tables that we know."""
+    """The current state of the tables that we know."""
     tables = {str(name): str(sql) for name, sql in database.rows(_QUERIES["tables"]) if name in _expected().columns}
     columns = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
     return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
 
 
 def _checks(sql: str) -> Iterator[str]:
-    """Each `CHECK (…)` of a table's DDL without its white space, and without quotes around names."""
+    """Each `CHECK (…)` of a table's DDL without white space and quotes around names."""
     for match in re.finditer(r"\bCHECK\s*\(", sql, re.IGNORECASE):
         depth, end = 1, match.end()
         while depth and end < len(sql):
@@ -97,7 +97,7 @@ def _checks(sql: str) -> Iterator[str]:
 
 
 def why_refused(database: Database, shape: FileSchema) -> str | None:
-    """Why this file must not be written, or None. Extra tables and nullable columns are fine."""
+    """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected = _expected()
     if reason := _other_ids(database.path, shape):
         return reason
@@ -107,11 +107,11 @@ def why_refused(database: Database, shape: FileSchema) -> str | None:
             if unknown and column.not_null and column.default is None and not column.is_key:
                 return f"table {table!r} has an unknown column {column.name!r} that must be filled"
         if changed := shape.checks[table] - expected.checks[table]:
-            return f"table {table!r} has a rule that we do not know: CHECK ({sorted(changed)[0]})"
+            return f"table {table!r} has an unknown rule: CHECK ({sorted(changed)[0]})"
     if "lcm_migration_state" in shape.columns:
         for step, version in database.rows(_QUERIES["steps"]):
             if not isinstance(version, int) or version > KNOWN_STEPS.get(step, 0):
-                return f"migration step {step!r} version {version} is newer than we know"
+                return f"migration step {step!r} version {version} is newer than this version knows"
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     if "archive_state" in tables:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
@@ -121,7 +121,7 @@ def why_refused(database: Database, shape: FileSchema) -> str | None:
 
 
 def _other_ids(path: str, shape: FileSchema) -> str | None:
-    """Ids that are texts: nothing of ours could be stored beside them, but they can be brought into an archive."""
+    """Text ids: we cannot store next to them, but they can be imported into an archive."""
     for table, columns in _expected().columns.items():
         for name, column in columns.items():
             there = shape.columns.get(table, {}).get(name)
@@ -133,15 +133,15 @@ def _other_ids(path: str, shape: FileSchema) -> str | None:
     return None
 
 
-#: A table and a column that some versions of lossless-claw do without.
+#: A table and a column that some versions of lossless-claw do not have.
 OPTIONAL = frozenset({"conversation_bootstrap_state", "openclaw_sender_metadata"})
 
 
 def damage(database: Database) -> list[tuple[str, str]]:
     """What is wrong with the declarations of a file that lossless has written: the tables, and what each lacks.
 
-    A file that it has not written may be of any age, and one of a later version may hold them in another way. Columns
-    that our own tables have got over time may be missing, unless one that nobody knows stands there.
+    Other files may be of any version, and a later version may differ. Columns that our own tables got over time may be
+    missing, unless there is an unknown one.
     """
     tables = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
     if not _is_written(database, tables):
@@ -163,7 +163,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
 
 
 def missing_tables(database: Database) -> tuple[list[str], list[str]]:
-    """Tables that a file of ours lacks: of those that hold what was said, and of those that lossless adds."""
+    """Tables that one of our files lacks: base tables, and those that lossless adds."""
     there = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
     if not _is_written(database, there):
         return [], []
@@ -171,7 +171,7 @@ def missing_tables(database: Database) -> tuple[list[str], list[str]]:
 
 
 def _is_written(database: Database, tables: set[str]) -> bool:
-    """Whether lossless has written a file, in no later version than this one."""
+    """Whether lossless has written a file, in a version up to this one."""
     if len(added_tables() & tables) * 2 < len(added_tables()):
         return False
     state = _columns(database.rows(_QUERIES["file_columns"], {"table": "archive_state"}))
@@ -182,50 +182,49 @@ def _is_written(database: Database, tables: set[str]) -> bool:
 def _wrong_columns(
     table: str, declared: dict[str, Column], there: dict[str, Column], may_lack: Collection[str]
 ) -> Iterator[str]:
-    """Columns that are missing, and those that hold values of another kind."""
+    """Missing columns, and those with another type."""
     missing = [name for name in declared if name not in there]
     unknown = [name for name in there if name not in declared]
     if len(missing) == len(unknown) == 1:
         statement = f'ALTER TABLE "{table}" RENAME COLUMN "{unknown[0]}" TO "{missing[0]}"'
-        advice = f"if it is the same under another name, `{statement}` in a copy of the file mends it"
-        yield f"column {missing[0]!r} is missing, and nobody knows {unknown[0]!r}, which is there; {advice}"
+        advice = f"if it is the same under another name, `{statement}` in a copy of the file fixes it"
+        yield f"column {missing[0]!r} is missing, and {unknown[0]!r} is unknown; {advice}"
     else:
         yield from (f"column {name!r} is missing" for name in missing if unknown or name not in may_lack)
-    kind = str if table in added_tables() else affinity  # lossless-claw's versions may spell types in their own ways
+    kind = str if table in added_tables() else affinity  # lossless-claw's versions may spell types differently
     for name, column in declared.items():
         if name in there and kind(there[name].type) != kind(column.type):
             yield f"column {name!r} is of type {there[name].type!r}, not {column.type!r}"
 
 
-#: What a declared type means to SQLite, by the first of these that it contains.
+#: SQLite's type affinities, by the first of these substrings in a declared type.
 _AFFINITIES = {"INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB", "REAL": "REAL"}
 
 
 def affinity(declared: str) -> str:
-    """The kind of values that a column of a declared type takes."""
     if not declared:
         return "BLOB"
     return next((kind for word, kind in _AFFINITIES.items() if word in declared.upper()), "NUMERIC")
 
 
 def check_is_archive(database: Database) -> bool:
-    """True for an archive, False for an empty file; any other database is refused."""
+    """True for an archive, False for an empty file; raises for any other database."""
     tables = [name for name, _ in database.rows(_QUERIES["tables"])]
     if {"conversations", "messages"} <= set(tables):
         return True
     if tables:
         raise errors.NotAnArchive(
-            f"archive {database.path!r}: it is a database of something else "
+            f"archive {database.path!r}: it is a database of another program "
             f"(tables {', '.join(sorted(tables)[:5])}); choose another path"
         )
     return False
 
 
 def migrate(database: Database) -> None:
-    """Bring a file to the current shape under an exclusive lock, all or nothing; twice is a no-op.
+    """Upgrade a file in one exclusive transaction; idempotent.
 
-    Raises `SchemaUnknown` for a file that a newer program has changed in ways that we do not know. While another
-    process turns the log of a new file on, SQLite refuses without waiting: then this waits.
+    Raises `SchemaUnknown` for a file that a newer program has changed in unknown ways. While another process switches a
+    new file to WAL, SQLite refuses without waiting: this waits instead.
     """
     until = time.monotonic() + database.busy_timeout_ms / 1000
     while True:
@@ -256,7 +255,7 @@ def _migrate(database: Database) -> None:
                     database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
-            if is_new:  # nothing is in it yet, and whatever comes gets a digest
+            if is_new:  # it is empty, and every new row gets a digest
                 database.run(_QUERIES["set_state"], {"name": COMPLETE_KEY, "value": 1})
 
 
@@ -265,17 +264,16 @@ _CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")
 
 @cache
 def added_tables() -> frozenset[str]:
-    """Names of the tables that are ours."""
     return frozenset(_CREATED.findall(load_schema("additions")))
 
 
-#: Those of our own tables that have had columns added to them since they were first made.
+#: Our own tables that got new columns since their first version.
 _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last_windows")
 
 
 @cache
 def _own_columns() -> dict[str, dict[str, Column]]:
-    """The columns of our own tables, search indexes aside."""
+    """The columns of our own tables, without search indexes."""
     connection = apsw.Connection(":memory:")
     found = {}
     for statement in split_script(load_schema("additions")):
@@ -286,7 +284,7 @@ def _own_columns() -> dict[str, dict[str, Column]]:
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
-    """The columns that our own tables of an older file do not have yet."""
+    """The columns that our own tables lack in an older file."""
     lacking = {}
     for table in _GROWN:
         columns = _own_columns()[table]
@@ -326,7 +324,7 @@ def _refuse_damaged(database: Database) -> None:
         table, detail = found[0]
         raise errors.ArchiveCorrupt(
             f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
-            "`lcm restore` brings a backup back (`lcm backups` lists them)"
+            "`lcm restore` restores a backup (`lcm backups` lists them)"
         )
 
 
@@ -351,7 +349,7 @@ def _add_columns(database: Database, shape: FileSchema) -> None:
 
 
 def _backfill(database: Database) -> None:
-    """Fill what rows of older shapes lack; each step once per file, recorded where upstream records it."""
+    """Fill values that rows of older versions lack; each step runs once per file and is recorded as upstream does."""
     done: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
     _fill_identities(database, "without_identity")
     if done.get("repairOpenClawMetadataIdentityState", 0) < 2:
@@ -381,7 +379,7 @@ def _fill_identities(database: Database, query: str) -> None:
 
 
 def temporary_views(database: Database) -> list[str]:
-    """Temporary tables and views that let a file of an older shape be read without touching it."""
+    """Temporary tables and views that make an older file readable without changing it."""
     shape, expected = read_schema(database), _expected()
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     statements = []

@@ -1,7 +1,7 @@
-"""How rows are written and read back: a message as columns and what they do not hold of its original, and the digests
-that show a change which no program of ours made.
+"""Writing and reading rows: a message as columns plus the residual of its original, and digests that detect outside
+changes.
 
-Upstream columns and metadata keys are translated here and nowhere else.
+Upstream columns and metadata keys are translated here only.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
-#: What skeletons are made of, most frequent last. Part of the file format: it never changes; a better one
-#: would get another first byte.
+#: Frequent substrings of skeletons, most frequent last. Part of the file format: a new list needs another first byte.
 _COMMON = (
     b'"cache_control":{"type":"ephemeral"}"signature":""redacted_thinking"input_text"output_text"function_call_output"'
     b'"function_call""call_id":""image_url""annotations":[]"refusal":null"audio":null"type":"function","function":{"name":"'
@@ -59,13 +58,13 @@ _FIRST_BYTE = b"1"
 
 
 def compress_residual(skeleton: str) -> bytes:
-    """A skeleton as it is stored; `decompress_residual` gives it back."""
+    """The stored form of a skeleton; `decompress_residual` reverses it."""
     squeezer = zlib.compressobj(6, zlib.DEFLATED, -13, 6, zdict=_COMMON)
     return _FIRST_BYTE + squeezer.compress(skeleton.encode()) + squeezer.flush()
 
 
 def decompress_residual(stored: bytes) -> str:
-    """The skeleton that `compress_residual` was given; ValueError when it is damaged."""
+    """The inverse of `compress_residual`; ValueError when the data is damaged."""
     if not isinstance(stored, bytes) or stored[:1] != _FIRST_BYTE:
         raise ValueError("a skeleton in a form that this version does not know")
     try:
@@ -76,7 +75,7 @@ def decompress_residual(stored: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """What is stored beside the skeleton: the content, and per part its text, input or raw block."""
+    """What is stored besides the skeleton: the content, and per part its text, input or raw block."""
 
     content: str
     texts: Mapping[int, str] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class StoredColumns:
 
 
 def storable_text(text: str) -> str:
-    """`text` as SQLite can hold it: a surrogate without its other half becomes U+FFFD."""
+    """`text` as SQLite can store it: lone surrogates become U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -97,7 +96,7 @@ def storable_text(text: str) -> str:
 
 
 def storable_json(value: object) -> str:
-    """Compact JSON that SQLite can hold: lone surrogates are written as escapes."""
+    """Compact JSON that SQLite can store: lone surrogates are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if text.isascii():
         return text
@@ -109,7 +108,7 @@ def storable_json(value: object) -> str:
 
 
 def strip_residual(body: Mapping[str, Any], kept: StoredColumns) -> str:
-    """The skeleton of `body`: everything that `kept` does not hold, and where the rest belongs."""
+    """The skeleton of `body`: everything that `kept` does not have, and where the rest belongs."""
     by_text = {text: ["s", ordinal] for ordinal, text in kept.signatures.items() if len(text) >= _SHORT}
     by_text |= {text: ["t", ordinal] for ordinal, text in kept.texts.items() if len(text) >= _SHORT}
     by_identity = {id(value): ["i", ordinal] for ordinal, value in kept.inputs.items()}
@@ -146,7 +145,7 @@ def strip_residual(body: Mapping[str, Any], kept: StoredColumns) -> str:
 
 
 def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
-    """The original that `strip_residual` was given; ValueError when something that it refers to is not there."""
+    """The inverse of `strip_residual`; ValueError when something it refers to is missing."""
 
     def resolve(value: dict[str, Any]) -> Any:
         if len(value) != 1 or "$" not in value:
@@ -170,7 +169,7 @@ def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
     return body
 
 
-#: What to do about damage.
+#: The advice for damage.
 RESTORE_ADVICE = "restore a backup (`lcm backups` lists them)"
 #: A part with this mark has its text in `messages.content`; upstream reads it from there, too.
 _IN_CONTENT = "topLevelReasoningOnly"
@@ -178,19 +177,19 @@ _RAW_TYPES = {
     "anthropic": ("thinking", "tool_use", "tool_result"),
     "openai-responses": ("reasoning", "function_call", "function_call_output"),
 }
-#: Where a signed block has its words.
+#: The key of a signed block's text.
 _WORDS = {"reasoning": "thinking", "text": "text"}
 _ORIGINAL_ROLES = {"tool": "toolResult"}
 _CALL_TYPES = ("tool_use", "toolCall", "function_call")
 _RESULT_TYPES = ("tool_result", "toolResult", "function_call_output")
-#: Metadata up to this length is mostly the same from part to part.
+#: Metadata up to this length is mostly the same from part to part, so it is cached.
 _COMMON_CHARS = 240
 _RESULT_ROLES = ("tool", "toolResult")
 
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """The columns of `message_parts` that are ever written."""
+    """The columns of `message_parts` that are written."""
 
     ordinal: int
     part_type: str
@@ -204,7 +203,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class PackedMessage:
-    """A message as columns: nothing stands in two of them but what upstream needs to read it."""
+    """A message as columns, without redundancy except what upstream needs to read it."""
 
     content: str
     parts: tuple[PartRow, ...]
@@ -265,7 +264,7 @@ def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str 
 
 
 def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
-    """The words of parts by their places: in a column of their own, or inside of their block where that is signed."""
+    """The texts of parts by position: in a separate column, or inside their block when that is signed."""
     found = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
     for row in rows:
         if row.text_content is None and row.part_type in _WORDS and '"raw"' in row.metadata:
@@ -276,7 +275,7 @@ def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
 
 
 def _block(message: Message, ordinal: int) -> dict[str, Any]:
-    """The block that a part was read from, where the original has one for each part."""
+    """The original block of a part, where the original has one for each part."""
     content = (message.body or {}).get("content")
     block = content[ordinal] if isinstance(content, list) and len(content) == max(1, len(message.parts)) else None
     return block if isinstance(block, dict) else {}
@@ -299,7 +298,7 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
         case Reasoning(text, signature):
             if signature is None:
                 return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable_text(text))
-            # lossless-claw gives this block back as it is, so the words are in it, and only there
+            # lossless-claw returns this block unchanged, so the text is only there
             block = _block(message, ordinal)
             is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
             kept = {"type": thinking, "thinking": storable_text(text), "thinkingSignature": signature}
@@ -329,7 +328,6 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
 
 
 def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object, ...]]:
-    """The rows of `message_parts` for a message."""
     return [
         (f"{message_id}.{part.ordinal}", message_id, "", part.part_type, part.ordinal, part.text_content,
          part.tool_call_id, part.tool_name, part.tool_input, part.tool_output, part.metadata)
@@ -338,7 +336,7 @@ def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object,
 
 
 def with_notes(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
-    """Parts with more in their metadata, by ordinal; a message without parts gets one for it."""
+    """Parts with additional metadata, by ordinal; a message without parts gets one."""
     if not parts:
         together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
         for more in notes.values():
@@ -351,7 +349,7 @@ def with_notes(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mappi
 
 
 def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
-    """A part from its row, whoever wrote it: an unreadable one is kept as opaque."""
+    """A part from its row, written by any program; an unreadable one becomes opaque."""
     raw = metadata.get("raw")
     if row.part_type == "reasoning":
         block = raw if isinstance(raw, dict) else {}
@@ -396,7 +394,7 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _metadata(text: str) -> dict[str, Any]:
-    """The metadata of a part, not to be changed: most say the same few things, which are read once."""
+    """The metadata of a part, read-only: common values are parsed once."""
     return _common(text) if len(text) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
 
 
@@ -423,9 +421,9 @@ def unpack_message(
     format: str | None,
     event_key: str | None,
 ) -> Message:
-    """The message that `pack_message` was given; for rows of other programs, as much as they kept.
+    """The inverse of `pack_message`; for rows of other programs, as much as they kept.
 
-    ValueError for what no program writes there: bytes where text belongs, or an original that cannot be rebuilt.
+    ValueError for invalid rows: bytes where text belongs, or an original that cannot be rebuilt.
     """
     _check_texts(content, rows)
     metadata = [_metadata(row.metadata) for row in rows]
@@ -439,18 +437,18 @@ def unpack_message(
 
 
 def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
-    """SQLite keeps bytes in a column of texts as they are; nothing can be made of them."""
+    """Raises for bytes in a text column, which SQLite allows."""
     if not isinstance(content, str):
-        raise ValueError("its content is no text")
+        raise ValueError("its content is not text")
     for row in rows:
         columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
         if bytes in map(type, columns):
-            raise ValueError(f"its part {row.ordinal} is no text")
+            raise ValueError(f"its part {row.ordinal} is not text")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSketch:
-    """A stored message as it can be read and counted; its original is only rebuilt when it is asked for."""
+    """A stored message that can be read and counted; its original is rebuilt on demand."""
 
     id: int
     message: Message
@@ -459,7 +457,7 @@ class MessageSketch:
     skeleton: bytes | None = None
 
     def exact(self) -> Message:
-        """The message with its original; without it when that cannot be rebuilt, which `lcm verify` names."""
+        """The message with its original; without it when that cannot be rebuilt, which `lcm verify` reports."""
         message = self.message
         if self.skeleton is None:
             return message
@@ -509,18 +507,18 @@ def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
 
 _DIGEST_QUERIES = load_queries("row_digests")
 _DIGEST_PAGE = 500
-#: Bytes of each half of `message_extras.digest`: that of the indexed text, then that of all that is rebuilt.
+#: Bytes of each half of `message_extras.digest`: for the indexed text, and for everything that is rebuilt.
 DIGEST_BYTES = 8
-#: The state that says that all rows of our own tables have digests.
+#: The state key that says that all rows of our own tables have digests.
 COMPLETE_KEY = "row_digests"
-#: Where the digests of the bytes of payloads are kept.
+#: The key of payload digests.
 PAYLOADS_KEY = "payloads"
 _MESSAGES_NAME = "messages"
 
 
 @dataclass(frozen=True, slots=True)
 class DigestedTable:
-    """A table whose rows have digests; rows of one key have one together."""
+    """A table whose rows have digests; rows with the same key share one."""
 
     table: str
     key: tuple[str, ...]
@@ -528,7 +526,7 @@ class DigestedTable:
     is_ours: bool
     #: Columns that a program may change at any time.
     free: tuple[str, ...] = ()
-    #: If anything, only these columns.
+    #: If given, only these columns.
     only: tuple[str, ...] = ()
 
     def columns(self, database: Database) -> tuple[str, ...]:
@@ -564,7 +562,7 @@ DIGESTED_TABLES = {
         DigestedTable("tombstones", ("round",), True),
     )
 }
-#: Columns whose change makes the digest of a message another.
+#: Columns whose change updates the digest of a message.
 _OF_MESSAGES = {
     "messages": (
         "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
@@ -593,16 +591,16 @@ def digest_of(values: object) -> bytes:
 
 
 def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
-    """The digest of a message: role, content, tokens, identity, sender, time, file, fingerprint, whether it is a
-    preamble, format, skeleton, estimate for budgets; and of each part the columns of `DIGESTED_PART_COLUMNS`, with
-    others only where they are filled.
+    """The digest of a message: role, content, tokens, identity, sender, time, file, fingerprint, preamble mark,
+    format, skeleton, budget estimate; and of each part the columns of `DIGESTED_PART_COLUMNS`, plus others that are
+    filled.
     """
     return digest_of([row, parts])
 
 
 def digest_triggers() -> Iterator[str]:
-    """What a connection of ours needs to note which rows are written."""
-    # A row may be noted more than once: in a trigger, what the outer statement says about conflicts wins.
+    """The triggers that record which rows our connection writes."""
+    # A row may be recorded more than once: in a trigger, the outer statement's conflict clause takes precedence.
     yield "CREATE TEMP TABLE undigested (note_id INTEGER PRIMARY KEY, name TEXT, row_key TEXT)"
     for one in DIGESTED_TABLES.values():
         changed = f" OF {', '.join(one.only)}" if one.only else ""
@@ -642,7 +640,7 @@ class RowDigests:
     # --- writing ---
 
     def settle(self) -> None:
-        """Give digests to all rows that were written in this transaction."""
+        """Update the digests of all rows written in this transaction."""
         while found := self._db.rows(_DIGEST_QUERIES["undigested"], {"limit": _DIGEST_PAGE}):
             keys: dict[str, list[str]] = {}
             for name, key in dict.fromkeys(row[1:] for row in found):
@@ -655,19 +653,19 @@ class RowDigests:
             self._db.run(_DIGEST_QUERIES["digested"], {"last": found[-1][0]})
 
     def note_message(self, message_id: int) -> None:
-        """Note that a part was added to a message that has a digest."""
+        """Record that a part was added to a message with a digest."""
         self._db.run(_DIGEST_QUERIES["note"], {"name": _MESSAGES_NAME, "key": str(message_id)})
 
     def forget_note(self, name: str, key: str) -> None:
-        """Leave the digest of a row as it is, though the row was written in this transaction."""
+        """Keep the digest of a row, though the row was written in this transaction."""
         self._db.run(_DIGEST_QUERIES["forget_note"], {"name": name, "key": key})
 
     def put_payloads(self, digests: Mapping[str, bytes]) -> None:
-        """Remember what the bytes of files are, by file id; needs a transaction."""
+        """Store the digests of file contents, by file id; needs a transaction."""
         self._write(PAYLOADS_KEY, digests.items())
 
     def fill(self) -> int:
-        """Give digests to all rows that have none; returns how many. Needs a transaction."""
+        """Add digests to all rows without one; returns how many. Needs a transaction."""
         done = 0
         while ids := [
             row[0]
@@ -707,11 +705,11 @@ class RowDigests:
         return row is not None and row[0] == 1
 
     def count_lacking(self) -> int:
-        """How many messages have a digest of their indexed text only, as older versions wrote it."""
+        """How many messages have a digest of their indexed text only, from older versions."""
         return self._db.count(_DIGEST_QUERIES["count_lacking"], {"half": DIGEST_BYTES})
 
     def changed_messages(self) -> Iterator[int]:
-        """Messages of which something is not as it was written."""
+        """Messages that differ from what was written."""
         after = 0
         while ids := [
             row[0]
@@ -725,26 +723,27 @@ class RowDigests:
             after = ids[-1]
 
     def changed_rows(self, tables: Collection[str] = DIGESTED_TABLES) -> Iterator[tuple[str, str, str]]:
-        """Rows of other tables that are not as they were written: table, key, what is wrong."""
+        """Rows of other tables that differ from what was written: table, key, what is wrong."""
         is_complete = self.is_complete
         for one in (DIGESTED_TABLES[name] for name in tables):
             known: dict[str, bytes] = dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": one.table}))
             for key, digest in self._digests(one):
                 written = known.pop(key, None)
                 if written is None and one.is_ours and is_complete:
-                    yield one.table, key, "no program of ours has written it"
+                    yield one.table, key, "it was not written by lossless"
                 elif written is not None and written != digest:
-                    yield one.table, key, "it is not as it was written"
-            if one.table != "summaries":  # lossless-claw's tools dissolve summaries, and reachability tells of the rest
+                    yield one.table, key, "it differs from what was written"
+            # lossless-claw's tools dissolve summaries, and the check of reachability covers the rest
+            if one.table != "summaries":
                 yield from ((one.table, key, "it is gone") for key in known)
 
     def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
-        """The digests of the bytes of files, by file id, and the keys of the rows that we have written."""
+        """The digests of file contents, by file id, and the keys of the rows that we have written."""
         ours = frozenset(self._db.column(_DIGEST_QUERIES["known"], {"name": "large_files"}))
         return dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": PAYLOADS_KEY})), ours
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
-        """Messages with the digest that they have and the one that they should have."""
+        """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
         parts: dict[int, list[list[object]]] = {}
         for row in self._db.rows(_DIGEST_QUERIES["parts"], wanted):
@@ -753,7 +752,7 @@ class RowDigests:
             yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
 
     def _digests(self, one: DigestedTable, keys: Sequence[str] | None = None) -> Iterator[tuple[str, bytes]]:
-        """Rows of a table, all of them or some: their keys and the digests that they should have."""
+        """Rows of a table, all or some: their keys and expected digests."""
         if one.table not in self._columns:
             self._columns[one.table] = one.columns(self._db)
         names = self._columns[one.table]
@@ -771,7 +770,7 @@ class RowDigests:
             yield key, digest_of([*values, *sources.get(key, ())])
 
     def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
-        """What summaries were made of, in order, and their estimates for budgets."""
+        """The sources of summaries, in order, and their budget estimates."""
         found: dict[str, list[Row]] = {}
         wanted = {"keys": json.dumps(list(keys))}
         for key, *source in self._db.rows(_DIGEST_QUERIES["sources"], wanted):
@@ -780,7 +779,7 @@ class RowDigests:
 
 
 def _safe_key(one: DigestedTable) -> str:
-    """The key of a row as the triggers write it; of bytes, which JSON has none of, as hex."""
+    """The key of a row as the triggers write it; bytes, which JSON cannot represent, as hex."""
     parts = ", ".join(f"iif(typeof(t.{name}) = 'blob', hex(t.{name}), t.{name})" for name in one.key)
     return f"json_array({parts})"
 
@@ -790,7 +789,7 @@ def _where(one: DigestedTable) -> str:
 
 
 def _part(row: Sequence[Any]) -> list[object]:
-    """A part for a digest: what we write, and what else is filled."""
+    """A part for a digest: what we write, and other filled columns."""
     written, more = (
         list(row[: len(DIGESTED_PART_COLUMNS)]),
         [value for value in row[len(DIGESTED_PART_COLUMNS) :] if value is not None],

@@ -1,6 +1,4 @@
-"""Full-text reads within a scope: matching messages and summaries, their searchable texts, and the optional trigram
-index.
-"""
+"""Full-text search within a scope: matching messages and summaries, their texts, and the optional trigram index."""
 
 from __future__ import annotations
 
@@ -33,15 +31,15 @@ _SEARCH_QUERIES = load_queries("search")
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
-#: Reads JSON from a place on, without what stands around it: quicker for short texts.
+#: Parses JSON from a position on; quicker for short texts.
 _READ: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-#: Letters that stand in JSON as they are, whoever wrote it.
+#: Characters that are unescaped in all JSON.
 _PLAIN_JSON = re.compile(r'[^"\\/\x00-\x1f\x7f-\U0010ffff]+')
 
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """The rows that a search may see: of these conversations (None: all), of this stretch of time (milliseconds)."""
+    """The rows that a search may see: of these conversations (None: all), in this time range (milliseconds)."""
 
     conversation_ids: tuple[int, ...] | None = None
     since: int | None = None
@@ -49,7 +47,6 @@ class SearchScope:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the queries take it."""
         ids = None if self.conversation_ids is None else json.dumps(self.conversation_ids)
         return {"conversations": ids, "since": self.since, "before": self.before, "base": PASSAGE_BASE}
 
@@ -59,30 +56,30 @@ class SearchScope:
 
 
 class MessageText(NamedTuple):
-    """What a search looks at of a message."""
+    """The searchable data of a message."""
 
     id: int
     conversation_id: int
     seq: int
     role: str
-    #: When it was said, in milliseconds since 1970.
+    #: Its time, in milliseconds since 1970.
     at: int
     tokens: int
     content: str
-    #: What it called tools with, as JSON.
+    #: Its tool inputs, as JSON.
     calls: tuple[str, ...]
-    #: Of the text that is indexed; None when it is not.
+    #: Of the indexed text; None when it is not indexed.
     digest: bytes | None
     sender: str | None = None
 
     @property
     def indexed(self) -> str:
-        """The text that the index holds of it."""
+        """Its text in the index."""
         return storable_text(index_text_of(self.content, [_json(call) for call in self.calls]))
 
     @property
     def called(self) -> str:
-        """All texts that it called tools with."""
+        """All texts in its tool inputs."""
         return "\n".join(_strings(self.calls)) if self.calls else ""
 
     @property
@@ -91,7 +88,7 @@ class MessageText(NamedTuple):
 
 
 class SummaryText(NamedTuple):
-    """What a search looks at of a summary; its time is that of the newest message below it."""
+    """The searchable data of a summary; its time is that of the newest message under it."""
 
     id: str
     conversation_id: int
@@ -103,7 +100,7 @@ class SummaryText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """The text that the index holds of it."""
+        """Its text in the index."""
         return self.content
 
     @property
@@ -156,7 +153,6 @@ class SearchTexts(TableAccess):
         ]
 
     def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
-        """What messages called tools with, as JSON."""
         calls: dict[int, tuple[str, ...]] = {}
         for id_, raw, metadata in self._db.rows(_SEARCH_QUERIES["calls"], wanted):
             if _is_call(metadata):
@@ -171,7 +167,7 @@ class SearchTexts(TableAccess):
         return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
-        """Summaries by id, in the order asked for; unknown ids are left out."""
+        """Summaries by id, in the given order; unknown ids are skipped."""
         order = [id_ for id_ in ids if isinstance(id_, str)]
         found = {
             id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
@@ -193,7 +189,7 @@ class SearchTexts(TableAccess):
         return known.is_kept
 
     def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
-        """The ids of all messages of a scope behind a place."""
+        """The ids of all messages of a scope after a position."""
         values = where.values | message_start(start)
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
@@ -201,54 +197,52 @@ class SearchTexts(TableAccess):
         return self._db.column(_SEARCH_QUERIES["all_by_time"], values)
 
     def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
-        """Messages in this order."""
         for start in range(0, len(ids), _BATCH):
             yield from self.messages(ids[start : start + _BATCH])
 
     def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
-        """Of these messages those that can hold a text, in their order. `ignore_case`: the text is lower-case ASCII."""
+        """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
         values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
         found = {row[0] for row in self._db.rows(_SEARCH_QUERIES["holding"], values)}
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
-        """All summaries of a scope behind a place."""
+        """All summaries of a scope after a position."""
         ids = iter(self._db.column(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start)))
         while batch := list(islice(ids, _BATCH)):
             yield from self.summaries(batch)
 
 
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
-    """Whether a place comes after another one, newest first."""
+    """Whether a position comes after another one, newest first."""
     return newest_first(place) > newest_first(start)
 
 
 def newest_first(place: SearchPlace) -> tuple[int, TextKind, tuple[int, ...]]:
-    """A key that sorts places newest first."""
     at, what, id_ = place
     return -at, what, (-id_,) if isinstance(id_, int) else tuple(-ord(letter) for letter in id_)
 
 
 def is_stale(text: AnyText) -> bool:
-    """Whether a text was changed since it was indexed."""
+    """Whether a text changed since it was indexed."""
     return text.digest is not None and index_digest(text.indexed) != text.digest[:8]
 
 
 def message_start(start: SearchPlace | None) -> dict[str, Any]:
-    """Where messages go on behind a place: they come before summaries of the same time."""
+    """Where messages continue after a position: they come before summaries of the same time."""
     return {"from_at": start.at if start else None, "from_id": start.id if start and start.what == "message" else 0}
 
 
 def summary_start(start: SearchPlace | None) -> dict[str, Any]:
-    """Where summaries go on behind a place."""
+    """Where summaries continue after a position."""
     id_ = start.id if start and start.what == "summary" else _LAST_ID
     return {"from_at": start.at if start else None, "from_id": id_}
 
 
 @lru_cache(maxsize=4096)
 def _is_call(metadata: str | None) -> bool:
-    """Whether a part with an input is a call; some programs keep the input with the result."""
+    """Whether a part with an input is a call; some programs store the input with the result."""
     known = _json(metadata or "{}")
     row = PartRow(0, "tool", None, None, None, None, None, "")
     return isinstance(unpack_part(row, known if isinstance(known, dict) else {}, ""), ToolCall)
@@ -265,7 +259,7 @@ def _json(text: str) -> Json:
 
 
 def _strings(calls: Iterable[str]) -> list[str]:
-    """The texts inside of calls; JSON that was sent as text is read, too."""
+    """The texts inside tool inputs; JSON in strings is parsed, too."""
     found: list[str] = []
     for call in calls:
         value = _json(call)
@@ -288,7 +282,7 @@ _MOST_PIECES = 24
 
 
 class TrigramIndex(TableAccess):
-    """Narrows a search for letters down to the messages that can hold them."""
+    """Narrows a substring search down to messages that can match."""
 
     @property
     def is_there(self) -> bool:
@@ -302,11 +296,11 @@ class TrigramIndex(TableAccess):
 
     @property
     def is_behind(self) -> bool:
-        """Whether messages were stored that it does not hold."""
+        """Whether newer messages are not in it."""
         return self.is_there and bool(self.next_ids(1))
 
     def having(self, texts: Iterable[str]) -> set[int] | None:
-        """The messages that can hold all of `texts`, whatever their case; None when the texts say nothing."""
+        """The messages that can contain all of `texts`, ignoring case; None when the texts are too short."""
         pieces = list(dict.fromkeys(text[at : at + 3] for text in texts for at in range(len(text) - 2)))
         usable = [piece for piece in pieces if "\0" not in piece]
         if not usable:
@@ -321,7 +315,7 @@ class TrigramIndex(TableAccess):
         self._db.run(_TRIGRAM_QUERIES["set_through"], {"value": rows[-1][0]})
 
     def replace(self, message_id: int, text: str) -> None:
-        """Index a message anew that was revised, if it is in the index; needs a transaction."""
+        """Reindex a revised message, if it is in the index; needs a transaction."""
         if message_id <= self.through:
             self._db.run(_TRIGRAM_QUERIES["drop"], {"message_id": message_id})
             self._db.run(_TRIGRAM_QUERIES["add"], (message_id, text.replace("\0", "\ufffd")))
@@ -331,12 +325,12 @@ class TrigramIndex(TableAccess):
         return self._db.column(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})
 
     def create(self) -> None:
-        """Make the empty index; needs a transaction."""
+        """Create the empty index; needs a transaction."""
         self._db.run(_TRIGRAM_QUERIES["create"])
 
 
 def build_trigram_index(archive: Archive, seconds: float) -> bool:
-    """Make the index, or go on making it, for so long; whether it holds all messages now."""
+    """Build the index, or continue, for so long; returns whether it is complete."""
     if archive.read_only:
         return False
     archive = archive.whole
@@ -432,18 +426,18 @@ def build_vectors(archive: Archive, seconds: float) -> int:
 
 #: Up to so many matches are counted and put in order exactly.
 FEW_MATCHES = 3000
-#: Rows of other programs that one search indexes; what is left is looked at as it is.
+#: How many rows of other programs one search indexes; the rest is scanned.
 _CATCH_UP = 2000
-#: Rows without an index that one search looks at, the newest.
+#: How many unindexed rows one search scans, newest first.
 MAX_UNREAD = 20_000
-#: So many messages may stand between a call and its result.
+#: The maximum distance between a call and its result, in messages.
 _CALL_BEFORE = 64
-#: Why a search may be unable to write what it learned; it goes on without.
+#: Why a search may be unable to write its index updates; it continues without.
 WRITE_ERRORS = (ArchiveDenied, ArchiveFull, ArchiveLocked)
 
 
 class FullTextSearch:
-    """Reads for recall; what the words mean is recall's business. Never writes."""
+    """Reads for recall, which interprets the query. Never writes."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -458,7 +452,7 @@ class FullTextSearch:
         return found
 
     def quotes(self, conversation_id: int, phrase: str, limit: int) -> list[Row]:
-        """Messages of people and models that hold a phrase: id, role, time, text; newest first."""
+        """Messages of people and models that contain a phrase: id, role, time, text; newest first."""
         words = phrase.replace("\0", " ").replace('"', " ").strip()
         if not any(character.isalnum() for character in words):
             return []
@@ -468,12 +462,12 @@ class FullTextSearch:
     # --- counts -------------------------------------------------------------------------------------
 
     def unmarked(self) -> tuple[int, int]:
-        """How many messages, about, were stored since all were known to be indexed; and the newest of them."""
+        """The approximate number of messages stored since all were indexed; and the newest of them."""
         newest = self._sizes()[0]
         return newest - self._number("marked", {}), newest
 
     def size(self, where: SearchScope, what: TextKind = "message") -> tuple[int, int]:
-        """How many index rows the scope has and the whole archive, about."""
+        """The approximate number of index rows of the scope and of the whole archive."""
         messages, passages, summaries = self._sizes()
         everything = messages + passages if what == "message" else summaries
         if where.conversation_ids is None:
@@ -484,7 +478,7 @@ class FullTextSearch:
         return min(inside, everything), everything
 
     def counts(self, matches: Sequence[str], where: SearchScope, what: TextKind = "message") -> list[int]:
-        """How many index rows of the scope match each expression: exact for few, else by the scope's share."""
+        """How many index rows of the scope match each expression: exact for few, else estimated by its share."""
         inside, everything = self.size(where, what)
         query = "count" if what == "message" else "count_summaries"
         found = []
@@ -512,7 +506,7 @@ class FullTextSearch:
         return row[0], row[1], row[2]
 
     def unread(self, where: SearchScope) -> list[int]:
-        """Messages of the scope that are not indexed, the last stored first; not more than a search can look at."""
+        """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
         return self._db.column(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
@@ -524,7 +518,7 @@ class FullTextSearch:
     # --- matches ------------------------------------------------------------------------------------
 
     def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
-        """The best passages by bm25: the message, and where the passage begins; None for the first."""
+        """The best passages by bm25: the message, and the start of the passage; None for the first."""
         return [
             (row[0], row[1]) for row in self._db.rows(_SEARCH_QUERIES["candidates"], self._ranked(match, where, limit))
         ]
@@ -542,7 +536,7 @@ class FullTextSearch:
         return where.values | {"match": match, "limit": limit, "everything": is_everything}
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
-        """Messages at places (conversation and seq): id, conversation, seq, time, tokens."""
+        """Messages at positions (conversation and seq): id, conversation, seq, time, tokens."""
         if not places:
             return []
         return self._db.rows(_SEARCH_QUERIES["neighbours"], where.values | {"places": json.dumps(places)})
@@ -556,18 +550,18 @@ class FullTextSearch:
         return sorted(((row[0], row[1], row[2], row[3]) for row in rows), key=lambda row: (row[3], row[0]))
 
     def having(self, match: str) -> list[int]:
-        """All messages that match, in no order."""
+        """All matching messages, unordered."""
         return self._db.column(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})
 
     def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
-        """Those that only ask our recall tools, or are their answers: they repeat what was said elsewhere."""
+        """Messages that only call our recall tools, or have their results: they repeat other messages."""
         asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
         return frozenset(self._db.column(_SEARCH_QUERIES["echoes"], asked))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[int], int | None]:
-        """Messages that match, newest first, behind a place; and how many there are, None when that is unknown."""
+        """Matching messages, newest first, after a position; and how many there are, None when unknown."""
         values = where.values | message_start(start) | {"match": match, "limit": limit}
         if self.count(match) <= FEW_MATCHES or not self.texts.is_ordered():
             found = self._db.rows(_SEARCH_QUERIES["newest_ids"], values)
@@ -581,14 +575,14 @@ class FullTextSearch:
     def newest_summaries(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[str], int]:
-        """Summaries that match, newest first, behind a place; and how many there are."""
+        """Matching summaries, newest first, after a position; and how many there are."""
         values = where.values | summary_start(start) | {"match": match, "limit": limit}
         found = self._db.rows(_SEARCH_QUERIES["newest_summaries"], values)
         return [row[0] for row in found], found[0][1] if found else 0
 
 
 def reindex_stale(archive: Archive, stale: Iterable[AnyText]) -> None:
-    """Index texts anew that another program has changed; where that cannot be written, it stays as it is."""
+    """Reindex texts that another program has changed; skipped when that cannot be written."""
     texts = list(stale)
     if archive.read_only or not texts:
         return
@@ -602,7 +596,7 @@ def reindex_stale(archive: Archive, stale: Iterable[AnyText]) -> None:
 
 
 def index_new_rows(archive: Archive) -> bool:
-    """Index what other programs wrote, so much at a time; whether all is indexed now."""
+    """Index what other programs wrote, up to a limit; returns whether all is indexed now."""
     if archive.read_only:
         return False
     with suppress(*WRITE_ERRORS):
@@ -610,17 +604,17 @@ def index_new_rows(archive: Archive) -> bool:
     return False
 
 
-#: How long another process may hold the file before nothing is found.
+#: How long to wait for another process before giving up without a result.
 _BUSY_MS = 20
-#: So many of the newest matches in the whole archive are looked at: one with more of them is no name.
+#: How many of the newest matches in the whole archive are read: a term with more is not a name.
 _AMONG = 2_000
 
 
 def find_mentions(
     path: str, conversation_id: int, names: Sequence[str], *, through: int, most: int
 ) -> dict[str, tuple[int, ...]]:
-    """The messages of people and models that have each name in them, newest first, by the index: up to a message,
-    and at most so many. Nothing of an archive that cannot be read.
+    """The messages of people and models with each name in them, newest first, by the index: up to a message, and at
+    most so many. Empty when the archive cannot be read.
     """
     query = load_queries("search")["spoken_of"]
     common = {"conversation_id": conversation_id, "through": through, "limit": most}

@@ -1,5 +1,5 @@
-"""State kept between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend,
-breakers, recall grants, and what is left of forgotten texts.
+"""State between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend, breakers,
+recall grants, and marks of forgotten texts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WITHOUT_IDS, WITH_IDS = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class IngestState:
-    """Counters of a conversation since its archive is ours; `blocked_reason` says why input is refused."""
+    """Counters of a conversation; `blocked_reason` says why input is refused."""
 
     seen: int = 0
     stored: int = 0
@@ -52,14 +52,14 @@ class IngestState:
     blocked_at: datetime | None = None
     blocked_reason: str | None = None
     producers: int = 0
-    #: Messages that were given other words, and decisions that rest on likeness.
+    #: Messages that were reworded, and decisions based on similarity.
     revised: int = 0
     likely: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RecentWindow:
-    """The last window of a conversation that was in use lately."""
+    """The last window of a recently used conversation."""
 
     session_key: str
     conversation_id: int
@@ -77,12 +77,12 @@ class IngestCounts:
     skipped: int = 0
     ambiguous: int = 0
     producers: int = 0
-    #: Whether input is taken again, so that a refusal before it is over.
+    #: Whether input is accepted again, which ends an earlier refusal.
     fits: bool = False
     #: Tokens of the stored messages, and the seq of the last one.
     tokens: int = 0
     last_seq: int | None = None
-    #: By how much their estimates for budgets are above their tokens.
+    #: By how much their budget estimates exceed their tokens.
     extra: int = 0
     revised: int = 0
     likely: int = 0
@@ -105,12 +105,11 @@ class IngestMemory:
         )
 
     def producers(self, conversation_id: int) -> int:
-        """Who has brought messages so far: bits of those with entry ids and those without."""
+        """The producers of messages so far: bits for those with and without entry ids."""
         row = self._db.row(_INGEST_QUERIES["producers"], {"conversation_id": conversation_id})
         return 0 if row is None else row[0]
 
     def count(self, conversation_id: int, counts: IngestCounts, now: datetime) -> None:
-        """Add to the counters."""
         stored_at = state_time(now) if counts.stored else None
         self._db.run(
             _INGEST_QUERIES["count"],
@@ -123,17 +122,16 @@ class IngestMemory:
         )  # fmt: skip
 
     def block(self, conversation_id: int, reason: str, now: datetime) -> None:
-        """Make it visible that input is refused, and why."""
         self._db.run(
             _INGEST_QUERIES["block"], {"conversation_id": conversation_id, "at": state_time(now), "reason": reason}
         )
 
     def context_tokens(self, conversation_id: int) -> int | None:
-        """The tokens of the context as counted along; None when they must be added up."""
+        """The running token count of the context; None when it must be recomputed."""
         return self._counted(conversation_id)[0]
 
     def context_budget(self, conversation_id: int) -> int | None:
-        """The same by the estimates for budgets."""
+        """The same by budget estimates."""
         tokens, extra = self._counted(conversation_id)
         return None if tokens is None or extra is None else tokens + extra
 
@@ -142,14 +140,14 @@ class IngestMemory:
         return (None, None) if row is None else (row[0], row[1])
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
-        """Note what a context has; `extra` is by how much the estimates for budgets are above that."""
+        """Store the token count of a context; `extra` is by how much the budget estimates exceed it."""
         self._db.run(
             _INGEST_QUERIES["set_context_tokens"],
             {"conversation_id": conversation_id, "tokens": tokens, "extra": extra},
         )
 
     def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
-        """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""
+        """Whether a batch with this key, and with these words where known, was stored, by us or upstream."""
         place = {"conversation_id": conversation_id, "key": key}
         row = self._db.row(_INGEST_QUERIES["turn_key"], place)
         if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
@@ -162,7 +160,7 @@ class IngestMemory:
     def remember_key(
         self, conversation: Conversation, key: str, entries: list[str], count: int, payload_hash: str, now: datetime
     ) -> None:
-        """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
+        """Record a batch's key, also in upstream's table of turn advancements if it exists."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
         values["digest"] = _short(payload_hash)
         self._db.run(_INGEST_QUERIES["remember_key"], values)
@@ -187,9 +185,9 @@ class IngestMemory:
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
     def recent_windows(self, base: str, limit: int, most: int) -> list[RecentWindow]:
-        """The windows of the conversations below a key that were in use last, newest first.
+        """The windows of the most recently used conversations below a key, newest first.
 
-        Only the `most` newest windows of all are looked at, so that the cost does not grow with the archive.
+        Only the `most` newest windows overall are read, so that the cost does not grow with the archive.
         """
         found = self._db.rows(_INGEST_QUERIES["recent_windows"], {"base": base, "limit": limit, "most": most})
         return [RecentWindow(key, id_, bytes(chain)) for key, id_, chain in found]
@@ -204,7 +202,7 @@ class IngestMemory:
         )  # fmt: skip
 
     def _advancements(self) -> bool:
-        if not self._has_advancements:  # lossless-claw may make it at any time
+        if not self._has_advancements:  # lossless-claw may create it at any time
             self._has_advancements = self._db.row(_INGEST_QUERIES["has_advancements"]) is not None
         return self._has_advancements
 
@@ -215,12 +213,12 @@ def _with_words(key: str, payload_hash: str) -> str:
 
 
 def _short(payload_hash: str) -> int:
-    """A digest as a number that a column can hold; 0 when there is none."""
+    """A digest as an integer for a column; 0 when there is none."""
     return int(payload_hash[:15], 16) + 1 if payload_hash else 0
 
 
 def _packed(rows: Sequence[int]) -> bytes:
-    """Row ids as runs: where each begins, and how long it is. Most windows are one or two."""
+    """Row ids as runs: starts and lengths. Most windows are one or two."""
     runs: list[int] = []
     following: int | None = None
     for id_ in rows:
@@ -233,7 +231,7 @@ def _packed(rows: Sequence[int]) -> bytes:
 
 
 def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
-    """The row ids that were packed; None for a window that was noted without them."""
+    """The packed row ids; None for a window that was recorded without them."""
     if not data or len(data) % 16:
         return None
     runs = unpack(f"<{len(data) // 8}q", data)
@@ -244,13 +242,13 @@ def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
 
 
 _PENDING_QUERIES = load_queries("debts")
-#: A sweep that was started longer ago is dead, whoever started it.
+#: A compaction that was started longer ago is dead, in any process.
 MAX_SWEEP_TIME = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheObservation:
-    """What a provider reported about one call of the host: the prompt's size and what its cache did."""
+    """A provider's report about one call of the host: the prompt's size and its cache use."""
 
     prompt_tokens: int | None
     cache_read: int = 0
@@ -267,24 +265,23 @@ class CacheObservation:
 
 
 class PendingCompactions(TableAccess):
-    """Reads and writes what conversations owe; what it means is `compaction.run`'s business."""
+    """Reads and writes pending compactions; `compaction.run` interprets them."""
 
     def get(self, conversation_id: int) -> CompactionDebt | None:
-        """What a conversation owes; None when it never owed anything."""
+        """A conversation's pending compaction; None when it never had one."""
         return self._db.record(CompactionDebt, _PENDING_QUERIES["get"], {"conversation_id": conversation_id})
 
     def put(self, debt: CompactionDebt) -> None:
-        """Write what a conversation owes."""
         self._db.run(_PENDING_QUERIES["put"], {name: _plain(value) for name, value in asdict(debt).items()})
 
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
-        """Conversations that owe a sweep, the longest waiting first; one that another program left half done, too."""
+        """Conversations with a pending or unfinished compaction, longest waiting first."""
         days = MAX_SWEEP_TIME / timedelta(days=1)
         values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
         return self._db.column(_PENDING_QUERIES["pending"], values)
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
-        """Record what a provider reported; for people to see, never to decide by."""
+        """Record a provider's report; informational only."""
         self._db.run(
             _PENDING_QUERIES["telemetry"],
             {
@@ -295,7 +292,7 @@ class PendingCompactions(TableAccess):
         )  # fmt: skip
 
     def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
-        """Begin to count anew after a leaf."""
+        """Reset the counters after a leaf."""
         self._db.run(_PENDING_QUERIES["leaf_compacted"], {"conversation_id": conversation_id, "now": state_time(now)})
 
 
@@ -306,17 +303,17 @@ def _plain(value: Any) -> Any:
 
 
 _HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
-#: What tells a machine, its last start, and the processes that see each other there.
+#: Identify a machine, its last boot, and its process namespace.
 _BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 
 
 def new_holder() -> str:
-    """A name for somebody in this process; never given twice."""
+    """A unique name for a holder in this process."""
     return f"{_machine()}:{os.getpid()}-{uuid4().hex[:8]}"
 
 
 def holder_has_ended(holder: str) -> bool:
-    """Whether a holder was a process of this machine that has ended; one elsewhere may still be at work."""
+    """Whether a holder was a process of this machine that has ended; one elsewhere may still be running."""
     named = _HOLDER.match(holder)
     if named is None or named[1] != _machine() or os.name != "posix":
         return False
@@ -342,8 +339,6 @@ _GUARD_QUERIES = load_queries("guards")
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One line of the spend ledger."""
-
     id: int
     scope: str
     kind: str
@@ -354,10 +349,10 @@ class LedgerRow:
 
 
 class Guards(TableAccess):
-    """Reads and writes of what keeps model calls within bounds."""
+    """Reads and writes limits of model calls."""
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
-        """Become or stay the owner of a lease; False when another one holds it and is alive. Needs a transaction."""
+        """Take or renew a lease; False when another live holder has it. Needs a transaction."""
         holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
         if holder is not None and holder_has_ended(holder[0]):
             self.drop_lease(name, holder[0])
@@ -366,20 +361,20 @@ class Guards(TableAccess):
         return self._db.changes() > 0
 
     def is_leased(self, name: str, now: datetime) -> bool:
-        """Whether somebody holds a lease, and is alive as far as one can see from here."""
+        """Whether a lease is held by a holder that seems alive."""
         holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
         return holder is not None and not holder_has_ended(holder[0])
 
     def drop_lease(self, name: str, owner: str) -> None:
-        """Let go of a lease, if it is still ours."""
+        """Release a lease, if it is still ours."""
         self._db.run(_GUARD_QUERIES["drop_lease"], {"name": name, "owner": owner})
 
     def break_lease(self, name: str) -> None:
-        """Take a lease from whoever holds it."""
+        """Remove a lease, regardless of its holder."""
         self._db.run(_GUARD_QUERIES["break_lease"], {"name": name})
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
-        """The lines of a scope since a moment, oldest first."""
+        """The entries of a scope since a moment, oldest first."""
         return self._db.records(LedgerRow, _GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
 
     def add_entry(
@@ -390,7 +385,7 @@ class Guards(TableAccess):
         purpose: str | None = None,
         model: str | None = None,
     ) -> int:
-        """Write a line; its id is given by the archive."""
+        """Add an entry; the archive assigns its id."""
         values = {
             "scope": row.scope, "kind": row.kind, "at": state_time(row.at), "until": _format_moment(row.until),
             "window_at": _format_moment(row.window_at), "result": row.result, "conversation_id": conversation_id,
@@ -409,7 +404,7 @@ class Guards(TableAccess):
         output_tokens: int,
         cost: Decimal | None,
     ) -> None:
-        """Write down how a reserved call ended and what it took."""
+        """Record how a reserved call ended and what it used."""
         values = {
             "id": entry_id, "result": result, "model": model, "input_tokens": input_tokens,
             "output_tokens": output_tokens, "cost": None if cost is None else str(cost),
@@ -427,7 +422,7 @@ class Guards(TableAccess):
         ]
 
     def breaker(self, key: str) -> tuple[int, datetime | None]:
-        """How often in a row a model refused us, and until when it is not asked."""
+        """How often in a row a model refused us, and until when it is not called."""
         row = self._db.row(_GUARD_QUERIES["breaker"], {"key": key})
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
@@ -436,7 +431,7 @@ class Guards(TableAccess):
         self._db.run(_GUARD_QUERIES["set_breaker"], values)
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
-        """What is known of a model's tokenizer: ratio, spread, observations."""
+        """A model's tokenizer calibration: ratio, spread, observations."""
         row = self._db.row(_GUARD_QUERIES["factor"], {"model": model})
         return None if row is None else (row[0], row[1], row[2])
 
@@ -445,18 +440,18 @@ class Guards(TableAccess):
         self._db.run(_GUARD_QUERIES["set_factor"], values | {"now": state_time(now)})
 
     def history(self, conversation_id: int) -> BudgetMemory | None:
-        """What is remembered of a conversation's budget; None when it never had one."""
+        """A conversation's remembered budget; None when it never had one."""
         row = self._db.row(_GUARD_QUERIES["history"], {"conversation_id": conversation_id})
         if row is None:
             return None
         return BudgetMemory(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
 
     def active_histories(self) -> list[int]:
-        """The active conversations that had a budget, the one whose budget changed last first."""
+        """The active conversations with a budget, most recently changed first."""
         return self._db.column(_GUARD_QUERIES["active_histories"])
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
-        """The budgets that changed last, by conversation."""
+        """The most recently changed budgets, by conversation."""
         rows = self._db.rows(_GUARD_QUERIES["newest_histories"], {"limit": limit})
         return [(row[0], HistoryBudget(*row[1:])) for row in rows]
 
@@ -487,15 +482,15 @@ _GRANT_QUERIES = load_queries("grants")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave for one session to read some conversations, so many tokens of them, until a moment."""
+    """Permission for one session to read some conversations, up to so many tokens, until a moment."""
 
     id: str
-    #: The session that gave it.
+    #: The session that issued it.
     issuer: str
-    #: The session that may use it; None once it was let go.
+    #: The session that may use it; None once it was released.
     holder: str | None
     conversation_ids: tuple[int, ...]
-    #: Only these summaries and what is below them; empty means all.
+    #: Only these summaries and what is under them; empty means all.
     summary_ids: tuple[str, ...]
     token_cap: int
     tokens_used: int
@@ -506,15 +501,14 @@ class Grant:
 
     @property
     def remaining(self) -> int:
-        """How many tokens it still gives."""
+        """How many tokens are left."""
         return max(0, self.token_cap - self.tokens_used)
 
 
 class Grants(TableAccess):
-    """Reads and writes of grants; every write needs a transaction."""
+    """Reads and writes grants; writes need a transaction."""
 
     def issue(self, grant: Grant) -> None:
-        """Store a new grant."""
         values = {
             "id": grant.id, "issuer": grant.issuer, "holder": grant.holder, "depth": grant.max_depth,
             "conversations": json.dumps(grant.conversation_ids), "summaries": json.dumps(grant.summary_ids),
@@ -523,7 +517,7 @@ class Grants(TableAccess):
         self._db.run(_GRANT_QUERIES["issue"], values)
 
     def get(self, grant_id: str) -> Grant | None:
-        """A grant, whatever became of it; None when it never was or was swept."""
+        """A grant in any state; None when it never existed or was deleted."""
         return self._one("by_id", {"id": grant_id})
 
     def held_by(self, holder: str, now: datetime) -> Grant | None:
@@ -541,31 +535,29 @@ class Grants(TableAccess):
         )  # fmt: skip
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
-        """Take tokens off a grant; False, and nothing taken, when it is no longer valid or has not so many."""
+        """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
         self._db.run(_GRANT_QUERIES["charge"], {"id": grant_id, "tokens": tokens, "now": state_time(now)})
         return self._db.changes() > 0
 
     def revoke_held_by(self, holder: str, now: datetime) -> None:
-        """End all grants of a session; the first end counts."""
+        """End all grants of a session; an earlier end is kept."""
         self._db.run(_GRANT_QUERIES["revoke_holder"], {"holder": holder, "now": state_time(now)})
 
     def unbind(self, holder: str) -> None:
-        """Take all grants, ended or not, away from a session."""
+        """Remove all grants, ended or not, from a session."""
         self._db.run(_GRANT_QUERIES["unbind"], {"holder": holder})
 
     def sweep(self, before: datetime, now: datetime, marks: str) -> None:
-        """Forget grants that ended before a moment, and leases under a prefix that have run out."""
+        """Delete grants that ended before a moment, and expired leases under a prefix."""
         self._db.run(_GRANT_QUERIES["sweep"], {"before": state_time(before)})
         last = marks[:-1] + chr(ord(marks[-1]) + 1)
         self._db.run(_GRANT_QUERIES["sweep_marks"], {"first": marks, "last": last, "now": state_time(now)})
 
     def remembered(self, name: str) -> str | None:
-        """A word that was remembered across restarts."""
         row = self._db.row(_GRANT_QUERIES["memory"], {"name": name})
         return None if row is None else str(row[0])
 
     def remember(self, name: str, value: str) -> None:
-        """Keep a word across restarts."""
         self._db.run(_GRANT_QUERIES["remember"], {"name": name, "value": value})
 
 
@@ -577,22 +569,22 @@ EVERYWHERE = 0
 
 @dataclass(frozen=True, slots=True)
 class ForgetRound:
-    """One or several rounds of forgetting: phrases that are cut out, or whole messages that are emptied."""
+    """Rounds of forgetting: phrases that are removed, or whole messages that are emptied."""
 
     cut: CutText | None = None
-    #: Keyed digests of fingerprints, each with the conversation in which it is forgotten.
+    #: Keyed digests of fingerprints, each with its conversation.
     whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
 
 
 class Tombstones:
-    """Reads and writes what is left of forgotten texts. Where nothing was forgotten, asking costs one small query."""
+    """Reads and writes marks of forgotten texts. Where nothing was forgotten, a check costs one small query."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
         self._read: tuple[tuple[int, int], tuple[ForgetRound, ...], PhraseMarker] | None = None
 
     def rounds(self) -> tuple[ForgetRound, ...]:
-        """What was forgotten, in the order in which it was; empty where nothing was."""
+        """What was forgotten, in order; empty where nothing was."""
         newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
         if not count:
             return ()
@@ -601,11 +593,11 @@ class Tombstones:
         return self._read[1]
 
     def digest(self, fingerprint: bytes) -> bytes:
-        """What a whole message is known by."""
+        """The keyed digest of a whole message."""
         return (self._read[2] if self._read else self.marker()).digest(fingerprint)
 
     def marker(self) -> PhraseMarker:
-        """What makes marks with this archive's key; the key is made when it is needed first."""
+        """Makes marks with this archive's key, which is created on first use."""
         row = self._db.row(_TOMBSTONE_QUERIES["key"])
         if row is None:
             self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
@@ -614,7 +606,7 @@ class Tombstones:
         return PhraseMarker(row[0])
 
     def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
-        """Remember phrases, each in all its forms and in a round of its own, and whole messages by their fingerprints.
+        """Record phrases, each in all its spellings and in its own round, and whole messages by their fingerprints.
 
         Needs a transaction.
         """
@@ -659,7 +651,7 @@ class Tombstones:
 
 _QUERIES = load_queries("prompts")
 
-#: Receipts of one conversation that are kept: so many, and so long.
+#: How many receipts of one conversation are kept, and for how long.
 MOST_RECEIPTS = 500
 RECEIPT_AGE = timedelta(days=30)
 #: After so many receipts the older ones are deleted.
@@ -667,18 +659,18 @@ _TRIM_EVERY = 32
 
 
 class Prompts:
-    """Reads and writes evidence and receipts; nothing in either is text of messages."""
+    """Reads and writes evidence and receipts; neither contains message text."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     def newest_fold(self, conversation_id: int) -> int:
-        """A number that is another one after each fold; 0 before the first."""
+        """A number that changes with each fold; 0 before the first."""
         row = self._db.row(_QUERIES["fold"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
-        """What was chosen since a fold, oldest first."""
+        """The evidence chosen since a fold, oldest first."""
         values = {"conversation_id": conversation_id, "fold": fold}
         return [
             EvidenceRow(id_, message_id, after_id, asked, _quotes(quotes), tokens, digest)
@@ -686,7 +678,7 @@ class Prompts:
         ]
 
     def add_evidence(self, conversation_id: int, fold: int, row: EvidenceRow, now: datetime) -> None:
-        """Record what was chosen; what was chosen before the newest fold, or for words that did not come, goes."""
+        """Record evidence; deletes what was chosen before the newest fold, or for words that never came."""
         found = {"conversation_id": conversation_id, "fold": fold, "message_id": row.message_id}
         self._db.run(_QUERIES["drop_older_evidence"], found)
         quotes = json.dumps([[q.message_id, q.start, q.end, round(q.score, 3), q.words] for q in row.quotes])
@@ -694,27 +686,27 @@ class Prompts:
         self._db.run(_QUERIES["add_evidence"], found | rest | {"quotes": quotes, "at": state_time(now)})
 
     def bind_evidence(self, evidence_id: int, message_id: int) -> None:
-        """The words that it was chosen for are stored by now."""
+        """Record that the user message for evidence is now stored."""
         self._db.run(_QUERIES["bind_evidence"], {"evidence_id": evidence_id, "message_id": message_id})
 
     def user_after(self, conversation_id: int, message_id: int) -> int | None:
-        """The first message of a user behind another message."""
+        """The first user message after another message."""
         values = {"conversation_id": conversation_id, "after_id": message_id}
         row = self._db.row(_QUERIES["user_after"], values)
         return row[0] if row else None
 
     def empty_evidence(self, evidence_ids: Collection[int]) -> None:
-        """Evidence leaves the prompt until something else is chosen for other words."""
+        """Remove evidence from the prompt until something is chosen for other words."""
         self._db.run(_QUERIES["empty_evidence"], {"ids": json.dumps(sorted(evidence_ids))})
 
     def hidden(self, message_ids: Sequence[int]) -> frozenset[int]:
-        """Of these messages those that were taken out of their conversation."""
+        """The messages among these that were removed from their conversation."""
         return frozenset(row[0] for row in self._db.rows(_QUERIES["hidden"], {"ids": json.dumps(list(message_ids))}))
 
     def add_receipt(
         self, conversation_id: int, tokens: int, capacity: int, detail: dict[str, Any], now: datetime
     ) -> None:
-        """Keep how a prompt was put together."""
+        """Record how a prompt was assembled."""
         values = {"conversation_id": conversation_id, "tokens": tokens, "capacity": capacity}
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
         self._db.run(_QUERIES["add_receipt"], values | {"detail": text, "at": state_time(now)})
@@ -730,7 +722,7 @@ class Prompts:
 
 
 def _quotes(text: str) -> tuple[QuoteSpan, ...]:
-    """Which words were quoted; none when a damaged row does not say it, as `lcm verify` does."""
+    """The quoted spans; empty when the row is damaged, which `lcm verify` reports."""
     try:
         return tuple(QuoteSpan(*values) for values in json.loads(text))
     except (TypeError, ValueError):

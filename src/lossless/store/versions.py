@@ -1,4 +1,4 @@
-"""Versions of messages: earlier wordings and host reductions. No wording is lost, none is stored twice."""
+"""Versions of messages: earlier wordings and host reductions. Each wording is stored exactly once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredWording:
-    """A message as columns, its role aside."""
+    """A message as columns, without its role."""
 
     content: str
     parts: tuple[PartRow, ...]
@@ -51,7 +51,7 @@ class StoredWording:
 
     @classmethod
     def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> StoredWording:
-        """The columns of a message, with what is noted about the payloads that have left it."""
+        """The columns of a message, with notes about payloads moved out of it."""
         packed = pack_message(message)
         parts = with_notes(packed.parts, message.role, notes) if notes else packed.parts
         format_ = None if message.format == "plain" else message.format
@@ -64,7 +64,7 @@ class StoredWording:
         )  # fmt: skip
 
     def cut(self, length: int, tokens: int) -> StoredWording:
-        """The same with the beginning of its text only."""
+        """The same with only the beginning of its text."""
         content = self.content[:length]
         parts = tuple(replace(part, text_content=content) if self._is_whole(part) else part for part in self.parts)
         return replace(self, content=content, parts=parts, tokens=tokens)
@@ -73,7 +73,7 @@ class StoredWording:
         return part.text_content == self.content
 
     def begins(self, other: StoredWording, role: Role) -> bool:
-        """Whether `other` with a shorter text is this wording: nothing but what are no words is different."""
+        """Whether `other` is this wording with a shorter text: everything else that counts as words is equal."""
         if len(self.content) >= len(other.content) or not other.content.startswith(self.content):
             return False
         if self._outline() != other._outline():
@@ -83,7 +83,7 @@ class StoredWording:
 
     @property
     def shape(self) -> Json:
-        """Where the text stands in the original; wordings of one shape and outline are cut alike."""
+        """The position of the text in the original; wordings of one shape and outline are cut alike."""
         shape: Json = None if self.skeleton is None else json.loads(decompress_residual(self.skeleton)).get("content")
         return shape
 
@@ -95,7 +95,7 @@ class StoredWording:
         ]  # fmt: skip
 
     def body(self) -> bytes:
-        """All of it but the tokens, as it is stored."""
+        """Everything but the tokens, in stored form."""
         parts = [
             [part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
              part.tool_name, part.tool_input, part.tool_output, part.metadata]
@@ -106,7 +106,7 @@ class StoredWording:
 
     @classmethod
     def from_body(cls, body: bytes, tokens: int) -> StoredWording:
-        """What `body` was made of; ValueError when it is damaged."""
+        """The inverse of `body`; ValueError when it is damaged."""
         try:
             content, format_, event_key, skeleton, *parts = json.loads(decompress_residual(body))
             rows_ = tuple(
@@ -120,7 +120,7 @@ class StoredWording:
 
     @property
     def recipe(self) -> Json:
-        """How the original is made again, when payloads have left it."""
+        """The recipe for the original, when payloads were moved out."""
         for part in self.parts:
             if '"restore":' in part.metadata:
                 recipe: Json = json.loads(part.metadata).get("restore")
@@ -136,7 +136,7 @@ _QUERIES = load_queries("versions")
 _INSERT_PART = load_queries("messages")["insert_part"]
 _BATCH = 500
 _ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
-#: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
+#: `earlier`: a former current text; `lesser`: a host's reduction, which never was current.
 VersionKind = Literal["earlier", "lesser"]
 
 
@@ -150,14 +150,13 @@ class Version:
     digest: bytes
     at: datetime
     message: Message
-    #: How the original is made again, when payloads have left it.
+    #: The recipe for the original, when payloads were moved out.
     recipe: Json = None
-    #: Whether it has index entries of its own; what is the beginning of another wording is found with that.
+    #: Whether it has its own index entries; a prefix of another wording is found through that.
     is_whole: bool = True
 
     @property
     def indexed(self) -> str:
-        """The text that search looks at."""
         return indexed_text(self.message.content, self.message)
 
 
@@ -178,15 +177,15 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class MessageCopy:
-    """A message in another archive: its words there, and its versions as rows."""
+    """A message in another archive: its text there, and its versions as rows."""
 
     current: StoredWording
     versions: Sequence[Mapping[str, Any]]
-    #: Whether its words may be others than here.
+    #: Whether its text may differ from the one here.
     is_other: bool
 
     def wordings(self, role: Role, now: datetime) -> list[tuple[bytes, StoredWording, VersionKind, datetime]]:
-        """Digest, words, kind and time of each wording; what is damaged is left out."""
+        """Digest, text, kind and time of each wording; damaged ones are skipped."""
         columns: list[tuple[Any, ...]] = [tuple(one.get(name) for name in _ROW) for one in self.versions]
         by_id = {row[0]: VersionRow(*row) for row in columns}
         found: list[tuple[bytes, StoredWording, VersionKind, datetime]] = []
@@ -219,10 +218,9 @@ class Versions(TableAccess):
         now: datetime,
         notes: Mapping[int, Mapping[str, Json]] | None = None,
     ) -> bool:
-        """Add a wording of a message, in the caller's transaction; False when these words are there already.
+        """Add a wording of a message, in the caller's transaction; False when it is already stored.
 
-        `digest` is that of the words as they came, `message` may be without its payloads: `notes` then says how
-        they come back.
+        `digest` is that of the original words; `message` may be without its payloads, with `notes` to restore them.
         """
         role, current = self._current(message_id)
         if role != message.role:
@@ -242,12 +240,11 @@ class Versions(TableAccess):
         notes: Mapping[int, Mapping[str, Json]] | None = None,
         old_digest: bytes | None = None,
     ) -> bool:
-        """Give a row other words, in the caller's transaction; the old wording becomes a version of it.
+        """Give a row a new text, in the caller's transaction; the old wording becomes a version of it.
 
-        Row id, seq, role, time and entry id stay; all that follows from the words follows. False when the words are
-        the same, and only what is no words was taken over. `new.message` may be without its payloads: `notes` then
-        says how they come back, and `digest` is that of its words as they came; `old_digest` the same of the words
-        that the row has now.
+        Row id, seq, role, time and entry id stay; everything derived from the words is updated. False when the words
+        are the same, and only other fields were updated. `new.message` may be without its payloads, with `notes` to
+        restore them and `digest` for its original words; `old_digest` is the same for the current words.
         """
         role, old = self._current(message_id)
         if role != new.message.role:
@@ -274,9 +271,9 @@ class Versions(TableAccess):
         digest: bytes,
         notes: Mapping[int, Mapping[str, Json]] | None = None,
     ) -> None:
-        """Give a row other words and keep nothing of those it had; of its versions, what is given of each.
+        """Give a row a new text without keeping the old one; `versions` replaces its versions.
 
-        `digest` is that of the new words as they came. In the caller's transaction, on a person's command only.
+        `digest` is that of the original new words. In the caller's transaction, only on the user's command.
         """
         role, old = self._current(message_id)
         for row in self._rows([message_id]):
@@ -291,7 +288,7 @@ class Versions(TableAccess):
     def _retire(
         self, message_id: int, role: Role, old: StoredWording, digest: bytes, fresh: StoredWording, now: datetime
     ) -> None:
-        """Make the current words a version; what was the beginning of them still is the beginning of something."""
+        """Make the current text a version; prefixes of it stay prefixes."""
         begins = old.begins(fresh, role)
         version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
         if not begins:
@@ -300,7 +297,7 @@ class Versions(TableAccess):
             self._fill(self._based(message_id, None), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
-        """Take out the version whose words become the current ones."""
+        """Remove the version whose text becomes the current one."""
         known = self._db.row(_QUERIES["known"], {"message_id": message_id, "digest": digest})
         if known is None:
             return
@@ -314,7 +311,7 @@ class Versions(TableAccess):
         self._db.run(_QUERIES["remove"], {"version_id": version.id})
 
     def _fill(self, based: Sequence[VersionRow], role: Role, old: StoredWording, fresh: StoredWording) -> None:
-        """Keep whole those beginnings of one wording that are none of another, which takes its place."""
+        """Store in full those prefixes of one wording that are not prefixes of its replacement."""
         for row in based:
             assert row.length is not None
             wording = old.cut(row.length, row.tokens)
@@ -360,7 +357,7 @@ class Versions(TableAccess):
     def _write(
         self, conversation: Conversation, message_id: int, new: NewMessage, fresh: StoredWording, old_tokens: int
     ) -> None:
-        """The row, its parts, what is known about it, and the indexes."""
+        """Write the row, its parts, its derived values, and the indexes."""
         place: dict[str, Any] = {"message_id": message_id, "conversation_id": conversation.id}
         words = {
             "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,
@@ -390,11 +387,11 @@ class Versions(TableAccess):
     # --- reading --------------------------------------------------------------------------------------
 
     def of(self, message_id: int) -> tuple[Version, ...]:
-        """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read back."""
+        """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read."""
         return self.many([message_id]).get(message_id, ())
 
     def many(self, message_ids: Sequence[int]) -> dict[int, tuple[Version, ...]]:
-        """The versions of several messages, by message; those without any are left out."""
+        """The versions of several messages, by message; those without any are skipped."""
         found: defaultdict[int, list[VersionRow]] = defaultdict(list)
         for row in self._rows(message_ids):
             found[row.message_id].append(row)
@@ -406,7 +403,7 @@ class Versions(TableAccess):
         return tuple(_version(row, by_id, role, current) for row in found)
 
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
-        """Every version of the archive; in place of one that cannot be read back, the reason."""
+        """Every version of the archive; for an unreadable one, the reason."""
         after = 0
         while ids := self._db.column(_QUERIES["messages"], {"after": after, "limit": batch}):
             found: defaultdict[int, list[VersionRow]] = defaultdict(list)
@@ -423,7 +420,7 @@ class Versions(TableAccess):
             after = ids[-1]
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
-        """The digests of the versions of some messages; those without any are left out."""
+        """The digests of the versions of some messages; those without any are skipped."""
         found: dict[int, set[bytes]] = {}
         for message_id, digest in self._db.rows(_QUERIES["digests"], by_ids(message_ids)):
             found.setdefault(message_id, set()).add(digest)
@@ -441,33 +438,32 @@ class Versions(TableAccess):
     # --- searching ------------------------------------------------------------------------------------
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
-        """Messages of a scope of which a version matches, best first."""
+        """Messages of a scope with a matching version, best first."""
         values = where.values | {"match": match, "limit": limit}
         return list(dict.fromkeys(self._db.column(_QUERIES["having"], values)))
 
     def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
-        """Messages of a scope that have versions with texts of their own, newest first, below an id."""
+        """Messages of a scope that have separately indexed versions, newest first, below an id."""
         values = where.values | {"below": below, "limit": limit}
         return self._db.column(_QUERIES["newest"], values)
 
     @property
     def any(self) -> bool:
-        """Whether there is a version at all."""
         return self._db.row(_QUERIES["any"]) is not None
 
     @property
     def lacks_index(self) -> bool:
-        """Whether there are versions and none of them is indexed, as in a file that was made for lossless-claw."""
+        """Whether there are versions and none is indexed, as in a file written for lossless-claw."""
         return self._db.row(_QUERIES["lacks_index"]) is not None
 
     def drop_gone(self, limit: int = _BATCH) -> int:
-        """Take out index rows whose version is gone, at most so many; returns how many. Needs a transaction."""
+        """Remove up to so many index rows whose version is gone; returns how many. Needs a transaction."""
         gone = self._db.rows(_QUERIES["gone"], {"limit": limit})
         self._db.run_many(_QUERIES["drop_index"], [{"version_id": row[0]} for row in gone])
         return len(gone)
 
     def refill(self, limit: int = _BATCH) -> int:
-        """Index versions that have lost their row in the index, some; returns how many. Needs a transaction."""
+        """Index versions that have lost their index row, up to a limit; returns how many. Needs a transaction."""
         after, filled = 0, 0
         while filled < limit and (found := self._db.rows(_QUERIES["lost"], {"after": after, "limit": limit})):
             for version_id, role, tokens, body in found:
@@ -477,7 +473,7 @@ class Versions(TableAccess):
         return filled
 
     def put(self, message_id: int, values: Sequence[Mapping[str, Any]]) -> None:
-        """Versions of another archive's message under numbers of this one, indexed; in the caller's transaction."""
+        """Write versions of another archive's message with new numbers, indexed; in the caller's transaction."""
         role, _ = self._current(message_id)
         ids: dict[Any, int] = {}
         for one in values:
@@ -500,7 +496,7 @@ class Versions(TableAccess):
     def bring(self, message_id: int, copy: MessageCopy, now: datetime) -> int:
         """Add the wordings of another archive's copy of a message that this one lacks, in the caller's transaction.
 
-        Returns how many; the row keeps its words.
+        Returns how many; the row keeps its text.
         """
         role, here = self._current(message_id)
         mine = words_digest(here.message(role))
@@ -532,16 +528,16 @@ def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: StoredWo
     if row.body is not None:
         return StoredWording.from_body(row.body, row.tokens)
     if row.length is None:
-        raise ValueError("it has neither words nor a length")
+        raise ValueError("it has neither text nor a length")
     if row.base_id is None:
         base = current
     else:
         kept = by_id.get(row.base_id)
         if kept is None or kept.body is None:
-            raise ValueError(f"the version {row.base_id}, of which it is the beginning, is not there")
+            raise ValueError(f"the version {row.base_id} that it is a prefix of is missing")
         base = StoredWording.from_body(kept.body, kept.tokens)
     if not 0 <= row.length < len(base.content):
-        raise ValueError("it is longer than the words of which it is the beginning")
+        raise ValueError("it is longer than the text that it is a prefix of")
     return base.cut(row.length, row.tokens)
 
 

@@ -1,4 +1,4 @@
-"""Read-only views for people: totals and sizes, lists in pages, and one record with all that belongs to it."""
+"""Read-only views for people: totals and sizes, paged lists, and one record with everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ArchiveTotals:
     pending: int
     running: int
     failed: int
-    #: Messages whose time cannot be read; the span is that of the others.
+    #: Messages with invalid times; the span covers the others.
     undated: int = 0
 
 
@@ -78,7 +78,7 @@ class ArchiveStatistics(TableAccess):
         return ArchiveCounts(*row)
 
     def totals(self) -> ArchiveTotals:
-        """Everything that status adds up; reads the whole archive once."""
+        """All totals of status; reads the whole archive once."""
         messages = self._db.row(_STATISTICS_QUERIES["message_totals"]) or (0, 0, None, None, 0)
         context = self._db.row(_STATISTICS_QUERIES["context_totals"]) or (0, 0)
         debts = self._db.row(_STATISTICS_QUERIES["maintenance_totals"]) or (0, 0, 0)
@@ -101,7 +101,7 @@ class ArchiveStatistics(TableAccess):
         )
 
     def liveness(self) -> IngestHealth:
-        """The line that says whether anything is lost on the way."""
+        """Whether anything was lost in ingest."""
         row = self._db.row(_STATISTICS_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0, 0)
         seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
         newest = self._db.row(_STATISTICS_QUERIES["newest_row"])
@@ -122,7 +122,7 @@ class ArchiveStatistics(TableAccess):
         return (row[0], row[1]) if row else (0, 0)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by kind of thing; reads every page, so not for every call."""
+        """Bytes by kind of data; reads every page, so use it sparingly."""
         taken: dict[str, int] = {}
         for name, size in self._db.rows(_STATISTICS_QUERIES["sizes"]):
             kind = _kind_of(name)
@@ -131,7 +131,7 @@ class ArchiveStatistics(TableAccess):
 
 
 def _kind_of(name: str) -> str:
-    """What a table, one of its indexes or one of its shadow tables belongs to: the longest name that fits counts."""
+    """The group of a table, its indexes or shadow tables: the longest matching name."""
     bare = name.removeprefix("sqlite_autoindex_")
     found = [
         (len(table), kind)
@@ -143,9 +143,9 @@ def _kind_of(name: str) -> str:
 
 
 _LIST_QUERIES = load_queries("listings")
-#: A beginning has at most so many characters, none of which takes more than four bytes.
+#: A preview has at most so many characters, each of at most four bytes.
 _BEGINNING = 1024
-#: All conversations. Their ids are numbers, but for files that can only be read: there they may be texts.
+#: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
@@ -166,7 +166,7 @@ class Listings(TableAccess):
         return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
 
     def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
-        """Ids, and when these conversations changed last; newest first."""
+        """Ids, and the time of the last change; newest first."""
         which = _ALL if conversation_id is None else conversation_range(conversation_id)
         values = which | _behind(start) | {"limit": limit, "within": self.within}
         return self._db.rows(_LIST_QUERIES["conversation_page"], values)
@@ -199,7 +199,7 @@ class Listings(TableAccess):
         return (row[0], row[1]) if row else (0, 0)
 
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
-        """The id of a conversation that is there: by its id, or the active, else the newest of a session key."""
+        """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
         if conversation_id is not None:
             row = self._db.row(_LIST_QUERIES["conversation_by_number"], {"id": conversation_id})
         else:
@@ -218,7 +218,7 @@ class Listings(TableAccess):
         span: TimeRange | None = None,
         whole: bool = False,
     ) -> Page[MessageRow]:
-        """Messages of one conversation, the last said first: in the order of the conversation, not of clocks."""
+        """Messages of one conversation, newest first by seq, not by time."""
         values = {
             "conversation_id": conversation_id,
             "roles": json.dumps(roles) if roles else None,
@@ -235,7 +235,7 @@ class Listings(TableAccess):
         return Page(tuple(rows), PageStart(state_time(last.created_at) if last.created_at else "", last.message_id))
 
     def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
-        """Messages in the order asked for; unknown ids are left out."""
+        """Messages in the given order; unknown ids are skipped."""
         wanted = _wanted(ids, whole=whole)
         tools: defaultdict[int, list[str]] = defaultdict(list)
         for id_, name in self._db.rows(_LIST_QUERIES["tools"], wanted):
@@ -248,7 +248,7 @@ class Listings(TableAccess):
         return [found[id_] for id_ in ids if id_ in found]
 
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
-        """The messages with the newest calls of some tools, and those that answer them, in order."""
+        """The messages with the newest calls of some tools, and their results, in order."""
         values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
         return self._db.column(_LIST_QUERIES["tool_calls"], values)
 
@@ -259,7 +259,7 @@ class Listings(TableAccess):
         return self.tails([conversation_id], count, max_tokens)[conversation_id]
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
-        """The fresh tails of some conversations, in order; reads little more of their contexts than they take."""
+        """The fresh tails of some conversations, in order; reads little more than that."""
         found: dict[int, list[MessageItem]] = {}
         wanted, most = list(ids), max(count, 0) + 1
         while wanted:
@@ -310,7 +310,7 @@ class Listings(TableAccess):
         return Page(tuple(rows), _next(found, limit))
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
-        """Summaries in the order asked for; unknown ids are left out."""
+        """Summaries in the given order; unknown ids are skipped."""
         found = {}
         for *row, raw in self._db.rows(_LIST_QUERIES["summaries"], _wanted(ids, whole=whole)):
             content = column_text(raw)
@@ -323,7 +323,7 @@ def _behind(start: PageStart | None) -> dict[str, object]:
 
 
 def _next(found: Sequence[Row], limit: int) -> PageStart | None:
-    """Where the next page begins; one row more was read to know whether there is one."""
+    """The start of the next page; one more row was read to know whether there is one."""
     return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
 
 
@@ -347,7 +347,7 @@ class ContextShare:
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """The large files of a conversation together."""
+    """Totals of a conversation's large files."""
 
     count: int
     bytes: int
@@ -370,7 +370,7 @@ class BriefInfo:
 
 @dataclass(frozen=True, slots=True)
 class PendingCompaction:
-    """A deferred sweep as it is recorded."""
+    """A deferred compaction as recorded."""
 
     pending: bool
     running: bool
@@ -397,7 +397,7 @@ class PendingCompaction:
 
 @dataclass(frozen=True, slots=True)
 class CacheTelemetry:
-    """What providers reported about prompts and their caches."""
+    """Providers' reports about prompts and their caches."""
 
     cache_state: str
     provider: str | None
@@ -452,7 +452,7 @@ class ConversationDetails:
 
 @dataclass(frozen=True, slots=True)
 class MessageStatus:
-    """Where a message is now: in the context, below a leaf, or hidden with a cause."""
+    """Where a message is now: in the context, under a leaf, or hidden with a cause."""
 
     ordinal: int | None = None
     leaf_id: str | None = None
@@ -463,7 +463,7 @@ class RecordDetails(TableAccess):
     """Reads about one conversation, message or summary; never writes."""
 
     def conversation(self, conversation_id: int) -> ConversationDetails:
-        """What else is recorded about a conversation."""
+        """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
         shares = self._db.rows(_DETAIL_QUERIES["context"], place)
         return ConversationDetails(
@@ -490,7 +490,6 @@ class RecordDetails(TableAccess):
         return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 
     def context_count(self, conversation_id: int) -> int:
-        """How many items a context has."""
         return self._count("context_count", conversation_id)
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
@@ -498,18 +497,17 @@ class RecordDetails(TableAccess):
         return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
-        """Where a message is now."""
         row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
         return MessageStatus() if row is None else record_from_row(MessageStatus, row)
 
     def sources(self, summary_id: str) -> list[str]:
-        """The summaries that a summary was made of, in order; of its own conversation only."""
+        """The sources of a summary, in order; of its own conversation only."""
         return self._db.column(_DETAIL_QUERIES["sources"], {"id": summary_id})
 
     def used_in(self, summary_id: str) -> list[str]:
-        """The summaries that were made of a summary; of its own conversation only."""
+        """The summaries made of a summary; of its own conversation only."""
         return self._db.column(_DETAIL_QUERIES["used_in"], {"id": summary_id})
 
     def source_messages(self, summary_id: str) -> list[int]:
-        """The messages that a leaf was made of, in order; of its own conversation only."""
+        """The messages of a leaf, in order; of its own conversation only."""
         return self._db.column(_DETAIL_QUERIES["source_messages"], {"id": summary_id})

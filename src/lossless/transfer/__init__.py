@@ -1,1 +1,1 @@
-"""Archives in and out: lossless-claw files, Remnic files, whole archives as JSON lines, pages for people."""
+"""Imports and exports: lossless-claw files, Remnic files, whole archives as JSON lines, readable pages."""

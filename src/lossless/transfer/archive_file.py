@@ -1,4 +1,4 @@
-"""A whole archive into one file of JSON lines, and back, exactly."""
+"""Exports a whole archive to one file of JSON lines, and imports it again, exactly."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class _ArchiveWriter:
 def export_archive(
     archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
 ) -> ExportReport:
-    """Write an archive into one file; the bytes of its files lie in it, or with `files_dir` in that folder.
+    """Write an archive to one file; the bytes of its files are inside, or with `files_dir` in that folder.
 
-    The file is read back and proven before it takes its place.
+    The file is read back and verified before it replaces the target.
     """
     wanted = options or ExportOptions()
     place = expand_path(target).absolute()
@@ -160,7 +160,7 @@ def _put(writer: _ArchiveWriter, bundle: Bundle, files: _FileContents, report: E
 
 
 def _original(message: RowValues) -> object:
-    """The message as its host sent it, where content and parts are not all of it; for readers, not for import."""
+    """The original message, where content and parts are not all of it; for readers, not for import."""
     if message["skeleton"] is None:
         return None
     parts = [
@@ -173,7 +173,7 @@ def _original(message: RowValues) -> object:
     values = message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"]
     try:
         return unpack_message(*values, None).original
-    except ValueError:  # one that is damaged, as `lcm verify` says: the columns are exported as they are
+    except ValueError:  # damaged, as `lcm verify` reports: the columns are exported unchanged
         return None
 
 
@@ -197,10 +197,10 @@ def import_archive(
     options: ImportOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
-    """Bring the conversations of an archive file into this archive: nothing before the whole file is proven.
+    """Import the conversations of an archive file; nothing is written before the whole file is verified.
 
-    What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
-    under its own numbers. `checked` is what `check_archive` found in the same file just before.
+    Existing rows are not changed, so a repeated import adds nothing; an empty archive gets all original numbers.
+    `checked` is the result of `check_archive` for the same file.
     """
     place = expand_path(source)
     found = checked or check_archive(place)
@@ -241,7 +241,7 @@ def _bundle(path: Path, block: ConversationBlock) -> Bundle:
 
 
 def _with(values: RowValues, names: tuple[str, ...]) -> RowValues:
-    """Values with all these names; those that were left out are None."""
+    """Values with all these names; missing ones are None."""
     return dict.fromkeys(names) | values
 
 

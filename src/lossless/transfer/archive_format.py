@@ -1,4 +1,4 @@
-"""The JSON-lines format of whole archives: lines written, read and checked; rows as JSON with bytes in base64."""
+"""The JSON-lines format of whole archives: writing, reading and checking lines; rows as JSON with bytes in base64."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ _BYTES = "base64"
 
 
 def dump_row(values: object) -> str:
-    """One line of JSON."""
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_encode)
 
 
 def restore_row(values: dict[str, Any]) -> dict[str, Any]:
-    """Values whose bytes are bytes again."""
+    """Values with bytes decoded."""
     return {name: _decode(value) for name, value in values.items()}
 
 
 def extra_row(table: str, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table beside the messages, with values that its columns can hold."""
+    """A row of an additional table, with values that its columns can hold."""
     row = restore_row(values)
     return fit_scalars(row) if table in OWN_TABLES else fit_row(row)
 
@@ -61,11 +60,11 @@ def _decode(value: Any) -> Any:
 
 FORMAT = "lossless-archive"
 VERSION = 1
-#: The types of lines, in the order in which they stand in a block.
+#: The types of lines, in their order in a block.
 TYPES = ("conversation", "message", "summary", "context_items", *SIDE_TABLES, "focus_brief_sources", "former_summaries")
 _ORDER = {name: n for n, name in enumerate(TYPES)}
 _ID = (int, str)
-#: Fields that a line must have, and what they may be.
+#: Required fields of a line, and their types.
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
     "message": {
@@ -82,7 +81,7 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 
 @dataclass(slots=True)
 class ConversationBlock:
-    """Where a conversation stands in the file, and how many of its lines are messages."""
+    """The position of a conversation in the file, and how many of its lines are messages."""
 
     start: int
     messages: int = 0
@@ -91,22 +90,21 @@ class ConversationBlock:
 
 @dataclass(slots=True)
 class ArchiveSurvey:
-    """What a file holds: its blocks, its counts, the digest of what comes before the last line."""
+    """The content of a file: its blocks, its counts, the digest of everything before the last line."""
 
     blocks: list[ConversationBlock] = field(default_factory=list)
-    #: Where the lines about deleted conversations stand, if there are any.
+    #: The position of the lines about deleted conversations, if there are any.
     pruned: ConversationBlock | None = None
     counts: Counter[str] = field(default_factory=Counter)
     digest: str = ""
 
 
 def header_line(created_at: str, version: str) -> dict[str, Any]:
-    """The first line."""
     return {"type": FORMAT, "version": VERSION, "createdAt": created_at, "writtenBy": f"lossless {version}"}
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as an archive does."""
+    """Whether a file begins like an archive file."""
     try:
         with path.open("rb") as file:
             first = json.loads(file.readline(1 << 16))
@@ -116,14 +114,13 @@ def is_archive(path: Path) -> bool:
 
 
 def archive_line(type_: str, values: RowValues) -> bytes:
-    """One line of the file."""
     return (dump_row({"type": type_} | values) + "\n").encode(
         "utf-8", "backslashreplace"
-    )  # half a character as its escape
+    )  # lone surrogates are escaped
 
 
 def survey_archive(path: Path, progress: Callable[[int], None] | None = None) -> ArchiveSurvey:
-    """Read a whole file and prove it: every line is one, in its place, and the last line says what came before it."""
+    """Read and verify a whole file: every line is valid and in order, and the last line matches the others."""
     found = ArchiveSurvey()
     digest = hashlib.sha256()
     last: dict[str, Any] = {}

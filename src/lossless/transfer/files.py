@@ -1,6 +1,4 @@
-"""Files that a transfer writes: new files and folders put in place whole or not at all, and payloads of large files
-copied between archives.
-"""
+"""Files that a transfer writes: atomic new files and folders, and payloads copied between archives."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
-#: What SQLite keeps beside a database while it is in use.
+#: SQLite's files next to a database in use.
 _BESIDE = ("-journal", "-wal", "-shm")
 
 
@@ -39,9 +37,9 @@ _BESIDE = ("-journal", "-wal", "-shm")
 def writing_file(
     target: str | Path, *, overwrite: bool = False, source: str | Path | None = None, is_private: bool = True
 ) -> Iterator[Path]:
-    """A path beside `target` to write to; when the block ends well it takes the place of `target`, durably.
+    """A path next to `target` to write to; when the block succeeds it replaces `target`, durably.
 
-    What is private is for the owner only, as archives are. `source`, which is being read, is never replaced.
+    Private files are for the owner only, like archives. `source`, which is being read, is never replaced.
     """
     place = resolve_target(target)
     check_free(place, overwrite=overwrite, source=source)
@@ -58,7 +56,7 @@ def writing_file(
             fsync_path(beside)
             os.replace(beside, place)
             _flush_names(place.parent)
-    except ArchiveError as error:  # whoever reads it knows the name that was asked for
+    except ArchiveError as error:  # readers know the requested name
         raise type(error)(str(error).replace(str(beside), str(place))) from error
     finally:
         for ending in ("", *_BESIDE):
@@ -67,9 +65,9 @@ def writing_file(
 
 @contextmanager
 def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder to write files to; when the block ends well all of them are in `target`, else none is.
+    """A folder to write files to; when the block succeeds all of them are moved to `target`, else none.
 
-    A new folder appears whole. Into one that is there already the files are moved one by one, at the end.
+    A new folder appears atomically. Into an existing one the files are moved one by one, at the end.
     """
     folder = resolve_target(target)
     if folder.exists() and not folder.is_dir():
@@ -77,7 +75,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
     with _refusing(folder):
         is_new = not folder.exists()
         if not is_new and not overwrite and any(folder.iterdir()):
-            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
+            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or allow overwriting")
         make_private_folder(folder.parent)
         beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
         make_private_folder(beside)
@@ -104,7 +102,6 @@ def resolve_target(target: str | Path) -> Path:
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:
-    """Whether two names are those of one file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -112,13 +109,13 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
 
 
 def check_not_archive(source: str | Path, place: str | Path, archive: Archive) -> None:
-    """Raises when what is to be imported is the archive that it would come into."""
+    """Raises when the source of an import is the target archive."""
     if is_same_file(place, archive.path):
         raise BadInput(f"source {str(source)!r} is the archive itself")
 
 
 def check_apart(place: str | Path, archive: str | Path) -> None:
-    """Raises when a name is that of an archive, or of a file that SQLite keeps beside it."""
+    """Raises when a name is an archive's, or that of one of SQLite's files next to it."""
     if is_same_file(place, archive):
         raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
     if any(is_same_file(place, f"{resolve_target(archive)}{ending}") for ending in _BESIDE):
@@ -126,7 +123,7 @@ def check_apart(place: str | Path, archive: str | Path) -> None:
 
 
 def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None) -> None:
-    """Raises when something lies there that may not be replaced."""
+    """Raises when something exists that may not be replaced."""
     if place.is_dir():
         raise BadInput(f"{str(place)!r} is a folder; name a file")
     if source is not None:
@@ -134,17 +131,17 @@ def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None
     if place.exists() and not place.is_file():
         raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
     if place.exists() and not overwrite:
-        raise BadInput(f"{str(place)!r} is there already; choose another name, or say that it may be overwritten")
+        raise BadInput(f"{str(place)!r} already exists; choose another name, or allow overwriting")
 
 
 def check_written(path: Path, digest: str) -> None:
-    """Read a new file back; raises when it is not what was written."""
+    """Read a new file back; raises when it differs from what was written."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             found.update(chunk)
     if found.hexdigest() != digest:
-        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was put in its place")
+        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was replaced")
 
 
 @contextmanager
@@ -154,11 +151,11 @@ def _refusing(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         kind: type[ArchiveError] = ArchiveFull if error.errno in _NO_ROOM else ArchiveDenied
-        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
+        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was written") from error
 
 
 def _flush_names(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk, where the system can promise it."""
+    """Flush the entries of a folder to disk, where the system supports it."""
     with suppress(OSError):
         fsync_path(folder)
 
@@ -168,15 +165,15 @@ _EPOCH = "1970-01-01 00:00:00"
 
 
 class PayloadCopier:
-    """Finds the bytes of files and puts them into a vault.
+    """Finds the bytes of files and copies them into a vault.
 
-    They are looked for in `folders`, then at the place that their row names; only under the name of a payload, so
-    that no row can make another file of this machine be read.
+    They are searched in `folders`, then at the path in their row; only under the name of a payload, so that no row can
+    make us read another file.
     """
 
     def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
         self._vault, self._folders = vault, folders
-        #: Digests of what was brought, by file id: ids of other programs say nothing about the bytes.
+        #: Digests of copied files, by file id: ids of other programs say nothing about the bytes.
         self.brought: dict[str, bytes] = {}
 
     @property
@@ -200,11 +197,11 @@ class PayloadCopier:
         return False
 
     def has(self, file: RowValues) -> bool:
-        """Whether the bytes of a row can be brought."""
+        """Whether the bytes of a row can be copied."""
         return _NAME.fullmatch(Path(file["storage_uri"]).name) is not None and self.read(file) is not None
 
     def bring(self, file: RowValues, conversation_id: int, report: ImportReport) -> RowValues:
-        """The row of a file that now lies in the vault; without its bytes the row stays as it was."""
+        """The row of a file that is now in the vault; unchanged without its bytes."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
         named = _NAME.fullmatch(Path(file["storage_uri"]).name)
         data = None if self._vault is None or named is None else self.read(file)
@@ -218,7 +215,7 @@ class PayloadCopier:
         return row | {"storage_uri": str(place)}
 
     def read(self, file: RowValues) -> bytes | None:
-        """The bytes of a file, None when they are nowhere."""
+        """The bytes of a file; None when they are not found."""
         if file.get("data") is not None:
             try:
                 return base64.b64decode(file["data"], validate=True)

@@ -1,4 +1,4 @@
-"""`engine.transfer`: archives and transcripts of other programs come in, this archive goes out."""
+"""`engine.transfer`: imports of archives and transcripts of other programs, and exports of this archive."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from lossless.transfer.reports import ImportReport, RemnicReport
     from lossless.transfer.transcripts import ImportOutcome
 
-    #: Told how many messages, or for transcripts how many bytes, were dealt with since it was told last.
+    #: Called with the number of messages, or for transcripts bytes, processed since the last call.
     Progress = Callable[[int], None]
 
 
 class Transfer:
-    """`engine.transfer`: imports that add nothing the second time, exports that are read back before they count.
+    """`engine.transfer`: idempotent imports, and exports that are verified by reading them back.
 
-    Without `sessions`, by id or key, all of them are meant. A `dry_run` counts and writes nothing.
+    Without `sessions`, by id or key, all of them are selected. A `dry_run` counts and writes nothing.
     """
 
     def __init__(self, parts: EngineParts) -> None:
@@ -54,7 +54,7 @@ class Transfer:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
-        """Copy the sessions of a Remnic database, or of a memory folder that holds one, into this archive."""
+        """Copy the sessions of a Remnic database, or of a memory folder with one, into this archive."""
         from lossless.transfer.lossless_claw import ImportOptions
         from lossless.transfer.remnic_import import import_remnic
 
@@ -70,7 +70,7 @@ class Transfer:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
-        """Bring in a file of `export_archive`; nothing is written before the whole file is proven."""
+        """Import a file of `export_archive`; nothing is written before the whole file is verified."""
         from lossless.transfer.archive_file import import_archive
         from lossless.transfer.lossless_claw import ImportOptions
 
@@ -87,10 +87,10 @@ class Transfer:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> list[ImportOutcome]:
-        """Store transcripts of one kind (`TRANSCRIPT_KINDS`); what is wrong with a file is its outcome.
+        """Store transcripts of one kind (`TRANSCRIPT_KINDS`); a problem with a file is its outcome.
 
-        The older part of each new conversation is folded at once, without a model, unless `fold` is off. What was
-        deleted for good comes back only with `again`. A dry run tries the import on a copy of the archive.
+        The older part of each new conversation is folded at once, without a model, unless `fold` is off. Permanently
+        deleted messages are imported only with `again`. A dry run imports into a copy of the archive.
         """
         from lossless.transfer.transcripts import import_transcripts, preview_transcripts
 
@@ -108,7 +108,7 @@ class Transfer:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write everything into one file of JSON lines, from which `import_archive` brings it back exactly."""
+        """Write everything to one file of JSON lines, which `import_archive` restores exactly."""
         from lossless.transfer.archive_file import export_archive
         from lossless.transfer.lossless_claw import ExportOptions
 
@@ -125,7 +125,7 @@ class Transfer:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write a new database that lossless-claw opens as its own; `plain` leaves out the tables of ours."""
+        """Write a new database that lossless-claw opens as its own; `plain` omits our tables."""
         from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
 
         options = ExportOptions(frozenset(sessions), files_dir, overwrite, progress, plain)
@@ -144,7 +144,7 @@ class Transfer:
     ) -> RemnicReport:
         """Add conversations of this archive, or of the lossless-claw database `source`, to a Remnic database.
 
-        With `compat` what Remnic's own importer counts and loses is counted and lost.
+        With `compat` the counters and losses are those of Remnic's own importer.
         """
         from lossless.transfer.remnic_export import RemnicOptions, export_remnic
 
@@ -162,7 +162,7 @@ class Transfer:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> PagesReport:
-        """Write each conversation into a file of JSON lines in a folder, a message a line as it came."""
+        """Write each conversation to a file of JSON lines in a folder, one original message per line."""
         return self.export_pages(target, "jsonl", sessions=sessions, overwrite=overwrite, progress=progress)
 
     def export_pages(
@@ -174,7 +174,7 @@ class Transfer:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> PagesReport:
-        """Write each conversation into a file in a folder: `markdown` or `html` for people, or `jsonl`."""
+        """Write each conversation to a file in a folder: readable `markdown` or `html`, or `jsonl`."""
         from lossless.transfer.lossless_claw import ExportOptions
         from lossless.transfer.pages import export_pages
 

@@ -1,4 +1,4 @@
-"""Import lossless-claw databases, and export an archive to one that lossless-claw 0.15 opens as its own."""
+"""Imports lossless-claw databases, and exports an archive to one that lossless-claw 0.15 opens as its own."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """How an import goes: nothing is written in a dry run; without sessions all of them come."""
+    """Import options: a dry run writes nothing; without sessions all of them are imported."""
 
     dry_run: bool = False
     sessions: frozenset[str] = frozenset()
-    #: Where the source's large files lie, if not where its rows say.
+    #: The folder of the source's large files, if not as in its rows.
     files_dir: str | None = None
     progress: Callable[[int], None] | None = None
 
 
 def check_lossless_claw(source: str) -> None:
-    """Raise what is wrong with a file that should be a lossless-claw database; reads only."""
+    """Raises when a file is not a valid lossless-claw database; read-only."""
     open_claw(source).close()
 
 
@@ -48,7 +48,7 @@ def import_lossless_claw(
 ) -> ImportReport:
     """Copy the conversations of a lossless-claw database, or of another archive, into this one.
 
-    The source is read only. What is here already is left alone, so the same import twice adds nothing.
+    The source is only read. Existing rows are not changed, so a repeated import adds nothing.
     """
     wanted = options or ImportOptions()
     with open_claw(source) as theirs, theirs.reading(), explain_bad_text(source):
@@ -69,24 +69,23 @@ def import_lossless_claw(
 
 
 def _with_context(bundle: Bundle) -> Bundle:
-    """A conversation of a file without contexts: all that was said, older words by their summaries."""
+    """A conversation of a file without contexts: all messages, older ones as their summaries."""
     summaries = order_summaries(bundle).summaries
     return replace(bundle, context=derive_context(bundle.keys, summaries, set(), None))
 
 
 def session_names(conversation: RowValues) -> set[str]:
-    """What a session filter may call a conversation: its key, its run id, or its number where it has none."""
+    """The names of a conversation in a session filter: its key, its run id, or its number without one."""
     run = str(conversation["session_id"] or "").strip() or str(conversation["conversation_id"])
     return {name for name in (run, conversation["session_key"]) if name}
 
 
 def select_conversations(conversations: Sequence[RowValues], sessions: Collection[str]) -> list[RowValues]:
-    """The conversations of these sessions, or all."""
     return [one for one in conversations if not sessions or session_names(one) & set(sessions)]
 
 
 def unknown_session_warnings(names: Iterable[Collection[str]], sessions: Collection[str]) -> list[str]:
-    """A warning for each session that none of the conversations with these names is of."""
+    """A warning for each session without a conversation of that name."""
     known = set[str]().union(*names)
     return [f"no session {name!r} in the source" for name in sorted(sessions) if name not in known]
 
@@ -95,7 +94,7 @@ def unknown_session_warnings(names: Iterable[Collection[str]], sessions: Collect
 def reading_sessions(
     archive: Archive, sessions: Collection[str], warnings: list[str]
 ) -> Iterator[tuple[BundleReader, list[RowValues]]]:
-    """One state of an archive to export from, and its conversations of these sessions, or all."""
+    """A snapshot of an archive to export from, and its conversations of these sessions, or all."""
     with archive.reading(), explain_bad_text(archive.path):
         reader = BundleReader(archive.database)
         conversations = reader.conversations()
@@ -104,21 +103,21 @@ def reading_sessions(
 
 
 def read_bundles(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[Bundle]:
-    """Conversations that go together; those that they were forked from are named where they come along."""
+    """Conversations that are exported together; links to fork parents are kept where these are included."""
     numbers = {conversation["conversation_id"] for conversation in conversations}
     return (keep_forks_of(reader.bundle(conversation), numbers) for conversation in conversations)
 
 
-#: Tables that only archives of ours have.
+#: Tables that only our archives have.
 _OURS = frozenset((*OWN_TABLES, "former_summaries"))
-#: Columns that say where a row stands.
+#: Columns with a row's position.
 _PLACE = frozenset(("message_id", "session_id"))
 
 
 def bundle_difference(written: Bundle, back: Bundle, files: Sequence[RowValues], *, ours: bool) -> str | None:
-    """What is not the same in two copies of a conversation, None when all is; `files` are the rows meant for it.
+    """The difference between two copies of a conversation, None when they are equal; `files` are its expected rows.
 
-    Without `ours` only what lossless-claw itself keeps is looked at.
+    Without `ours` only lossless-claw's own data is compared.
     """
     expected = {"large_files": list(files)} | {
         table: rows for table, rows in written.tables.items() if table != "large_files" and (ours or table not in _OURS)
@@ -151,18 +150,16 @@ def _message(message: RowValues, but: Collection[str]) -> RowValues:
 
 
 def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:
-    """A row without columns that are null, and without those in `but`."""
+    """A row without null columns, and without those in `but`."""
     return {name: value for name, value in row.items() if value is not None and name not in but}
 
 
-#: Changes of a context that bring messages of other conversations in.
+#: Changes of a context that add messages of other conversations.
 _JOINING = ("merge", "transplant")
 
 
 @dataclass(slots=True)
 class ExportReport(TransferReport):
-    """What was written."""
-
     path: str
     conversations: int = 0
     messages: int = 0
@@ -196,10 +193,10 @@ class ExportOptions:
 def export_lossless_claw(
     archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
 ) -> ExportReport:
-    """Write the conversations of an archive into a new lossless-claw database, under their own ids.
+    """Write the conversations of an archive to a new lossless-claw database, under their own ids.
 
-    Files are copied into `lcm-files` beside it. Tables of ours, which lossless-claw does not look at, keep what its own
-    have no room for. The file is read back and compared before it takes its place.
+    Files are copied into `lcm-files` next to it. Our tables, which lossless-claw ignores, hold what its own cannot. The
+    file is read back and compared before it replaces the target.
     """
     wanted = options or ExportOptions()
     place = expand_path(target).absolute()
@@ -233,23 +230,23 @@ def export_lossless_claw(
                     name = f"conversation {bundle.conversation['conversation_id']}"
                     raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
             if not wanted.plain and back.pruned() != pruned:
-                raise ArchiveCorrupt("what was deleted for good, read back from the new database, is not the same")
+                raise ArchiveCorrupt("what was permanently deleted, read back from the new database, is not the same")
     return report
 
 
 def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
-    """Write a conversation; one whose rows do not fit together is named."""
+    """Write a conversation; an error names the one with inconsistent rows."""
     try:
         return file.put(bundle, files)
     except ArchiveError as error:
         if "constraint failed" not in str(error):
             raise
         name = f"conversation {bundle.conversation['conversation_id']}"
-        raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
+        raise ArchiveCorrupt(f"{name} has inconsistent rows; `lcm verify` names them") from error
 
 
 def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
-    """A warning that counts what lossless-claw's own tables have no column for."""
+    """A warning that counts what lossless-claw's own tables cannot hold."""
     bundles = [reader.bundle(conversation) for conversation in conversations]
     hidden = sum(len(bundle.tables["hidden_items"]) for bundle in bundles)
     moved = sum(len(reader.moved(conversation["conversation_id"])) for conversation in conversations)
@@ -263,7 +260,7 @@ def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> I
 
 
 def _count_again(path: Path, report: ExportReport) -> None:
-    """Raises when the new database is damaged or does not hold as many rows as were written."""
+    """Raises when the new database is damaged or has another number of rows than were written."""
     expected = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
     with ClawFile(path) as file:
         if file.counts() != expected:
@@ -271,7 +268,7 @@ def _count_again(path: Path, report: ExportReport) -> None:
 
 
 def _bring(source: PayloadCopier, bundle: Bundle, report: ExportReport) -> list[RowValues]:
-    """The rows of a conversation's files, whose bytes now lie beside the new database."""
+    """The rows of a conversation's files, whose bytes are now next to the new database."""
     tally = ImportReport()
     files = bundle.tables.get("large_files", ())
     rows = [source.bring(file, bundle.conversation["conversation_id"], tally) for file in files]

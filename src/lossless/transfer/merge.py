@@ -1,6 +1,6 @@
-"""Merge a conversation into an archive: what is there stays, what is new is added, nothing is doubled.
+"""Merges a conversation into an archive: existing rows stay, new ones are added, nothing is duplicated.
 
-What was forgotten or pruned here stays so, and secrets are masked on the way.
+What was forgotten or pruned here stays so, and secrets are masked.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from lossless.store.versions import MessageCopy
     from lossless.transfer.lossless_claw import ImportOptions
 
-#: What lay in a file goes into one again: the lowest size that a setting can ask for.
+#: What was in a file is moved to a file again: the lowest size that a setting allows.
 _FILE_TOKENS = 1000
 
 
 def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
-    """The conversation with the identities that its forgotten messages have here, so that none is stored twice."""
+    """The conversation with the local identities of its forgotten messages, so that none is stored twice."""
     if not archive.tombstones.rounds():
         return bundle
     number = bundle.conversation["conversation_id"]
@@ -85,13 +85,13 @@ def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
 
 
 def forget_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
-    """Apply what was forgotten in this archive to what was imported; returns what could not be removed."""
+    """Apply what was forgotten in this archive to imported rows; returns what could not be removed."""
     touched = reapply_forgotten(_tools(archive, vault, now))
     return () if touched is None else touched.left
 
 
 def mask_all(archive: Archive, vault: Vault | None, cut: CutText, now: datetime) -> tuple[str, ...]:
-    """Mask secrets in everything an archive holds; returns what could not be masked."""
+    """Mask secrets in everything that an archive has; returns what could not be masked."""
     tools = _tools(archive, vault, now)
     touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=cut),)))
     return (*touched.left, *finish_forget(tools))
@@ -107,19 +107,19 @@ _TEXTS = ("session_key", "path", "header_id")
 
 
 def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[RowValues]:
-    """The valid rows about deleted conversations, each once, by number; each invalid one adds a warning."""
+    """The valid rows about deleted conversations, without duplicates, by number; each invalid one adds a warning."""
     found: dict[object, RowValues] = {}
     for row in rows:
         one = dict.fromkeys(_TEXTS) | row
         if _is_sound(one):
             found.setdefault((*(one[name] for name in _TEXTS), one["marks"]), one)
         else:
-            report.warnings.append("a deleted conversation is remembered by what makes no sense: left out")
+            report.warnings.append("an invalid record of a deleted conversation: left out")
     return sorted(found.values(), key=lambda row: row["number"])
 
 
 def keep_forks_of(bundle: Bundle, conversation_ids: Collection[object]) -> Bundle:
-    """The conversation without links to conversations it was forked from that are not among these."""
+    """The conversation without links to fork parents that are not among these."""
     rows = bundle.tables.get("fork_sources", [])
     kept = [row for row in rows if row["source_id"] in conversation_ids]
     return replace(bundle, tables=bundle.tables | {"fork_sources": kept})
@@ -136,7 +136,7 @@ def _is_sound(row: RowValues) -> bool:
     return all(row[name] is None or isinstance(row[name], str) for name in _TEXTS)
 
 
-#: Why an imported message may stand outside of a context when its own archive did not say.
+#: The cause of hiding an imported message when its own archive gave none.
 IMPORTED = "imported"
 _STATES = (
     "last_windows", "ingest_state", "conversation_bootstrap_state", "conversation_compaction_telemetry",
@@ -145,10 +145,10 @@ _STATES = (
 
 
 class Merger:
-    """Takes conversations one by one, each in a transaction of its own; a dry run only counts.
+    """Merges conversations one by one, each in its own transaction; a dry run only counts.
 
-    With `boundaries` each session that gains something gets a line in the log of a context, with equal tokens before
-    and after; what comes from archives of ours brings its own log instead.
+    With `boundaries` each session that gains something gets a log entry, with equal tokens before and after; imports
+    from our archives bring their own log instead.
     """
 
     def __init__(
@@ -163,19 +163,18 @@ class Merger:
         self._writer = BundleWriter(archive)
         self._progress = options.progress or (lambda _: None)
         self._claimed: set[int] = set()
-        #: What conversations of the source are here, by the numbers they have there.
+        #: Conversations of the source that are here, by their numbers there.
         self._came: dict[Any, int] = {}
         self._emptied: set[Any] = set()
         self._planned: dict[str, set[str]] = {"summaries": set(), "files": set(), "briefs": set()}
         self._actives: set[str] = set()
         self._boundaries = boundaries
         self._bounded: set[str] = set()
-        #: Forks and those that they rely on, by the numbers they have there.
+        #: Forks and the conversations they depend on, by their numbers there.
         self._forks: list[tuple[Any, Any]] = []
         self.report = ImportReport(options.dry_run)
 
     def add(self, bundle: Bundle) -> None:
-        """Merge one more conversation."""
         bundle = with_forgotten_identities(self._archive, bundle)
         self.report.conversations_scanned += 1
         if self.report.dry_run:
@@ -193,7 +192,7 @@ class Merger:
         self._progress(len(bundle.keys))
 
     def finish(self, pruned: Iterable[RowValues] = ()) -> None:
-        """After the last conversation: link forks, remember deleted conversations, apply what was forgotten."""
+        """After the last conversation: link forks, record deleted conversations, apply what was forgotten."""
         self._keep_common(pruned)
         if not self.report.dry_run:
             self.report.warnings += forget_again(self._archive, self._payloads.vault, self._now)
@@ -210,7 +209,7 @@ class Merger:
                 self._writer.put_pruned(new)
                 self._writer.rely(forks)
 
-    # --- what is there --------------------------------------------------------------------------------
+    # --- existing rows --------------------------------------------------------------------------------
 
     def _plan(self, bundle: Bundle) -> ImportPlan:
         target, known = self._find(bundle)
@@ -238,7 +237,7 @@ class Merger:
         return plan
 
     def _copies(self, plan: ImportPlan) -> list[tuple[int, MessageCopy]]:
-        """Messages that are here already and come with wordings that they lack here."""
+        """Existing messages for which the import has further wordings."""
         if plan.target is None or not plan.messages:
             return []
         here = {key.id: key.identity for key in self._writer.keys(plan.target)}
@@ -257,7 +256,7 @@ class Merger:
         return found
 
     def _without_bytes(self, plan: ImportPlan) -> list[RowValues]:
-        """Files that came without their bytes before, which this source has."""
+        """Files whose bytes were missing so far and that this source has."""
         rows = {row["file_id"]: row for row in plan.bundle.tables.get("large_files", ())}
         there = self._archive.files.many(rows.keys() - plan.is_new["files"])
         mine = [file for file in there.values() if file.conversation_id == plan.target]
@@ -303,7 +302,7 @@ class Merger:
 
     @staticmethod
     def _other_name(bundle: Bundle, one: RowValues) -> str:
-        """A name for a summary whose own is taken by another conversation; the same each time."""
+        """A name for a summary whose own is used by another conversation; the same each time."""
         mine = "\0".join((bundle.session, str(bundle.conversation["session_key"]), one["summary_id"]))
         return new_summary_id(one["content"], mine)
 
@@ -326,8 +325,8 @@ class Merger:
             report.sessions_touched.add(bundle.session)
         if self._conflicts(plan):
             report.warnings.append(
-                f"session key {bundle.conversation['session_key']!r} is active here already: "
-                f"the conversation of run {bundle.session!r} comes as an archived one"
+                f"session key {bundle.conversation['session_key']!r} is already active here: "
+                f"the conversation of run {bundle.session!r} is imported as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
         report.message_parts_skipped += plan.known_parts()
@@ -344,7 +343,7 @@ class Merger:
         self.report.messages_hidden += self._lost_count(plan)
 
     def _lost_count(self, plan: ImportPlan) -> int:
-        """How many messages will stand outside of the context without a cause."""
+        """How many messages will be outside of the context without a cause."""
         hidden: set[object] = {row["item"] for row in plan.bundle.tables.get("hidden_items", ())}
         if plan.target is not None:
             if not plan.changes or not self._goes_along(plan, set(plan.messages.values())):
@@ -364,7 +363,7 @@ class Merger:
         is_new = plan.target is None
         conversation_id = self._put_conversation(plan) if plan.target is None else plan.target
         plan.target = conversation_id
-        self._claimed.add(conversation_id)  # two conversations of a source are two here
+        self._claimed.add(conversation_id)  # two conversations of a source stay two
         self._came[bundle.conversation["conversation_id"]] = conversation_id
         if is_new and not bundle.keys:
             self._emptied.add(bundle.conversation["conversation_id"])
@@ -422,7 +421,7 @@ class Merger:
         return self._writer.put_conversation(values)
 
     def _put_messages(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
-        """Store what is new, in its order; returns the ids."""
+        """Store new messages in order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
@@ -451,7 +450,7 @@ class Merger:
         return added
 
     def _join_context(self, plan: ImportPlan, conversation_id: int, known: set[int], new: list[int]) -> None:
-        """Add to the context of a known conversation: take the imported one over where the archive made no changes."""
+        """Add to the context of a known conversation: use the imported one if the archive's is unchanged."""
         items = self._archive.context.items(conversation_id)
         there = [item_id(item) for item in items]
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
@@ -481,7 +480,7 @@ class Merger:
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         return there <= known | set(plan.names.values()) and hidden <= theirs
 
-    # --- what stands beside ---------------------------------------------------------------------------
+    # --- other rows -----------------------------------------------------------------------------------
 
     def _new_pins(self, plan: ImportPlan) -> list[RowValues]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)
@@ -489,7 +488,7 @@ class Merger:
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
     def _put_pins(self, plan: ImportPlan, conversation_id: int) -> dict[int, int]:
-        """Store what is pinned; returns the numbers of pins by those they had."""
+        """Store pins; returns their new numbers by the old ones."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
         numbers = self._writer.numbers("pins", [row.get("pin_id") for row in real])
@@ -527,7 +526,7 @@ class Merger:
         log, former = renumber_log(plan, numbers, given, tables.get("former_summaries", []))
         self._writer.put_beside("context_log", conversation_id, log)
         self._writer.put_beside("former_summaries", conversation_id, former)
-        if not plan.keeps_numbers:  # the logs of what was merged tell of messages that came with this one
+        if not plan.keeps_numbers:  # the logs of merged conversations refer to messages that came with this one
             for source in merged_conversations(given) & self._emptied:
                 self._writer.forget_messages(self._came[source], LOST_REASON)
         epochs = drop_column(tables.get("transcript_epochs", []), "epoch_id")
@@ -549,7 +548,7 @@ def import_redacted(
     redact: CutText,
     bring: Callable[[Archive, Vault, ImportOptions], ImportReport],
 ) -> ImportReport:
-    """Import into an archive in memory, mask what must not be kept there, and import that."""
+    """Import into an archive in memory, mask what must not be kept, and import the result."""
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))

@@ -1,5 +1,5 @@
-"""What merging one conversation changes, as values: messages aligned with those that are there, summaries in order,
-rows and the context log under the archive's ids. Pure.
+"""What merging one conversation changes, as values: aligned messages, summaries, rows and the log with new ids.
+Pure.
 """
 
 from __future__ import annotations
@@ -25,36 +25,35 @@ class ImportPlan:
     """How one conversation is merged into the archive."""
 
     bundle: Bundle
-    #: The conversation of the archive that it is, None for a new one.
+    #: The matching conversation of the archive, None for a new one.
     target: int | None
     messages: dict[MessageId, int]
     keeps_numbers: bool = False
     summaries: list[RowValues] = field(default_factory=list)
-    #: The ids that summaries have in the archive.
+    #: The ids of summaries in the archive.
     names: dict[str, str] = field(default_factory=dict)
     known_summaries: int = 0
     dropped: list[str] = field(default_factory=list)
     is_new: dict[str, set[str]] = field(default_factory=dict)
-    #: Files whose rows are here and whose bytes only the source has.
+    #: Files with rows here whose bytes only the source has.
     without_bytes: list[RowValues] = field(default_factory=list)
-    #: Messages that are here already and come with other words, by their ids here.
+    #: Existing messages with different imported text, by their ids here.
     copies: list[tuple[int, MessageCopy]] = field(default_factory=list)
     #: Whether this conversation gets the boundary of its session.
     has_boundary: bool = False
 
     @property
     def new_count(self) -> int:
-        """How many messages are new."""
         return sum(key.id not in self.messages for key in self.bundle.keys)
 
     @property
     def keeps_places(self) -> bool:
-        """Whether the messages of a new conversation can stand at the seqs that they had."""
+        """Whether the messages of a new conversation can keep their seqs."""
         return all(one < other for one, other in pairwise([0, *(key.seq for key in self.bundle.keys)]))
 
     @property
     def are_numbers_told(self) -> bool:
-        """Whether the numbers of messages grow with their places, or the log says why they do not."""
+        """Whether message ids increase with their positions, or the log explains why not."""
         log = self.bundle.tables.get("context_log", ())
         ids = [key.id for key in self.bundle.keys]
         are_growing = all(
@@ -73,24 +72,22 @@ class ImportPlan:
         return self.target is None or self.gains
 
     def new_messages(self) -> Iterator[RowValues]:
-        """The messages that are not here yet."""
         known = frozenset(self.messages)
         for page in self.bundle.pages():
             yield from (message for message in page if message["message_id"] not in known)
 
     def known_parts(self) -> int:
-        """How many parts the messages have that are here already."""
+        """How many parts the existing messages have."""
         if not self.messages:
             return 0
         pages = self.bundle.pages()
         return sum(len(one["parts"]) for page in pages for one in page if one["message_id"] in self.messages)
 
     def new_files(self) -> list[RowValues]:
-        """The rows of files that are not here yet."""
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
 
     def item(self, item: Any) -> int | str | None:
-        """The id that an item has in the archive; None for one that is not there."""
+        """The id of an item in the archive; None for a missing one."""
         return self.names.get(item) or self.messages.get(item)
 
 
@@ -121,7 +118,7 @@ def context_rows(plan: ImportPlan, now: datetime) -> list[RowValues]:
 
 
 def first_valid_time(given: object, other: str, now: datetime) -> str:
-    """A time that can be read: the one given, else another, else now."""
+    """A valid time: the given one, else another, else now."""
     for text in (given, other):
         try:
             parse_time(str(text))
@@ -132,7 +129,7 @@ def first_valid_time(given: object, other: str, now: datetime) -> str:
 
 
 def drop_column(rows: list[RowValues], name: str) -> list[RowValues]:
-    """Rows without their numbers: the archive gives its own."""
+    """Rows without their numbers: the archive assigns its own."""
     return [{key: value for key, value in row.items() if key != name} for row in rows]
 
 
@@ -142,17 +139,17 @@ LOST_REASON = "it came from another archive, and not all that it changed came al
 
 @dataclass(frozen=True, slots=True)
 class RowNumbers:
-    """The new numbers of a conversation's rows, by those they had in the source."""
+    """The new numbers of a conversation's rows, by those in the source."""
 
     conversation_id: int
     logs: Mapping[int, int]
     pins: Mapping[int, int] = field(default_factory=dict)
-    #: The conversations of the same source that came before.
+    #: Conversations of the same source that were imported before.
     conversations: Mapping[Any, int] = field(default_factory=dict)
 
 
 def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
-    """The conversations whose messages a log says to have been merged, by their numbers there."""
+    """The conversations that a log says were merged, by their numbers there."""
     sources = [_read(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
     found = [one.get("id") for some in sources if isinstance(some, list) for one in some if isinstance(one, dict)]
     return {id_ for id_ in found if isinstance(id_, int | str)}
@@ -165,10 +162,10 @@ class _LeftBehindError(Exception):
 def renumber_log(
     plan: ImportPlan, numbers: RowNumbers, log: Sequence[RowValues], former: Sequence[RowValues]
 ) -> tuple[list[RowValues], list[RowValues]]:
-    """The lines of a log, and the summaries as they were before their changes."""
+    """The entries of a log, and the summaries before their changes."""
     kept, lost = [], set()
     for row in former:
-        log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # files have it as a text
+        log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # stored as text in files
         try:
             kept.append(_former(plan, numbers, row, log_id))
         except _LeftBehindError:
@@ -199,9 +196,9 @@ def _line(plan: ImportPlan, numbers: RowNumbers, row: RowValues, *, is_lost: boo
 
 
 def _items(plan: ImportPlan, text: Any) -> list[int | str | None]:
-    """The items of a JSON list under the archive's ids, None for a message that is not here.
+    """The items of a JSON list under the archive's ids, None for a missing message.
 
-    Summaries that are gone keep their names.
+    Deleted summaries keep their names.
     """
     try:
         items = json.loads(text)
@@ -223,7 +220,7 @@ def _read(text: Any) -> dict[str, Any]:
 
 
 def _detail(plan: ImportPlan, numbers: RowNumbers, action: str, detail: dict[str, Any]) -> dict[str, Any]:
-    """What undoing a step needs, under the archive's numbers."""
+    """The undo data of a step, under the archive's numbers."""
     try:
         match action:
             case "transplant" if detail and "lost" not in detail:
@@ -234,12 +231,12 @@ def _detail(plan: ImportPlan, numbers: RowNumbers, action: str, detail: dict[str
                 return detail or {"lost": LOST_REASON}
             case _:
                 return detail
-    except (KeyError, TypeError, ValueError):  # a log that others wrote into
+    except (KeyError, TypeError, ValueError):  # a log with entries of other programs
         raise _LeftBehindError from None
 
 
 def _things(plan: ImportPlan, one: dict[str, Any]) -> dict[str, Any]:
-    """Summaries and files; a file that another conversation has here is none of it."""
+    """Summaries and files; a file that another conversation has here is excluded."""
     files = [id_ for id_ in one["files"] if id_ in plan.is_new["files"]]
     return {"summaries": _all(plan, one["summaries"]), "files": files}
 
@@ -273,7 +270,7 @@ def _source(plan: ImportPlan, numbers: RowNumbers, source: dict[str, Any]) -> di
 
 
 def _former(plan: ImportPlan, numbers: RowNumbers, row: RowValues, log_id: int) -> RowValues:
-    """A summary as it was, under the archive's numbers."""
+    """The former state of a summary, under the archive's numbers."""
     try:
         state = _read(row["state"])
         name = _all(plan, [row["summary_id"]])[0]
@@ -287,7 +284,7 @@ def _former(plan: ImportPlan, numbers: RowNumbers, row: RowValues, log_id: int) 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Messages that are there already: the id they come with → the archive's id.
+    """Existing messages: the imported id → the archive's id.
 
     `is_sure` when ids of the host or text with its time agree, not the text alone.
     """
@@ -297,11 +294,11 @@ class Alignment:
 
 
 def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> Alignment:
-    """Pair messages by the host's ids, by a common beginning, by text and time, and by place, role and time.
+    """Pair messages by the host's ids, by a common beginning, by text and time, and by position, role and time.
 
-    A provider's own id says nothing by itself, as calls use ids again; two that differ tell messages apart. Each is
-    paired once, so nothing is doubled and repeats are kept. What stands between the same neighbours, of the same role
-    and said at the same time, is one message that was edited on one side; other words elsewhere are another message.
+    A provider's own id is no proof by itself, as calls reuse ids; two that differ distinguish messages. Each is paired
+    once, so nothing is duplicated and repeats are kept. A message between the same neighbours, with the same role and
+    time, was edited on one side; different text elsewhere is another message.
     """
     begin = _common(coming, there)
     marks, others = _marks(coming, begin), _marks(there, begin)
@@ -326,13 +323,13 @@ def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) ->
 
 
 def _common(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> int:
-    """How many messages both begin with, whenever they were said."""
+    """How many leading messages both have in common, at any time."""
     size = min(len(coming), len(there))
     return next((n for n in range(size) if coming[n].identity != there[n].identity), size)
 
 
 def _marks(keys: Sequence[MessageKey], begin: int) -> list[bytes]:
-    """What tells messages apart: what they say, and behind a common beginning when."""
+    """What identifies messages: their content, and after a common beginning their time."""
     return [(key.identity if n < begin else f"{key.identity} {_second(key)}").encode() for n, key in enumerate(keys)]
 
 
@@ -347,7 +344,7 @@ def _is_sure(one: MessageKey, other: MessageKey) -> bool:
 
 
 class _EqualMessages:
-    """Only equal messages are one, and only if no id tells them apart; words are not compared."""
+    """Only equal messages match, and only if no id distinguishes them; text is not compared."""
 
     def __init__(self, coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> None:
         self._coming, self._there = coming, there
@@ -410,7 +407,7 @@ def _is_edited(one: MessageKey, other: MessageKey, taken: Collection[MessageId])
 
 @dataclass(frozen=True, slots=True)
 class OrderedSummaries:
-    """Summaries that stand on something, sources first; and the ids of those that stand on nothing."""
+    """Summaries with valid sources, sources first; and the ids of those without."""
 
     summaries: list[RowValues]
     dropped: list[str]
@@ -438,7 +435,7 @@ def order_summaries(bundle: Bundle) -> OrderedSummaries:
 
 
 def sources_first(given: Mapping[str, RowValues]) -> list[str]:
-    """The ids so that each comes after its sources; those in a circle are left out."""
+    """The ids with each after its sources; those in a cycle are omitted."""
     waiting = {id_: {source for source in one["sources"] if source in given} for id_, one in given.items()}
     used_in: dict[str, list[str]] = {}
     for id_, sources in waiting.items():
@@ -473,7 +470,7 @@ def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:
-    """The span that the summary has, else that of its sources."""
+    """The span of the summary, else that of its sources."""
     return {
         "earliest_at": one["earliest_at"] or _time(min(filter(None, begins), default=None)),
         "latest_at": one["latest_at"] or _time(max(filter(None, ends), default=None)),
@@ -488,7 +485,7 @@ def _time(text: str | None) -> str | None:
 
 
 def messages_below(summaries: Sequence[RowValues]) -> dict[str, list[MessageId]]:
-    """All messages below each summary, in the order of its sources; summaries come sources first."""
+    """All messages under each summary, in source order; summaries come sources first."""
     found: dict[str, list[MessageId]] = {}
     for one in summaries:
         mine = list(one["messages"])

@@ -1,6 +1,4 @@
-"""Export conversations as files for people: JSON lines, Markdown, or HTML pages that hold all they need and run
-nothing.
-"""
+"""Exports conversations as readable files: JSON lines, Markdown, or self-contained HTML pages without scripts."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class ReadableMessage:
-    """A message to be read: its text, what it thought, what it called, what it carried, why it is hidden."""
+    """A readable message: its text, thinking, calls, files, and why it is hidden."""
 
     id: int
     seq: int
@@ -72,7 +70,7 @@ def readable_messages(
 
 
 def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
-    """The stored messages of a conversation, oldest first, never all of them in memory."""
+    """The stored messages of a conversation, oldest first, read in batches."""
     after = 0
     while page := archive.messages.in_order(conversation_id, after, _PAGE):
         yield from page
@@ -80,7 +78,7 @@ def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMess
 
 
 def original_messages(archive: Archive, vault: Vault | None, conversation_id: int) -> Iterator[dict[str, Json]]:
-    """Each message as it came, with its id and time around it, as `lcm append` reads it."""
+    """Each original message with its id and time, as `lcm append` reads it."""
     for stored in iter_messages(archive, conversation_id):
         message = stored.message
         recipe = archive.context.recipes([stored.id]).get(stored.id)
@@ -106,7 +104,7 @@ def sorted_summaries(archive: Archive, ids: list[str]) -> list[Summary]:
 
 
 def file_name(conversation_id: int, name: str, ending: str) -> str:
-    """A name that every system takes, whatever a session is called."""
+    """A file name that is valid on every system, for any session name."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60].strip("-")
     return f"{conversation_id:04d}{f'-{plain}' if plain else ''}.{ending}"
 
@@ -134,13 +132,13 @@ _STYLE = (
     "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
 )
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-#: Control characters that have no place in a page, made visible.
+#: Control characters, made visible.
 _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 
 
 @dataclass(slots=True)
 class PagesReport(TransferReport):
-    """What was written: one file a conversation, and for HTML an index."""
+    """What was written: one file per conversation, and for HTML an index."""
 
     folder: str
     files: list[str] = field(default_factory=list)
@@ -151,7 +149,7 @@ class PagesReport(TransferReport):
 
 
 class _PageFile:
-    """A file that is being written; when the block ends well it was read back and is what was written."""
+    """A file being written; when the block succeeds it was read back and compared."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._digest = path, hashlib.sha256()
@@ -168,7 +166,7 @@ class _PageFile:
             check_written(self._path, self._digest.hexdigest())
 
     def write(self, text: str) -> None:
-        """Some more text; what UTF-8 cannot hold becomes a question mark."""
+        """Write text; characters that UTF-8 cannot encode become question marks."""
         data = text.encode("utf-8", "replace")
         self._digest.update(data)
         self._file.write(data)
@@ -179,7 +177,7 @@ def export_pages(
 ) -> PagesReport:
     """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
 
-    Each is read back, and its messages are counted, before all of them take their places together.
+    Each is read back, and its messages are counted, before all of them are moved to the target together.
     """
     report = PagesReport(str(expand_path(target).absolute()))
     hidden = BundleWriter(archive).hidden
@@ -253,7 +251,7 @@ def _markdown(
 
 
 def _quoted(text: str) -> str:
-    """A text that stays inside its quote, whatever headings it has."""
+    """A quoted text that cannot leave its quote."""
     return "\n".join(f"> {line}".rstrip() for line in text.translate(_VISIBLE).splitlines())
 
 
@@ -265,7 +263,7 @@ def _fenced(text: str) -> str:
 
 
 def _line(text: object) -> str:
-    """One line without marks that Markdown would act on."""
+    """One line with escaped Markdown."""
     plain = " ".join(str(text).translate(_VISIBLE).split())
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
 
@@ -330,7 +328,6 @@ def _head(title: str) -> str:
 
 
 def _safe(text: object) -> str:
-    """A text that is nothing but text in a page."""
     return html.escape(str(text).translate(_VISIBLE), quote=True)
 
 

@@ -1,4 +1,4 @@
-"""Export an archive, or a lossless-claw database, to a Remnic database."""
+"""Exports an archive, or a lossless-claw database, to a Remnic database."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _MODEL = "remnic:escalation-"
 
 @dataclass(frozen=True, slots=True)
 class RemnicOptions:
-    """How an export to Remnic goes; without sessions all of them are meant. Ids and keys name them."""
+    """Export options; without sessions all of them are selected, by ids and keys."""
 
     dry_run: bool = False
     sessions: frozenset[str] = frozenset()
     session_by: SessionBy = "session_id"
-    #: Do as Remnic's own importer does, with its counters and its losses.
+    #: Behave like Remnic's own importer, with its counters and losses.
     compat: bool = False
     progress: Callable[[int], None] | None = None
 
@@ -61,10 +61,10 @@ def export_claw_to_remnic(source: str, place: Path, options: RemnicOptions) -> R
 def export_remnic(
     source: Archive, vault: Vault | None, target: str | Path, options: RemnicOptions | None = None
 ) -> RemnicReport:
-    """Add the conversations of an archive to a Remnic database, which is made when it is not there.
+    """Add the conversations of an archive to a Remnic database, which is created when missing.
 
-    Turns that are there keep their places; the same export twice adds nothing. All of it is one transaction, at whose
-    end what was written is read back and compared; a new database takes its place only then.
+    Existing turns keep their positions; a repeated export adds nothing. Everything is one transaction, at whose end the
+    rows are read back and compared; only then does a new database replace the target.
     """
     wanted = options or RemnicOptions()
     place = resolve_target(target)
@@ -86,7 +86,7 @@ def export_remnic(
 
 
 class _RemnicExport:
-    """One export: what is there is read, what is new is planned, then written."""
+    """One export: existing rows are read, new ones are planned, then written."""
 
     def __init__(self, source: Archive, vault: Vault | None, file: RemnicFile, options: RemnicOptions) -> None:
         self._vault, self._file, self._options = vault, file, options
@@ -123,11 +123,11 @@ class _RemnicExport:
         return report
 
     def _names(self, bundle: Bundle) -> set[str]:
-        """What a filter may call a conversation: its run's id, its key, or what its session is called in Remnic."""
+        """The names of a conversation in a filter: its run's id, its key, or its session in Remnic."""
         return {remnic_session(bundle.conversation, self._options.session_by), *session_names(bundle.conversation)}
 
     def _chosen(self) -> frozenset[str]:
-        """The sessions of Remnic's that were asked for; empty when all are."""
+        """The selected sessions of Remnic; empty when all are."""
         wanted = self._options.sessions
         mine = [bundle.conversation for bundle in self._bundles if self._names(bundle) & wanted]
         return frozenset(remnic_session(one, self._options.session_by) for one in mine) or wanted
@@ -197,7 +197,7 @@ class _RemnicExport:
         return place.session, place.turn, role, message["content"], tokens, self._time(message["created_at"]), text, id_
 
     def _time(self, text: str | None) -> str:
-        """A time as Remnic writes it; one that cannot be read stays as it is."""
+        """A time as Remnic writes it; an invalid one is unchanged."""
         if self._options.compat and text:
             return text
         try:
@@ -267,7 +267,7 @@ class _RemnicExport:
     # --- read back ------------------------------------------------------------------------------------
 
     def _prove(self, plan: RemnicNodePlan) -> None:
-        """Read what was added; raises, and so undoes it all, when it is not what was meant."""
+        """Read what was added; raises, and so rolls everything back, when it differs from the plan."""
         for bundle in self._bundles:
             session = remnic_session(bundle.conversation, self._options.session_by)
             if self._is_wanted(session) and bundle.keys:
@@ -279,7 +279,9 @@ class _RemnicExport:
                 back = there.get(node.id, {})
                 found = tuple(back.get(name) for name in ("text", "depth", "parent_id", "start", "end"))
                 if found != (node.summary["content"], node.depth, node.parent, node.start, node.end):
-                    raise ArchiveCorrupt(f"summary {node.id!r}, read back, is not what was written; all is undone")
+                    raise ArchiveCorrupt(
+                        f"summary {node.id!r}, read back, is not what was written; everything was rolled back"
+                    )
 
     def _prove_messages(self, bundle: Bundle, there: dict[int, RowValues]) -> None:
         number = bundle.conversation["conversation_id"]
@@ -293,7 +295,7 @@ class _RemnicExport:
                 payloads = [part_to_remnic(part)["payload"] for part in _real(message["parts"])]
                 is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
                 if not is_same_row or [part["payload"] for part in parts] != payloads:
-                    raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; all is undone")
+                    raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; everything was rolled back")
 
     # --- boundaries -----------------------------------------------------------------------------------
 

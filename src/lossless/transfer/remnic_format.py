@@ -1,6 +1,4 @@
-"""How archives map to Remnic databases: positions of messages, its tree of summaries, parts, and the extra tables
-that make the way back exact.
-"""
+"""Maps archives to Remnic databases: message positions, the summary tree, parts, and tables for an exact way back."""
 
 from __future__ import annotations
 
@@ -26,17 +24,17 @@ if TYPE_CHECKING:
     from lossless.store.bundles.other_programs import RemnicSession
 
 SessionBy: TypeAlias = Literal["session_id", "session_key", "conversation"]
-#: The entry id of a message that came from a Remnic database: its turn there, and its number.
+#: The entry id of a message from a Remnic database: its turn there, and its number.
 _CAME_AT = re.compile(r"remnic:(\d+)\.\d+")
 
 
 def entry_id(turn: int, number: int) -> str:
-    """The entry id under which a message of a Remnic session is stored."""
+    """The entry id of a stored message of a Remnic session."""
     return f"remnic:{turn}.{number}"
 
 
 def remnic_session(conversation: RowValues, by: SessionBy) -> str:
-    """The session that a conversation belongs to in Remnic."""
+    """The Remnic session of a conversation."""
     number = str(conversation["conversation_id"])
     run = str(conversation["session_id"] or "").strip() or number
     if by == "session_key":
@@ -46,7 +44,7 @@ def remnic_session(conversation: RowValues, by: SessionBy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RemnicPosition:
-    """Where a message stands in a Remnic session; `known` is its id there when it is there already."""
+    """The position of a message in a Remnic session; `known` is its id there when it already exists."""
 
     session: str
     turn: int
@@ -65,7 +63,7 @@ def remnic_positions(
     *,
     compat: bool = False,
 ) -> dict[tuple[MessageId, MessageId], RemnicPosition]:
-    """A turn for each message, by conversation and id: in the order of time, never changing what is there."""
+    """A turn for each message, by conversation and id: in order of time, without changing existing ones."""
     sessions: defaultdict[str, list[tuple[object, object, int, MessageId, MessageKey]]] = defaultdict(list)
     for conversation, keys in conversations:
         id_ = conversation["conversation_id"]
@@ -92,7 +90,7 @@ def _came_at(key: MessageKey) -> int:
 
 
 def _growing(keys: Sequence[MessageKey]) -> list[float]:
-    """Times that never go back: within a conversation its own order holds."""
+    """Times that never decrease: within a conversation its own order holds."""
     found: list[float] = []
     latest = float("-inf")
     for key in keys:
@@ -103,13 +101,13 @@ def _growing(keys: Sequence[MessageKey]) -> list[float]:
 
 
 def _order(id_: MessageId) -> tuple[int, int, str]:
-    """Numbers in their order, texts behind them in theirs."""
+    """Numbers in order, then texts in theirs."""
     return (0, id_, "") if isinstance(id_, int) else (1, 0, id_)
 
 
 @dataclass(frozen=True, slots=True)
 class RemnicNode:
-    """A summary as Remnic keeps it."""
+    """A summary in Remnic's form."""
 
     id: str
     session: str
@@ -123,10 +121,10 @@ class RemnicNode:
 
 @dataclass(slots=True)
 class RemnicNodePlan:
-    """The summaries that go over, and why others do not."""
+    """The summaries to export, and why others are not."""
 
     nodes: list[RemnicNode] = field(default_factory=list)
-    #: Summaries that were there without one above them, and the one that is above them now.
+    #: Existing summaries without a parent, and their new parent.
     adopted: list[tuple[str, str]] = field(default_factory=list)
     no_messages: int = 0
     multi_session: int = 0
@@ -148,7 +146,7 @@ def faithful_nodes(
     there: Mapping[str, tuple[str, str | None]],
     sessions: Collection[str],
 ) -> RemnicNodePlan:
-    """The graph as it is: a summary lies below the one that was made of it, and covers what is below it."""
+    """The exact graph: a summary is under the one made of it, and covers what is under it."""
     plan = RemnicNodePlan()
     spans: dict[str, _TurnSpan] = {}
     for id_ in sources_first(summaries):
@@ -182,7 +180,7 @@ def faithful_nodes(
 
 
 def _leaf_span(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> _TurnSpan | None:
-    """The turns of a leaf; None, and counted, when it has none or not all in one session."""
+    """The turns of a leaf; None, and counted, when it has none or they span several sessions."""
     if not one["messages"]:
         plan.no_messages += 1
         plan.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
@@ -201,7 +199,7 @@ def _leaf_span(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, Remn
 def _above(
     plan: RemnicNodePlan, summaries: Mapping[str, RowValues], spans: Mapping[str, _TurnSpan], sessions: Collection[str]
 ) -> dict[str, str]:
-    """The one summary above each: of several, the shallowest, then the first by id."""
+    """The single parent of each summary: of several, the shallowest, then the first by id."""
     users: defaultdict[str, list[str]] = defaultdict(list)
     for id_, span in spans.items():
         if span.depth:
@@ -221,7 +219,7 @@ def compatible_nodes(
     there: Mapping[str, tuple[str, str | None]],
     sessions: Collection[str],
 ) -> RemnicNodePlan:
-    """What Remnic's own importer makes of the graph: summaries over messages, a "parent" as the column says."""
+    """The graph as Remnic's own importer makes it: summaries over messages, "parent" as in the column."""
     plan = RemnicNodePlan()
     spans: dict[str, _TurnSpan] = {}
     for id_, one in sorted(summaries.items(), key=lambda item: (item[1]["depth"] or 0, item[0])):
@@ -252,7 +250,7 @@ def compatible_nodes(
 
 @dataclass(slots=True)
 class RemnicGraph:
-    """The nodes of each conversation, with `members` and `messages_below`; and those that belong to none alone."""
+    """The nodes of each conversation, with `members` and `messages_below`; and those without a single conversation."""
 
     owned: dict[int, list[RowValues]] = field(default_factory=dict)
     mixed: list[str] = field(default_factory=list)
@@ -261,10 +259,10 @@ class RemnicGraph:
 def build_graph(
     nodes: Sequence[RowValues], owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]
 ) -> RemnicGraph:
-    """Give each node its conversation, its messages and its sources.
+    """Assign each node its conversation, its messages and its sources.
 
-    A leaf belongs to the conversation whose messages its range begins and ends with. A link from a shallow node to
-    a deep one is read as it is meant, whichever way it was written.
+    A leaf belongs to the conversation whose messages its range begins and ends with. Links between shallow and deep
+    nodes are accepted in either direction.
     """
     found = RemnicGraph()
     sources = _sources(nodes)
@@ -288,7 +286,7 @@ def build_graph(
 
 
 def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
-    """The sources of each node, as they were noted, else by the links of the tree in the order of their turns."""
+    """The sources of each node: as recorded, else by the links of the tree in the order of their turns."""
     depths = {node["id"]: node["depth"] for node in nodes}
     linked: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     starts = {node["id"]: node["start"] for node in nodes}
@@ -306,7 +304,7 @@ def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
 
 
 def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]) -> list[int]:
-    """The messages of a leaf: as they were noted, else those of its range in the conversation at both its ends."""
+    """The messages of a leaf: as recorded, else those of its range in the conversation at both its ends."""
     if node["messages"]:
         return [number for number in node["messages"] if number in owner]
     best: list[int] = []
@@ -328,9 +326,9 @@ def derive_context(
     hidden: Collection[object],
     kept: Sequence[RowValues] | None,
 ) -> list[RowValues]:
-    """A context in which each message is once: as it was kept with what came since, else made anew.
+    """A context in which each message occurs once: the stored one with later messages, else a new one.
 
-    Made anew it is the summaries that are used in no other, and the messages that none of them covers, in order.
+    A new one has the summaries that are used in no other, and the messages that none of them covers, in order.
     """
     order = {key.id: n for n, key in enumerate(keys)}
     given = {one["summary_id"]: one for one in summaries}
@@ -366,14 +364,14 @@ def _items(ids: Sequence[MessageId | str], summaries: Collection[str], start: in
     ]
 
 
-#: In a part's metadata: the role that a message has in Remnic and cannot have here.
+#: In a part's metadata: a message's role in Remnic that does not exist here.
 _ROLE = "remnicRole"
 #: Columns that Remnic's own tables hold.
 _THERE = frozenset(("content", "parts", "part"))
 
 
 def role_marker(role: str) -> RowValues:
-    """A part that records a role of Remnic's and nothing else."""
+    """A part that only records a role of Remnic's."""
     metadata = {"originalRole": role, "topLevelReasoningOnly": True, _ROLE: role}
     return {"part_type": "text", "ordinal": 0, "metadata": json.dumps(metadata, separators=(",", ":"))}
 
@@ -392,7 +390,7 @@ def remnic_role(message: RowValues) -> str:
 
 
 def extra_table_rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str, str, str]]:
-    """Kind, id and JSON of the rows of a conversation; texts that Remnic has are left out."""
+    """Kind, id and JSON of the rows of a conversation, without texts that Remnic has."""
     yield "conversation", "0", dump_row(bundle.conversation)
     for page in bundle.pages():
         for message in page:
@@ -414,7 +412,7 @@ def extra_table_rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str,
             yield table, str(n), dump_row(row)
 
 
-#: What a part of lossless-claw is called in Remnic; a tool is a call or a result, all others keep their names.
+#: Remnic's names for parts of lossless-claw; a tool is a call or a result, all others keep their names.
 _KINDS = {"file": "file_read"}
 _TYPES = {"tool_call": "tool", "tool_result": "tool", "file_read": "file", "file_write": "file"}
 _PART_TYPES = frozenset(
@@ -423,18 +421,18 @@ _PART_TYPES = frozenset(
 )  # fmt: skip
 _ROLES = {"toolResult": "tool", "developer": "system", "function": "tool"}
 ROLES = frozenset(("system", "user", "assistant", "tool"))
-#: Columns of a part that are its place, not its content.
+#: Columns with a part's position rather than its content.
 _PLACE = frozenset(("part_id", "session_id", "ordinal"))
 
 
 def known_role(given: object) -> str:
-    """One of the four roles that both archives know; what is none of them is a user's."""
+    """One of the four roles that both archives know; any other becomes `user`."""
     name = str(given)
     return name if name in ROLES else _ROLES.get(name, "user")
 
 
 def part_to_remnic(part: RowValues) -> RowValues:
-    """A part of lossless-claw as Remnic keeps it; its payload holds every column that says something."""
+    """A part of lossless-claw in Remnic's form; its payload has every non-empty column."""
     if "part_type" not in part:
         payload = _object(part.get("payload"))
         return {
@@ -458,7 +456,7 @@ def _kind(part: RowValues) -> str:
 
 
 def part_to_columns(part: RowValues, role: str) -> RowValues:
-    """A part of Remnic as lossless-claw keeps it: the columns that it was made of, or as near as its kind comes."""
+    """A part of Remnic in lossless-claw's form: its original columns, or the closest ones for its kind."""
     if "part_type" in part:
         return part
     payload = _object(part.get("payload"))

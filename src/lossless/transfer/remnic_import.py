@@ -1,4 +1,4 @@
-"""Import a Remnic database: its sessions become conversations, its tree becomes the graph again."""
+"""Imports a Remnic database: its sessions become conversations, its tree becomes the graph again."""
 
 from __future__ import annotations
 
@@ -52,17 +52,15 @@ _EMPTY: RowValues = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
 
 @dataclass(slots=True)
 class RemnicTurn:
-    """A message of a Remnic session."""
-
     number: int
     turn: int
     role: str
     tokens: int
     created_at: str
     metadata: dict[str, Any]
-    #: The conversation that it came from, None when Remnic itself heard it.
+    #: The conversation that it came from, None when Remnic itself recorded it.
     conversation: str | None
-    #: What was kept beside it, and the id that it has in the archive to be.
+    #: Its additional columns, and its id in the target archive.
     kept: RowValues | None = None
     id: MessageId = 0
     seq: int = 0
@@ -76,22 +74,23 @@ class _RemnicConversation:
 
 
 def find_database(source: str | Path) -> Path:
-    """The database that is meant: a file, or a memory folder of Remnic's that holds one."""
+    """The database: a file, or a memory folder of Remnic's with one."""
     place = expand_path(source)
     inside = place / "state" / "lcm.sqlite"
     return inside if place.is_dir() and inside.exists() else place
 
 
 def check_remnic_source(source: str) -> None:
-    """Raise what is wrong with what should be a Remnic database, or a memory folder with one; reads only."""
+    """Raises when this is not a valid Remnic database, or a memory folder with one; read-only."""
     check_remnic(find_database(source))
 
 
 def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
-    """Copy the sessions of a Remnic database into this archive. The source is read only; twice adds nothing.
+    """Copy the sessions of a Remnic database into this archive. The source is only read; a repeated import adds
+    nothing.
 
-    What lossless or Remnic's importer wrote there becomes the conversations that it came from; with the tables that
-    lossless leaves beside Remnic's it comes back exactly.
+    What lossless or Remnic's importer wrote there becomes the original conversations; with our additional tables the
+    import is exact.
     """
     place = check_remnic(find_database(source))
     check_not_archive(source, place, archive)
@@ -113,7 +112,7 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
 
 
 def _names(file: RemnicFile, session: str) -> set[str]:
-    """What a filter may call a session: its own name, and the names of the conversations that it came from."""
+    """The names of a session in a filter: its own, and those of the conversations that it came from."""
     conversations = [_conversation(session, one, []) for one in _conversations(file, session)]
     return {session}.union(*(session_names(one) for one in conversations))
 
@@ -138,7 +137,7 @@ def _turns(conversations: list[_RemnicConversation]) -> dict[int, list[tuple[int
 
 
 def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
-    """The messages of a session by the conversations that they came from; the rest goes on with the last of them."""
+    """The messages of a session by the conversations that they came from; the rest continues the last of them."""
     found: dict[str, _RemnicConversation] = {}
     heard: list[RemnicTurn] = []
     for row in file.rows(session):
@@ -163,7 +162,7 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
 
 
 def _origin(values: dict[str, Any]) -> str | None:
-    """The conversation that a message came from, where its metadata says it."""
+    """The conversation that a message came from, if its metadata says so."""
     number, seq = values.get("conversation_id"), values.get("source_seq")
     is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
     return (
@@ -172,7 +171,7 @@ def _origin(values: dict[str, Any]) -> str | None:
 
 
 def _number(conversation: _RemnicConversation) -> None:
-    """Number the messages: as they were where that is known; those that Remnic itself stored follow them."""
+    """Number the messages: original numbers where known; those that Remnic itself stored follow them."""
     rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.beside.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
@@ -193,7 +192,7 @@ def _number(conversation: _RemnicConversation) -> None:
 
 
 def _identities(file: RemnicFile, conversations: list[_RemnicConversation]) -> dict[int, str]:
-    """The identity of each message whose metadata does not say it."""
+    """The identity of each message whose metadata does not have it."""
     unknown = [
         turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
     ]
@@ -277,7 +276,7 @@ def _message(turn: RemnicTurn, key: MessageKey, content: str, parts: list[RowVal
 
 
 def _in_order(parts: list[RowValues]) -> list[RowValues]:
-    """Parts with ordinals from 0 on, whatever Remnic's were."""
+    """Parts with ordinals from 0 on."""
     return [part | {"ordinal": n} for n, part in enumerate(parts)]
 
 
@@ -298,7 +297,7 @@ def _summary(node: RowValues, ids: dict[int, MessageId], beside: dict[str, list[
 
 
 def _when(turn: RemnicTurn) -> str:
-    """The time of a message as rows have it; exactly as it was where that is known."""
+    """The time of a message in row format; the exact original where known."""
     if turn.kept and turn.kept.get("created_at"):
         return str(turn.kept["created_at"])
     return _row_time(turn.created_at)

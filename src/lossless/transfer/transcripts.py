@@ -1,4 +1,4 @@
-"""Import transcripts of other programs file by file: find the files, try the import on a copy, bring them in."""
+"""Imports transcripts of other programs: finds the files, previews the import on a copy, and stores them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from lossless.settings.load import ProcessEnvironment
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
-#: Kinds in whose files several conversations may stand.
+#: Kinds whose files may have several conversations.
 _WITH_LANES = frozenset(("claude-code", "jsonl", "chatgpt"))
-_SILENT = "nothing was said in it"
-#: So many lines that cannot be read are named.
+_SILENT = "it has no messages"
+#: How many unreadable lines are listed.
 _NAMED = 3
 _HEAD = 1 << 16
-#: Files of at most so many bytes are stored together, so many in one transaction. In one so small is no history that
-#: is folded at once.
+#: Files of at most so many bytes are stored together, so many per transaction. They have no history to fold.
 _SMALL, _TOGETHER = 12_000, 50
 
 
@@ -64,12 +63,12 @@ class ImportOutcome:
     conversation_id: int | None = None
     title: str | None = None
     problems: tuple[str, ...] = ()
-    #: Messages that were left out because they were deleted for good.
+    #: Messages that were omitted because they were permanently deleted.
     pruned: int = 0
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do for it, as long as the file stays as it is."""
+        """Whether nothing is left to do for it while the file is unchanged."""
         return self.status in ("imported", "up-to-date") or (
             self.status == "skipped" and (self.reason == _SILENT or self.pruned > 0)
         )
@@ -84,9 +83,9 @@ def import_transcript(
     again: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[ImportOutcome]:
-    """Import a file; what is wrong with it is its outcome, so that others go on. `progress` hears bytes read.
+    """Import a file; a problem with it is its outcome, so that others continue. `progress` gets bytes read.
 
-    What was deleted of it for good comes back only with `again`.
+    Permanently deleted messages are imported only with `again`.
     """
     for file, agent in _files_of(kind, path):
         told = 0
@@ -128,7 +127,7 @@ def import_transcripts(
 
 
 def file_size(file: Path) -> int:
-    """The size of a file; 0 for one that is gone, of which reading it will tell."""
+    """The size of a file; 0 for one that is gone, which reading will report."""
     try:
         return file.stat().st_size
     except OSError:
@@ -136,7 +135,7 @@ def file_size(file: Path) -> int:
 
 
 def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
-    """The files in their order: small ones together, each larger one alone."""
+    """The files in order: small ones in groups, each larger one alone."""
     group: list[Path] = []
     for file in files:
         is_small = sum(map(file_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
@@ -161,7 +160,7 @@ def _import_group_of_files(
     files: list[Path],
     progress: Callable[[int], None] | None,
 ) -> list[ImportOutcome]:
-    """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
+    """Import files in one transaction; one by one when any of them fails, so that nothing is stored partially."""
     if len(files) > 1:
         try:
             with archive.writing():
@@ -186,7 +185,7 @@ def _each(
     again: bool,
     progress: Callable[[int], None],
 ) -> Iterator[ImportOutcome]:
-    """Import the conversations of a file one by one; after the last of them, the file counts as read."""
+    """Import the conversations of a file one by one; after the last, the file counts as read."""
     is_settled, last = True, None
     for lane, session in conversations:
         outcome = _bring_in(parts, transcript, lane, session, fold=fold, again=again, progress=progress)
@@ -246,7 +245,7 @@ def _status(report: TranscriptReport) -> str:
 def _as_copy(
     archive: Archive, transcript: Transcript, lane: str | None, session: Session
 ) -> AbstractContextManager[None]:
-    """Import a copy of a transcript that a conversation follows without following the copy from now on."""
+    """Import a copy of a transcript that a conversation follows without following the copy."""
     found = archive.conversations.find(session)
     point = None if found is None else archive.transcripts.checkpoint(found.id)
     if found is None or point is None or not point.path or point.path == str(transcript.state.path):
@@ -265,7 +264,7 @@ def _as_copy(
 
 
 def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -> bool:
-    """Whether a first import of this very file may have ended before its older part was folded."""
+    """Whether a first import of this file may have ended before its older part was folded."""
     if report.conversation_id is None or report.stored or report.status != "up to date":
         return False
     last = archive.transcripts.last_decision(report.conversation_id, str(state.path))
@@ -273,9 +272,9 @@ def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -
 
 
 def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
-    """The conversations of a file of which all was read when it was exactly as it is now; none when it was not.
+    """The conversations of a file that was fully read in its current state; none otherwise.
 
-    A file of which something was deleted for good is read, so that it can be told how much is left out.
+    A file with permanently deleted messages is read, to report how much is omitted.
     """
     if archive.histories.pruned(None, str(state.path), None):
         return []
@@ -290,7 +289,7 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
 
 
 def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None:
-    """Remember with one of its conversations that all of a file was read."""
+    """Record with one of its conversations that a file was fully read."""
     mark = _mark_of(state)
     with archive.writing():
         if not archive.ingest.has_key(conversation_id, mark):
@@ -299,7 +298,7 @@ def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None
 
 
 def _mark_of(state: FileState) -> str:
-    """The key under which the import of a file, as it is now, is remembered."""
+    """The key of a file's import in its current state."""
     about = f"{state.path}\0{state.size}\0{state.mtime_ms}".encode("utf-8", "surrogateescape")
     return f"import:{blake2b(about, digest_size=16).hexdigest()}"
 
@@ -309,7 +308,7 @@ def _is_silent(transcript: Transcript, lane: str | None) -> bool:
 
 
 def _opened(kind: str, path: Path) -> Transcript:
-    """The transcript; BadInput for a file in which something stands, and nothing that can be read."""
+    """The transcript; BadInput for a non-empty file without readable content."""
     transcript = open_transcript(path, kind)
     if transcript.counts():
         return transcript
@@ -328,7 +327,7 @@ def _opened(kind: str, path: Path) -> Transcript:
 def _conversations(
     kind: str, main_path: Path, transcript: Transcript, agent: str | None
 ) -> Iterator[tuple[str | None, Session]]:
-    """The lanes of a file, each with its session; all that a sub-agent's file holds is the agent's."""
+    """The lanes of a file, each with its session; everything in a sub-agent's file is the agent's."""
     main = transcript_session(kind, main_path, transcript.header.id, transcript.header.cwd)
     lanes = transcript.lanes() if kind in _WITH_LANES else []
     if not lanes or not _is_silent(transcript, None):
@@ -344,17 +343,17 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The files that are meant, oldest first, and the places that could not be looked into, each with the reason."""
+    """The selected files, oldest first, and the unreadable places, each with the reason."""
 
     files: tuple[Path, ...] = ()
     unseen: tuple[tuple[Path, str], ...] = ()
 
 
 def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = None) -> FoundFiles:
-    """The files that are meant: those named, and those that a folder holds, oldest first.
+    """The selected files: those named, and those in a folder, oldest first.
 
-    Raises BadInput for a path that is not there or neither a file nor a folder. What cannot be looked into below a
-    folder is told of. A sub-agent's file comes with the session that it belongs to.
+    Raises BadInput for a path that does not exist or is neither a file nor a folder. Unreadable places below a folder
+    are reported. A sub-agent's file comes with its session.
     """
     found: dict[Path, float] = {}
     unseen: dict[Path, str] = {}
@@ -364,7 +363,7 @@ def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = Non
             try:
                 status = file.stat()
             except OSError as error:
-                if error.errno not in _NOT_THERE:  # a link that leads nowhere is no file
+                if error.errno not in _NOT_THERE:  # a broken link is not a file
                     unseen[file.absolute()] = _why(error)
                 continue
             if stat.S_ISREG(status.st_mode) and (since is None or status.st_mtime >= since.timestamp()):
@@ -374,7 +373,7 @@ def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = Non
 
 
 def stat_named(path: Path) -> os.stat_result:
-    """What the file system says of a file or a folder that somebody named; BadInput for anything else."""
+    """The metadata of a named file or folder; BadInput for anything else."""
     try:
         status = path.stat()
     except OSError as error:
@@ -384,8 +383,7 @@ def stat_named(path: Path) -> os.stat_result:
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return status
     raise BadInput(
-        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be read again where it was stopped: "
-        "write it to a file and import that"
+        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be resumed: write it to a file and import that"
     )
 
 
@@ -501,7 +499,6 @@ def preview_transcripts(
 
 
 def _known_conversation(archive: Archive | None, conversation_id: int | None) -> int | None:
-    """The conversation, if the archive has it already."""
     if archive is None or conversation_id is None:
         return None
     try:
@@ -512,7 +509,7 @@ def _known_conversation(archive: Archive | None, conversation_id: int | None) ->
 
 @contextmanager
 def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[EngineParts]:
-    """An engine's parts over a copy in which nothing lasts, without files and without a log."""
+    """An engine's parts over a temporary copy, without files and without a log."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
         place = Path(folder, "rehearsal.db")

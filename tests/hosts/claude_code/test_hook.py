@@ -320,7 +320,7 @@ def test_a_process_that_dies_is_said(claude: Claude) -> None:
 def test_a_transcript_of_no_known_kind_is_said(claude: Claude) -> None:
     claude.transcript.parent.mkdir(parents=True)
     claude.transcript.write_text('{"what": "is this"}\n')
-    assert "no transcript of a known kind" in claude.hook("Stop").err
+    assert "not a transcript of a known kind" in claude.hook("Stop").err
 
 
 @contextmanager

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "summarise"]
 
-#: No summary is longer: it stands in the context in place of the payload.
+#: The maximum length: the summary replaces the payload in the context.
 MAX_CHARS = 3000
 
 _STRUCTURED: dict[str, Callable[[str], str]] = {
@@ -55,7 +55,7 @@ _STRUCTURED: dict[str, Callable[[str], str]] = {
 
 
 def summarise(data: bytes, name: str | None, mime: str | None, *, ask: Ask | None = None) -> str:
-    """A summary of a payload, at most `MAX_CHARS` long; `ask` is a model that describes prose, when given."""
+    """A summary of a payload of at most `MAX_CHARS`; `ask` is an optional model that describes prose."""
     picture = image_type(data)
     if picture not in (None, "image/svg+xml", "image/bmp") or plain_type(mime).startswith("image/"):
         return clip(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)

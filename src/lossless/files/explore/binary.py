@@ -1,4 +1,4 @@
-"""Payloads that are no text: one line with what their header says."""
+"""Binary payloads: one line with the facts from their header."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def image_summary(data: bytes, name: str | None, mime: str) -> str:
 
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
-    """What an unknown run of bytes is by its first ones, and its size."""
+    """The type by the first bytes, and the size."""
     kind = _signature(data) or plain_type(mime).partition("/")[2].upper() or "unknown type"
     pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
     more = f", {plural(pages, 'page')}" if pages else ""
@@ -69,7 +69,7 @@ def _signature(data: bytes) -> str | None:
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a picture from its header, or None."""
+    """Width and height of an image from its header, or None."""
     try:
         if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
             return struct.unpack(">II", data[16:24])

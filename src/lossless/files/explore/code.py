@@ -17,12 +17,12 @@ __all__ = ["LANGUAGES", "code_summary"]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How a language imports and defines; each pattern matches the beginning of a line."""
+    """Patterns for a language's imports and definitions; each matches the beginning of a line."""
 
     name: str
     imports: re.Pattern[str]
     definitions: re.Pattern[str]
-    #: What is defined inside a class; shown for large files only.
+    #: Definitions inside a class; shown for large files only.
     members: re.Pattern[str] | None = None
 
 
@@ -160,7 +160,7 @@ _VERB = re.compile(rf"^[ \t]*({_VERBS})\b", re.MULTILINE | re.IGNORECASE)
 
 
 def code_summary(text: str, name: str | None, language: Language) -> str:
-    """Lines, imports and top-level definitions; for more than a few lines also what is inside of classes."""
+    """Lines, imports and top-level definitions; members of classes only beyond a few lines."""
     lines = [f"Code exploration summary ({list_item(name or 'unnamed')}):", f"Lines: {text.count(chr(10)) + 1:,}."]
     if language is SQL:
         verbs = Counter(verb.upper() for verb in _VERB.findall(text))
@@ -177,7 +177,7 @@ def code_summary(text: str, name: str | None, language: Language) -> str:
 
 
 def _lines(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """The lines at whose beginning the pattern matches, each cut to a bounded length."""
+    """The lines that the pattern matches at the beginning, each cut to a maximum length."""
     for match in pattern.finditer(text):
         start = match.start()
         end = text.find("\n", start, start + ITEM_CHARS)

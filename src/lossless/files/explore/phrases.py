@@ -1,4 +1,4 @@
-"""Phrases that summaries are made of: numbers, lists, lines of bounded length."""
+"""Phrases for summaries: numbers, lists, truncated lines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: A single name, line or key in a summary is cut here.
+#: The maximum length of a single name, line or key in a summary.
 ITEM_CHARS = 120
-#: Inputs below this get only the lines that lossless-claw writes.
+#: Smaller inputs get only the lines that lossless-claw writes.
 SMALL_CHARS = 2000
 
 
@@ -19,12 +19,12 @@ def clip(text: str, limit: int = ITEM_CHARS) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of blanks as one space."""
+    """`text` with white space collapsed."""
     return " ".join(text.split())
 
 
 def list_item(text: str) -> str:
-    """Something out of the payload as it may stand in a list: one line, bounded."""
+    """A value from the payload as a list item: one line, truncated."""
     return clip(one_line(text[: 4 * ITEM_CHARS]))
 
 
@@ -37,10 +37,8 @@ def list_items(label: str, items: Sequence[str], limit: int, separator: str = ",
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 page`, `2 pages`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def count_list(pairs: Iterable[tuple[str, int]]) -> str:
-    """`a 3, b 2`."""
     return ", ".join(f"{list_item(name)} {count:,}" for name, count in pairs)

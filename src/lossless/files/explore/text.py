@@ -1,6 +1,4 @@
-"""Summaries of text payloads: prose, logs, diffs, JSON, tables, YAML, markup; and samples of prose for a model to
-describe.
-"""
+"""Summaries of text payloads: prose, logs, diffs, JSON, tables, YAML, markup; and samples of prose for a model."""
 
 from __future__ import annotations
 
@@ -37,12 +35,12 @@ _LEVEL_FIELD = re.compile(r"(?:level|severity|lvl)[\"']?\s{0,2}[=:]\s{0,2}[\"']?
 _SEVERE = re.compile(r"(?:^|[ \t\[\"'=|(<:])(?:ERROR|ERR|FATAL|CRITICAL|PANIC|error|fatal|critical)\b", re.MULTILINE)
 _VARYING = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 _HEAD_CHARS = 160
-#: Lines that decide whether it is a log; lines among which the most frequent messages are looked for.
+#: How many lines decide whether it is a log, and how many are searched for the most frequent messages.
 _SAMPLE, _LOOKED_AT = 200, 10_000
 
 
 def log_lines(text: str) -> str | None:
-    """Span, levels, the first severe line and the most frequent messages; None when it is no log."""
+    """Span, levels, the first severe line and the most frequent messages; None when it is not a log."""
     sample = [line for line in text[: _SAMPLE * 400].split("\n") if line.strip()][:_SAMPLE]
     if len(sample) < 5 or sum(map(_is_entry, sample)) < 0.6 * len(sample):
         return None
@@ -63,7 +61,7 @@ def log_lines(text: str) -> str | None:
 
 
 def _frequent(heads: list[str], step: int) -> list[str]:
-    """The messages that come most often, numbers and ids aside; of a sample when there are many."""
+    """The most frequent messages, ignoring numbers and ids; of a sample when there are many."""
     messages = Counter(_VARYING.sub("#", _TIME.sub("", head)).strip() for head in heads if head)
     often = [(message, count) for message, count in messages.most_common(5) if count > 1 and message]
     if not often:
@@ -83,13 +81,13 @@ def _is_entry(line: str) -> bool:
 
 _MAX_KEYS = 10
 _SAMPLES = 3
-#: Of a long list, this many items are looked at for their common keys.
+#: How many items of a long list are inspected for common keys.
 _SHAPES_LOOKED_AT = 10_000
 _MAX_FIELDS = 24
 
 
 def json_summary(text: str) -> str:
-    """Top-level type and shape; for more than a few lines also what stands in each field."""
+    """Top-level type and shape; beyond a few lines also the content of each field."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -125,7 +123,7 @@ def json_lines_summary(text: str) -> str:
 
 
 def looks_like_json(text: str) -> str | None:
-    """The shape of a text that is JSON though nothing said so; None when it is none."""
+    """The shape of a text that is JSON although not declared as such; None when it is not."""
     head = text[:64].lstrip()
     if not head.startswith(("{", "[")) or not text[-64:].rstrip().endswith(("}", "]")):
         return None
@@ -193,7 +191,7 @@ def _unreadable(text: str, reason: str) -> str:
     )
 
 
-#: How every summary of prose begins that is made here.
+#: The heading of every prose summary made here.
 TEXT_HEADING = "Text exploration summary ("
 _EXCERPT_CHARS = 500
 _MAX_HEADERS = 18
@@ -211,7 +209,7 @@ _TABLE_ROWS = 50
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes are no text in UTF-8, UTF-16 or a one-byte encoding."""
+    """Whether bytes are not text in UTF-8, UTF-16 or a one-byte encoding."""
     head = data[:_HEAD_BYTES]
     if head.startswith(_UTF16):
         return False
@@ -222,12 +220,12 @@ def is_binary(data: bytes) -> bool:
 
 
 def decoded_text(data: bytes) -> str:
-    """Bytes as text; what cannot be read shows as U+FFFD."""
+    """Bytes as text; undecodable bytes become U+FFFD."""
     return data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig", "replace")
 
 
 def text_summary(text: str, name: str | None) -> str:
-    """Size, section headers, beginning and end; for more than a few lines also what kind of text it looks like."""
+    """Size, section headers, beginning and end; beyond a few lines also the likely kind of text."""
     lines = [
         f"{TEXT_HEADING}{list_item(name or 'unnamed')}):",
         f"Characters: {len(text):,}.",
@@ -244,7 +242,7 @@ def text_summary(text: str, name: str | None) -> str:
 
 
 def section_headers(text: str) -> list[str]:
-    """Headings of Markdown and lines in capitals, in order, each once.
+    """Headings of Markdown and lines in capitals, in order, without duplicates.
 
     >>> section_headers("# One\\n\\nTHE SECOND PART\\nwords\\n\\nThree\\n-----\\n")
     ['One', 'THE SECOND PART', 'Three']
@@ -295,7 +293,7 @@ _SAMPLED_ROWS = 200
 
 
 def table_summary(text: str, delimiter: str, kind: str) -> str:
-    """Rows, columns and the first row; for more than a few lines also what the columns hold."""
+    """Rows, columns and the first row; beyond a few lines also the types of the columns."""
     rows = [row for row in text.split("\n") if row and not row.isspace()]
     if not rows:
         return f"Structured summary ({kind}):\nNo rows found."
@@ -314,7 +312,7 @@ def table_summary(text: str, delimiter: str, kind: str) -> str:
 
 
 def _column_kinds(names: list[str], rows: list[str], delimiter: str) -> list[str]:
-    """What each column seems to hold, from a sample spread over the rows."""
+    """The type of each column, from a sample spread over the rows."""
     step = max(1, (len(rows) - 1) // _SAMPLED_ROWS)
     sample = [_cells(row, delimiter) for row in rows[1::step]]
     kinds = []
@@ -335,7 +333,7 @@ def _cells(row: str, delimiter: str) -> list[str]:
 
 
 def yaml_summary(text: str) -> str:
-    """Top-level keys that open a block; for more than a few lines also those that have a value."""
+    """Top-level keys that open a block; beyond a few lines also those with a value."""
     bare = list(dict.fromkeys(_BARE_KEY.findall(text)))
     lines = ["Structured summary (YAML):", list_items("Top-level keys", bare, _TABLES_MAX_KEYS)]
     if len(text) > SMALL_CHARS:
@@ -350,7 +348,6 @@ def yaml_summary(text: str) -> str:
 
 
 def settings_summary(text: str, kind: str) -> str:
-    """Sections and keys."""
     sections = list(dict.fromkeys(found.strip() for found in _SECTION.findall(text)))
     keys = list(dict.fromkeys(_ASSIGNED.findall(text)))
     lines = [f"Structured summary ({kind}):", f"Characters: {len(text):,}.", f"Lines: {_lines(text):,}."]
@@ -371,7 +368,7 @@ _MAX_TAGS = 30
 
 
 def xml_summary(text: str) -> str:
-    """The root and the tags below it; for more than a few lines also how often they occur."""
+    """The root and its child tags; beyond a few lines also their counts."""
     tags = _TAG.findall(text)
     root = tags[0] if tags else "unknown"
     below = [tag for tag in tags if tag != root]
@@ -383,7 +380,7 @@ def xml_summary(text: str) -> str:
 
 
 def html_summary(text: str) -> str:
-    """Title, headings, and what the page is made of."""
+    """Title, headings, and element counts."""
     title = _TITLE.search(text)
     headings = [one_line(_INNER_TAG.sub(" ", inner)) for _, inner in _HEADING.findall(text)]
     tags = Counter(tag.lower() for tag in _TAG.findall(text))
@@ -399,14 +396,14 @@ def html_summary(text: str) -> str:
     )
 
 
-#: A prompt in, text out; errors of the package mean that there is no answer.
+#: A prompt in, text out; an error of the package means that there is no answer.
 Ask: TypeAlias = "Callable[[str], str]"
 
 SAMPLE_CHARS = 2400
 
 
 def ask_model(text: str, name: str | None, mime: str | None, ask: Ask) -> str | None:
-    """What the model says about a text; None when it gives no usable answer."""
+    """The model's description of a text; None when it gives no usable answer."""
     try:
         answer = ask(exploration_prompt(text, name, mime)).strip()
     except LosslessError:
@@ -415,7 +412,7 @@ def ask_model(text: str, name: str | None, mime: str | None, ask: Ask) -> str | 
 
 
 def exploration_prompt(text: str, name: str | None, mime: str | None) -> str:
-    """What a model is asked about a text: 200 to 300 words from three samples of it."""
+    """The prompt for a description of a text: 200 to 300 words from three samples of it."""
     samples = "\n\n".join(f"<sample place={place!r}>\n{sample}\n</sample>" for place, sample in sample_text(text))
     about = (
         ", ".join(word for word in (list_item(name or ""), list_item(mime or "")) if word) or "a text without a name"

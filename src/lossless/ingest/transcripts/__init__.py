@@ -1,4 +1,4 @@
-"""Transcripts that hosts write: read as streams of entries, and followed so that the archive holds all of them once."""
+"""Transcripts that hosts write: read as streams of entries, and followed so that each entry is stored once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reconcile a transcript with the archive: everything in it is stored once, from a file, from its appended bytes, or
+"""Reconciles a transcript with the archive: everything in it is stored once, from a file, from its appended bytes, or
 from pages of a host.
 
-Bytes are read outside of transactions. Each transaction stores a chunk of entries and moves the checkpoint to
-where that chunk ends; whatever happens in between, the next reading goes on from there.
+Bytes are read outside of transactions. Each transaction stores a chunk of entries and moves the checkpoint to its end;
+after an interruption the next reading continues from there.
 """
 
 from __future__ import annotations
@@ -74,38 +74,38 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
 
-#: Known messages before the first unknown one that show where it belongs.
+#: Known messages before the first unknown one that determine its position.
 _MARGIN = 32
-#: A history that may be written again under new ids is compared as a whole up to so many messages.
+#: A history that may be rewritten under new ids is compared as a whole up to so many messages.
 _MOST_ROWS = 20_000
-#: The number of a conversation that is not there yet: behind all others.
+#: The number of a conversation that does not exist yet: after all others.
 _NOT_YET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapRequest:
-    """What a reading of a transcript is asked for."""
+    """The arguments of a reading."""
 
     archive: Archive
     session: Session
     lane: str | None
-    #: Take a transcript over that would be held back.
+    #: Accept a transcript that would be held.
     accept: bool
-    #: How much is kept of a fork whose parent is stored already.
+    #: How much is stored of a fork whose parent is already stored.
     fork_tokens: int
     now: datetime
     payloads: PayloadPolicy | None
     progress: Callable[[int], None] | None = None
-    #: The conversation that it is read into, where that is decided; else the active one of the session.
+    #: The target conversation, if decided; else the active one of the session.
     into: Conversation | None = None
-    #: What was deleted for good may come back.
+    #: Import permanently deleted messages again.
     again: bool = False
-    #: Entries that are stored in one transaction, and that are laid over what is stored at once.
+    #: Entries per transaction.
     chunk: int = CHUNK_ENTRIES
 
 
 def bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
-    """Store what a transcript has that the archive does not; reading the same file again changes nothing."""
+    """Store what a transcript has that the archive does not; idempotent."""
     for _ in range(MAX_TRIES):
         try:
             return _bootstrap(asked, transcript)
@@ -163,7 +163,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
 def _keep_apart(
     asked: BootstrapRequest, transcript: TranscriptSource, conversation: Conversation, report: TranscriptReport
 ) -> TranscriptReport:
-    """Store a transcript that is not the conversation's in a quarantined one beside it, as far as it is not there."""
+    """Store a transcript that is not the conversation's in a quarantined one, as far as it is new."""
     archive, state = asked.archive, transcript.state
     start = Checkpoint(str(state.path), 0, 0, 0, transcript.header.id, lane=asked.lane, kind=transcript.kind)
     beside = following.quarantine(archive, conversation, start, asked.now)
@@ -177,7 +177,7 @@ def _keep_apart(
 
 
 def _all_pruned(asked: BootstrapRequest, transcript: TranscriptSource) -> int:
-    """How many messages a transcript has, if all that a conversation could begin with was deleted for good; else 0."""
+    """How many messages a transcript has, if everything that a conversation could begin with was deleted; else 0."""
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
     path, header_id = str(transcript.state.path), transcript.header.id
@@ -186,7 +186,7 @@ def _all_pruned(asked: BootstrapRequest, transcript: TranscriptSource) -> int:
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:
-    """Whether opening the session will begin another conversation, as each run of a cron job does."""
+    """Whether opening the session will start another conversation, as for each run of a cron job."""
     return session.is_cron and session.id is not None and session.id != found.session_id
 
 
@@ -194,7 +194,7 @@ def starts_new_conversation(session: Session, found: Conversation) -> bool:
 
 
 def _read_appended(work: TranscriptReading) -> None:
-    """Read only what was added; a branch, or a host that moved back, makes it a whole reading."""
+    """Read only what was appended; a branch, or a host that moved back, requires a whole reading."""
     point = work.point
     entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
     for chunk in chunks(entries_of_lane(entries, work.lane), work.chunk):
@@ -208,7 +208,7 @@ def _read_appended(work: TranscriptReading) -> None:
 
 
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
-    """Store a whole path into a conversation that holds nothing, but for what other conversations hold."""
+    """Store a whole path into an empty conversation, except what other conversations have."""
     work.leave_out(fork_tokens)
     if work.apart is None:
         store_abandoned(work)
@@ -226,7 +226,7 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
 
 
 def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
-    """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
+    """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
     looked = _surveyed(work)
@@ -259,7 +259,7 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
 
 
 def _surveyed(work: TranscriptReading) -> PathSurvey:
-    """Look a path through; the lines of a file without ids that is not what was read are counted anew."""
+    """Survey a path; the lines of a file without ids that differs from what was read are renumbered."""
     looked = survey_path(work.archive, work.id, work.path(), work.age)
     if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
         work.age += 1
@@ -268,11 +268,11 @@ def _surveyed(work: TranscriptReading) -> PathSurvey:
 
 
 def _is_unreadable(work: TranscriptReading) -> bool:
-    """Say why a file that was followed has nothing to say any more; whether not even a line of it can be read."""
+    """Report why a followed file has no content any more; returns whether not even a line can be read."""
     is_spoilt = work.transcript.last_line is None and bool(work.transcript.state.size)
-    reason = "nothing is said in it; what was stored stays"
+    reason = "it has no messages; stored messages stay"
     if is_spoilt:
-        reason = "no line of it can be read: it was overwritten or is not finished; what was stored stays"
+        reason = "no line of it can be read: it was overwritten or is not finished; stored messages stay"
     work.report = replace(work.report, status="failed" if is_spoilt else work.report.status, reason=reason)
     return is_spoilt
 
@@ -286,12 +286,12 @@ def _store_path(
     accept: bool,
     refused: bool,
 ) -> bool:
-    """Store the window that decides where the path belongs; False when it is held back."""
+    """Store the window that decides where the path belongs; False when it is held."""
     archive = work.archive
     with archive.writing():
         batch = ingest.read_entries(archive, work.id, incoming_messages(window, work.age))
         plan, batch = ingest.plan_path(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
-        if looked.made_up and plan.abandoned:  # the host went back, or it has begun again with the same words
+        if looked.made_up and plan.abandoned:  # the host went back, or started again with the same text
             plan = replace(plan, ambiguous=max(1, plan.ambiguous))
         in_text = sum(place is not None for place in plan.places) - looked.known
         claim = following.TranscriptClaim(
@@ -309,7 +309,6 @@ def _store_path(
 
 
 def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
-    """How many messages are stored, and when the newest was said."""
     newest = work.archive.messages.newest_id(work.id)
     if newest is None:
         return 0, None
@@ -318,13 +317,13 @@ def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
 
 
 def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
-    """Store what follows, chunk by chunk."""
+    """Store what follows, in chunks."""
     for chunk in chunks(entries, work.chunk):
         store_chunk(work, chunk)
 
 
 def _store_rest_of_path(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
-    """Lay what follows over the rows behind the last known one, chunk by chunk: words alone decide."""
+    """Align what follows with the rows after the last known one, in chunks: by text alone."""
     for chunk in chunks(entries, work.chunk):
         with work.archive.writing():
             batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
@@ -335,7 +334,7 @@ def _store_rest_of_path(work: TranscriptReading, entries: Iterator[TranscriptEnt
 def _store_planned(
     work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, plan: IngestPlan
 ) -> None:
-    """Store what was planned; one that reads what is appended has to begin again then."""
+    """Store what was planned; a reading of appended bytes must then start again."""
     report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
     add_to_report(work, chunk, batch, report)
     if plan.new:
@@ -347,7 +346,7 @@ def _store_planned(
 
 
 def _is_cut(work: TranscriptReading, looked: PathSurvey) -> bool:
-    """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
+    """Whether the path ends before the newest stored entry: how it continues decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
     last = "" if looked.last is None else entry_id_of(looked.last, work.age) or ""
     if work.apart is not None and work.apart.is_last:
@@ -358,9 +357,9 @@ def _is_cut(work: TranscriptReading, looked: PathSurvey) -> bool:
 
 
 def can_resume_from(point: Checkpoint) -> bool:
-    """Whether a message was read before a checkpoint, and it is known which bytes were.
+    """Whether a message was read before a checkpoint, and its bytes are known.
 
-    Behind a header alone a transcript only begins, and what it begins with may be stored already.
+    After a header alone a transcript only begins, and its first messages may already be stored.
     """
     return point.tail is not None and (
         point.entry_id is not None or point.entry_hash is not None or (point.lines or 0) > 1
@@ -368,7 +367,6 @@ def can_resume_from(point: Checkpoint) -> bool:
 
 
 def _is_untouched(point: Checkpoint) -> bool:
-    """Whether the bytes before a checkpoint are still those that were read."""
     return can_resume_from(point) and point.tail == tail_digest(Path(point.path), point.offset)
 
 
@@ -377,7 +375,7 @@ _MOST_BYTES = 1 << 20
 
 
 def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
-    """Store what was added to a transcript that is stored up to a checkpoint; None when it must be read as a whole."""
+    """Store what was appended to a transcript after its checkpoint; None when it must be read as a whole."""
     archive = asked.archive
     state = file_state(path)
     with archive.writing():
@@ -398,7 +396,7 @@ def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
 def _read_from_checkpoint(
     asked: BootstrapRequest, found: Conversation, point: Checkpoint, state: FileState, change: str
 ) -> TranscriptReport | None:
-    """Store what stands behind the checkpoint, if the bytes before it are those that were read."""
+    """Store what follows the checkpoint, if the bytes before it are unchanged."""
     growth = read_appended(state.path, point.offset, state.size) if can_resume_from(point) else None
     if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:
         return None
@@ -420,7 +418,7 @@ def _read_from_checkpoint(
 
 @dataclass(frozen=True, slots=True)
 class ListedTranscript:
-    """Entries in memory, read as a transcript is."""
+    """Entries in memory, with the interface of a transcript."""
 
     entries: Sequence[TranscriptEntry]
     header: TranscriptHeader = field(default_factory=TranscriptHeader)
@@ -456,7 +454,7 @@ def store_page(
     now: datetime,
     payloads: PayloadPolicy | None,
 ) -> TranscriptReport:
-    """Store a page. One that goes on `after` the stored cursor adds to what is there; any other is a whole path."""
+    """Store a page. One that continues `after` the stored cursor is appended; any other is a whole path."""
     page = _EntryPage(entries, after, cursor, accept)
     for _ in range(MAX_TRIES):
         try:
@@ -475,7 +473,7 @@ def store_page(
 
 @dataclass(frozen=True, slots=True)
 class _EntryPage:
-    """What a host hands over at once."""
+    """A page from a host."""
 
     entries: Sequence[TranscriptEntry]
     after: str | None
@@ -511,9 +509,9 @@ def _store_page(
 
 
 def _gap(work: TranscriptReading, after: str | None) -> str | None:
-    """Why a page that goes on after another mark than the stored one is not taken: what lies between is missing.
+    """Why a page that continues after another mark than the stored one is rejected: messages between are missing.
 
-    One that begins with what is stored, or right behind it, leaves no gap.
+    One that begins with what is stored, or right after it, leaves no gap.
     """
     first = next(message_entries(work.transcript.appended()), None)
     if after is None or work.stored is None or work.stored.cursor is None or first is None:
@@ -522,8 +520,8 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
     if work.archive.messages.known_entries(work.id, ids):
         return None
     return (
-        f"a page after {after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
-        f"hand over the page after {work.stored.cursor!r}"
+        f"a page after {after!r} does not continue from what is stored, which ends at {work.stored.cursor!r}; "
+        f"pass the page after {work.stored.cursor!r}"
     )
 
 
@@ -534,9 +532,9 @@ def store_grown_entries(
     now: datetime,
     payloads: PayloadPolicy | None,
 ) -> tuple[int, int]:
-    """Keep the words of entries that were read before, whose id is known and that say something else.
+    """Store the text of known entries that has changed since they were read.
 
-    Returns how many rows have new words, and how many rows are new: another role under a known id is another message.
+    Returns how many rows have new text, and how many rows are new: another role under a known id is another message.
     """
     revised = stored = 0
     for chunk in chunks(entries):
@@ -562,9 +560,9 @@ def store_grown_entries(
 def _changed_entries(
     archive: Archive, conversation_id: int, items: list[Incoming]
 ) -> tuple[tuple[tuple[int, Event], ...], tuple[Event, ...]]:
-    """The rows whose entry has other words, and the events whose id names a row of another role.
+    """The rows whose entry has different text, and the events whose id names a row of another role.
 
-    A row that a running session has shown, too, only keeps the words of its entry.
+    For a row that a running session has also sent, the entry's text is stored as a version only.
     """
     known = archive.messages.known_entries(conversation_id, [item.entry_id or "" for item in items])
     found: list[tuple[int, Event]] = []

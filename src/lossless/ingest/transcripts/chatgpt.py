@@ -31,12 +31,12 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 
 def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
-    """An export says nothing about the whole; each conversation has its own header."""
+    """An export has no header; each conversation has its own."""
     return TranscriptHeader()
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """A conversation's id, title and beginning."""
+    """A conversation's id, title and start."""
     return TranscriptHeader(
         id=text_field(record, "conversation_id", "id") or lane,
         started_at=first_time(record.get("create_time")),
@@ -62,7 +62,7 @@ def _entry(id: str, node: dict[str, Any], line: RecordPosition, lane: str) -> Tr
 
 
 def _message(said: dict[str, Any]) -> dict[str, Any] | None:
-    """A node's message as role and content; None for the empty ones that hold the tree together."""
+    """A node's message as role and content; None for empty nodes that only connect the tree."""
     author, content = object_field(said, "author"), object_field(said, "content")
     if text_field(author, "role") not in _ROLES or not content:
         return None
@@ -80,7 +80,7 @@ def _message(said: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _content(content: dict[str, Any]) -> str | list[dict[str, Any]]:
-    """Words as text, word for word; a part or a type that is not words as a block, as it came."""
+    """Text verbatim; any other part or type as its original block."""
     kind, parts = content.get("content_type"), content.get("parts")
     if isinstance(parts, list) and kind in ("text", "multimodal_text"):
         if all(isinstance(part, str) for part in parts):
@@ -101,7 +101,7 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def _ordered(nodes: dict[str, Any], current: str | None) -> list[str]:
-    """All nodes, each after its parent, and the path to the current node after what branches off it."""
+    """All nodes, each after its parent, and the path to the current node after its branches."""
     children: dict[str | None, list[str]] = {}
     for id, node in nodes.items():
         parent = text_field(node, "parent")

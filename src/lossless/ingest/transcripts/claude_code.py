@@ -1,4 +1,4 @@
-"""Reads Claude Code sessions: lines with a uuid and the uuid of the line before; sub-agents have lanes of their own."""
+"""Reads Claude Code sessions: lines with a uuid and the uuid of the previous line; sub-agents have their own lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "claude-code"
-#: The side line of sub-agents in files that do not say which one spoke.
+#: The lane of sub-agents in files that do not identify them.
 SIDE_LINE = "sidechain"
 
 _HOOK_CONTEXT = "hook_additional_context"
@@ -37,7 +37,7 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
-    """What the first lines say: the session, where it ran, and its title when a line gives it."""
+    """The session, its folder, and its title if there is one, from the first lines."""
     first = next((record for record in records if text_field(record, "sessionId")), {})
     titles = [found for record in records if (found := title(record))]
     return TranscriptHeader(
@@ -49,7 +49,7 @@ def header(records: list[dict[str, Any]]) -> TranscriptHeader:
 
 
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
-    """What `user` and `assistant` lines say; all other lines are opaque, those without a uuid outside the tree."""
+    """Messages of `user` and `assistant` lines; all other lines are opaque, those without a uuid outside the tree."""
     kind, message = record_type(record), object_field(record, "message")
     id, written = text_field(record, "uuid"), first_time(record.get("timestamp"))
     parent = text_field(record, "parentUuid", "logicalParentUuid")
@@ -80,7 +80,7 @@ def _untold(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """A sub-agent's line: its id, the session that it worked for, when and where it began."""
+    """A sub-agent's lane: its id, its parent session, when and where it began."""
     return TranscriptHeader(
         id=lane,
         parent=text_field(record, "sessionId"),
@@ -90,13 +90,12 @@ def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
 
 
 def title(record: dict[str, Any]) -> str | None:
-    """The title in a `summary` or title line."""
     key = _TITLES.get(record_type(record))
     return text_field(record, key) if key else None
 
 
 def opening(record: dict[str, Any]) -> str | None:
-    """What a person, or the agent that sent a sub-agent, asked; commands and lines for Claude Code itself are none."""
+    """The first prompt of a person, or of the agent that started a sub-agent; not commands and internal lines."""
     is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True
     return (
         None
@@ -106,7 +105,6 @@ def opening(record: dict[str, Any]) -> str | None:
 
 
 def side_files(path: Path) -> list[Path]:
-    """The files of the session's sub-agents."""
     return sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl"))
 
 
@@ -124,7 +122,7 @@ def _lane(record: dict[str, Any]) -> str | None:
 
 
 def _tie(message: dict[str, Any]) -> str | None:
-    """Lines of one answer share its id; the answers of tools, sent side by side, belong to their calls."""
+    """Lines of one answer share its id; results of parallel tools belong to their calls."""
     if message.get("role") == "assistant":
         return text_field(message, "id")
     content = message.get("content")

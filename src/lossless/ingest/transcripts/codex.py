@@ -39,7 +39,7 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
-    """What the first `session_meta`, or the first line of an old rollout, says."""
+    """From the first `session_meta`, or the first line of an old rollout."""
     for record in records:
         meta = object_field(record, "payload") if record.get("type") == "session_meta" else record
         if meta is not record or _is_old_head(record):
@@ -55,8 +55,8 @@ def header(records: list[dict[str, Any]]) -> TranscriptHeader:
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
     """A Responses item as a message; events, contexts and compactions are opaque.
 
-    An item's `id` is its provider's, who may give the same one to every answer, so it does not count as an entry's:
-    what tells entries apart is where they stand and what they say.
+    An item's `id` is its provider's, which may repeat it in every answer, so it is not an entry id: entries are
+    identified by position and content.
     """
     written = first_time(record.get("timestamp"))
     kind, item = record_type(record), record
@@ -74,7 +74,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
 
 
 def opening(record: dict[str, Any]) -> str | None:
-    """What a person asked; instructions and surroundings that Codex puts in front are left out."""
+    """A person's prompt, without instructions and environment that Codex adds."""
     item = object_field(record, "payload") if _is_enveloped(record) else record
     return (
         title_from_prompt(item.get("content")) if item.get("type") == "message" and item.get("role") == "user" else None
@@ -82,7 +82,7 @@ def opening(record: dict[str, Any]) -> str | None:
 
 
 def is_item(item: dict[str, Any]) -> bool:
-    """Whether an object is an item of a conversation: something said, thought, called or answered."""
+    """Whether an object is an item of a conversation: message, reasoning, call or output."""
     kind = item.get("type")
     if kind == "message":
         return text_field(item, "role") in _ROLES and isinstance(item.get("content"), str | list)

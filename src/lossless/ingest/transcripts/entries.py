@@ -1,5 +1,5 @@
-"""What every transcript is read into: a header, entries in file order, and lines that could not be read; with the
-helpers that the kinds share and the steps that take entries into the archive a chunk at a time.
+"""The common form of transcripts: a header, entries in file order, and unreadable lines; with helpers that the kinds
+share and the steps that store entries in chunks.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import JsonObject
 
-    #: A record that could be read, or what stands in its place.
+    #: A readable record, or its replacement.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
 
     class Reader(Protocol):
         """One kind of transcript; a module with these names."""
 
-        #: What `lcm import` calls it: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
+        #: Its name in `lcm import`: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
         @property
         def KIND(self) -> str: ...  # noqa: N802
 
         def recognises(self, records: list[dict[str, Any]]) -> bool:
-            """Whether a file whose first records are these is of this kind."""
+            """Whether a file with these first records is of this kind."""
             ...
 
         def header(self, records: list[dict[str, Any]]) -> TranscriptHeader:
-            """What the first records say about the whole transcript."""
+            """The transcript's header, from the first records."""
             ...
 
         def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
             ...
 
         def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader:
-            """What the first record of a side line says about it."""
+            """The header of a lane, from its first record."""
             ...
 
         def title(self, record: dict[str, Any]) -> str | None:
-            """The title of the whole transcript, when the record gives one."""
+            """The title of the whole transcript, if the record has one."""
             ...
 
         def opening(self, record: dict[str, Any]) -> str | None:
-            """What a person asked in this record, as a title for a line of talk that has no other."""
+            """The prompt in this record, as a title for a conversation without one."""
             ...
 
         def side_files(self, path: Path) -> list[Path]:
@@ -70,13 +70,13 @@ if TYPE_CHECKING:
             ...
 
 
-#: The tie of a tool's answer: it is said whenever its call is.
+#: The tie of a tool result: it is on the path whenever its call is.
 ANSWER = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPosition:
-    """Where a record stands: its number from 1, and its bytes from `start` to `end` (after the line feed)."""
+    """The position of a record: its number from 1, and its bytes from `start` to `end` (after the line feed)."""
 
     number: int
     start: int
@@ -85,7 +85,7 @@ class RecordPosition:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptHeader:
-    """What a transcript says about itself."""
+    """A transcript's own metadata."""
 
     id: str | None = None
     version: int | None = None
@@ -98,7 +98,7 @@ class TranscriptHeader:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """One record of a transcript. `message` is set for what was said; everything else is opaque and kept as it is."""
+    """One record of a transcript. `message` is set for messages; everything else is opaque and kept unchanged."""
 
     line: RecordPosition
     #: The record's own type; `message` for a bare message.
@@ -106,22 +106,22 @@ class TranscriptEntry:
     id: str | None = None
     parent_id: str | None = None
     created_at: datetime | None = None
-    #: None on the main line; else the side line (a sub-agent's) that it belongs to.
+    #: None on the main line; else its lane (a sub-agent's).
     lane: str | None = None
     message: Mapping[str, object] | Message | None = None
     #: The whole record of an opaque entry.
     record: JsonObject = field(default_factory=dict)
-    #: It stands outside the tree of ids (a header, a title, a snapshot), and so on every path.
+    #: It is outside the tree of ids (a header, a title, a snapshot), and so on every path.
     is_loose: bool = False
-    #: On the path whenever its parent is, and the parent's tie is the same; `ANSWER` holds to any parent.
+    #: It is on the path whenever its parent is and has the same tie; `ANSWER` matches any parent.
     tie: str | None = None
-    #: Its record holds other entries, too.
+    #: Its record has other entries, too.
     shares_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no record, and why it was skipped."""
+    """A line that is not a record, and why it was skipped."""
 
     line: RecordPosition
     reason: str
@@ -129,7 +129,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What the file system says of a transcript; read before its bytes are."""
+    """The file system's metadata of a transcript, read before its bytes."""
 
     path: Path
     size: int
@@ -137,7 +137,7 @@ class FileState:
 
 
 def text_field(record: dict[str, Any], *keys: str) -> str | None:
-    """The first of these fields that is a string with something in it."""
+    """The first of these fields that is a non-empty string."""
     for key in keys:
         value = record.get(key)
         if isinstance(value, str) and value:
@@ -146,7 +146,6 @@ def text_field(record: dict[str, Any], *keys: str) -> str | None:
 
 
 def int_field(record: dict[str, Any], key: str) -> int | None:
-    """The field, when it is a whole number."""
     value = record.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -158,7 +157,7 @@ def object_field(record: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def first_time(*values: Any) -> datetime | None:
-    """The first of these that is a time: ISO-8601, or seconds or milliseconds since 1970."""
+    """The first valid time of these: ISO-8601, or seconds or milliseconds since 1970."""
     for value in values:
         try:
             if isinstance(value, str):
@@ -171,47 +170,46 @@ def first_time(*values: Any) -> datetime | None:
 
 
 def message_time(message: dict[str, Any], *others: Any) -> datetime | None:
-    """When a message was said: what it says itself, else what its envelope says."""
+    """The time of a message: its own, else its envelope's."""
     return first_time(message.get("timestamp"), message.get("createdAt"), message.get("created_at"), *others)
 
 
 def record_type(record: dict[str, Any]) -> str:
-    """The record's own type."""
     return text_field(record, "type") or "unknown"
 
 
 def lane_of_line(line: RecordPosition) -> str:
-    """The side line of a record that holds a whole conversation of its own."""
+    """The lane of a record that is a whole conversation."""
     return str(line.number)
 
 
 def no_lane_header(_record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """For kinds without side lines."""
+    """For kinds without lanes."""
     return TranscriptHeader(id=lane)
 
 
 def no_title(_record: dict[str, Any]) -> str | None:
-    """For kinds whose records give no title."""
+    """For kinds without titles."""
     return None
 
 
 def no_opening(_record: dict[str, Any]) -> str | None:
-    """For kinds whose conversations are not named after what was asked first."""
+    """For kinds whose conversations are not named after the first prompt."""
     return None
 
 
 def no_side_files(_path: Path) -> list[Path]:
-    """For kinds that keep everything in one file."""
+    """For kinds with a single file."""
     return []
 
 
-#: The longest title that is made of a prompt.
+#: The maximum length of a title made from a prompt.
 MAX_TITLE_CHARS = 80
-#: So much of a prompt is looked at for it.
+#: How much of a prompt is read for it.
 _SEEN = 4000
-#: What programs put in front of a prompt, or in its place: `<environment_context>…</environment_context>`.
+#: What programs put before a prompt, or in its place: `<environment_context>…</environment_context>`.
 _BLOCK = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>.*?</\1>", re.DOTALL)
-#: How texts begin that stand where a prompt would, and that nobody typed.
+#: Prefixes of texts in place of a prompt that a program wrote.
 _NOT_TYPED = (
     "Caveat: The messages below were generated",
     "[Request interrupted",
@@ -222,7 +220,7 @@ _REQUEST = "## My request for Codex:"
 
 
 def title_from_prompt(content: Any) -> str | None:
-    """A user's message as a title of one line; None for one that only a program has written."""
+    """A user's message as a title of one line; None for one that only a program wrote."""
     text = _prompt_text(content)
     if text.lstrip().startswith(_NOT_TYPED):
         return None
@@ -240,7 +238,7 @@ def title_from_prompt(content: Any) -> str | None:
 
 
 def _prompt_text(content: Any) -> str:
-    """The text of a message, without pictures and the answers of tools."""
+    """The text of a message, without images and tool results."""
     if isinstance(content, str):
         return content
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -249,17 +247,15 @@ def _prompt_text(content: Any) -> str:
     return "\n".join(typed)
 
 
-#: Entries that are stored at once, unless others are asked for.
+#: The default number of entries per transaction.
 CHUNK_ENTRIES = 1000
 
 
 def readable_entries(chunk: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
-    """The entries, without lines that could not be read."""
     return (entry for entry in chunk if not isinstance(entry, BadLine))
 
 
 def message_entries(entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
-    """The entries that are messages."""
     return (entry for entry in entries if not isinstance(entry, BadLine) and entry.message is not None)
 
 
@@ -278,7 +274,7 @@ def entries_of_lane(
 
 
 def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> Iterator[TranscriptEntry | BadLine]:
-    """The entries from a message on, counted from 0."""
+    """The entries from the nth message on, counted from 0."""
     for entry in entries:
         is_message = not isinstance(entry, BadLine) and entry.message is not None
         if place == 0 and is_message:
@@ -288,7 +284,6 @@ def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> It
 
 
 def take_messages(entries: Iterator[TranscriptEntry | BadLine], count: int) -> list[TranscriptEntry | BadLine]:
-    """The next entries up to so many messages."""
     taken: list[TranscriptEntry | BadLine] = []
     for entry in entries:
         taken.append(entry)
@@ -299,9 +294,9 @@ def take_messages(entries: Iterator[TranscriptEntry | BadLine], count: int) -> l
 
 
 def entry_id_of(entry: TranscriptEntry, age: int = 0) -> str | None:
-    """The id of an entry; where the host gives none, the file's age, its line and what it says.
+    """The id of an entry; without one from the host, from the file's generation, its line and its content.
 
-    Such an id holds for one file, and for one age of it: a file whose lines were counted anew is a time older.
+    Such an id is valid for one generation of one file: when its lines are renumbered, the generation increases.
     """
     if entry.id is not None or entry.line.end <= entry.line.start or entry.shares_line:
         return entry.id
@@ -310,7 +305,7 @@ def entry_id_of(entry: TranscriptEntry, age: int = 0) -> str | None:
 
 
 def make_line_id(age: int, line: int, digest: str) -> str:
-    """The id that stands for a line of a file without ids."""
+    """The generated id of a line of a file without ids."""
     return f"{GENERATED_ID_PREFIX}{f'{age}.' if age else ''}{line}:{digest}"
 
 
@@ -318,19 +313,19 @@ _LINE_ID = re.compile(re.escape(GENERATED_ID_PREFIX) + r"(?:(\d+)\.)?(\d+):([0-9
 
 
 def line_generation_of(entry_id: str | None) -> int:
-    """The age of the file that an id was made up for; 0 for any other id."""
+    """The generation of the file in a generated id; 0 for any other id."""
     found = None if entry_id is None else _LINE_ID.fullmatch(entry_id)
     return int(found[1] or 0) if found else 0
 
 
 def parse_line_id(entry_id: str) -> tuple[int, int, str] | None:
-    """Age, line and digest of an id that was made up for a line of a file; None for any other id."""
+    """Generation, line and digest of a generated id; None for any other id."""
     found = _LINE_ID.fullmatch(entry_id)
     return (int(found[1] or 0), int(found[2]), found[3]) if found else None
 
 
 def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) -> list[Incoming]:
-    """The messages of a chunk as ingest takes them."""
+    """The messages of a chunk for ingest."""
     return [
         Incoming(entry.message, entry_id=entry_id_of(entry, age), created_at=entry.created_at)
         for entry in message_entries(chunk)
@@ -361,7 +356,7 @@ def message_body(entry: TranscriptEntry) -> JsonObject:
 
 
 def entry_hash(entry: TranscriptEntry) -> str | None:
-    """The hash under which upstream remembers the last message; None where the message is not plain to it."""
+    """Upstream's hash of the last message; None where the message is not plain text to it."""
     body = message_body(entry)
     role, content = body.get("role"), body.get("content")
     return checkpoint_hash(role, content) if isinstance(role, str) and isinstance(content, str) else None

@@ -1,5 +1,5 @@
-"""Which entries of a transcript are not stored as this conversation's: those that a closed, deleted or parent
-conversation provably holds, and those on branches that the host has abandoned.
+"""Which entries of a transcript are not stored in this conversation: those that a closed, deleted or parent
+conversation provably has, and those on branches that the host has abandoned.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.conversations import ConversationHistory, StoredRef
 
-#: So many equal messages in a row are no coincidence.
+#: So many equal messages in a row are not a coincidence.
 _SURE = 3
-#: How many messages of the other conversation may be missing in a transcript before it goes on with the next.
+#: How many messages of the other conversation may be missing in a transcript before it continues.
 _MISSING = 2
-#: How many seconds may lie between what was said and its arrival with the turn.
+#: How many seconds may pass between a message and its arrival with the turn.
 _NEAR = 3600
-#: How many places of a text that repeats are looked at.
+#: How many positions of a repeated text are checked.
 _MOST_PLACES = 16
 
 
@@ -63,10 +63,10 @@ class SeenRef:
 def match_history(
     path: Sequence[SeenRef], history: ConversationHistory, first: int, end: int, next_: bytes = b""
 ) -> dict[int, int]:
-    """Places of a path from `first` on that the history holds, each with the place there.
+    """Positions of a path from `first` on that the history has, each with the position there.
 
-    Words are compared only before `end`, from where on the path is known to be another conversation's. `next_` is the
-    print of what was said first after the history had ended, as far as that is known.
+    Texts are compared only before `end`, from where on the path is known to be another conversation's. `next_` is the
+    print of the first message after the history, if known.
     """
     by_id = _match_by_id(path, history, first)
     by_words = _WordMatcher(path, history, by_id, first, end).pairs()
@@ -80,9 +80,9 @@ def match_history(
 def _match_between(
     path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], first: int
 ) -> dict[int, int]:
-    """Messages in other words that stand between known ones where the history has one of the very second.
+    """Reworded messages between known ones where the history has one of the same second.
 
-    In the same file without ids the place is enough, where as many lines stand on both sides.
+    In the same file without ids the position suffices, with equally many lines on both sides.
     """
     found: dict[int, int] = {}
     before, at = first - 1, -1
@@ -101,7 +101,7 @@ def _match_between(
 def _match_last(
     path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], end: int
 ) -> dict[int, int]:
-    """The last line of a file without ids, in other words: all before it are known, line by line."""
+    """The last line of a file without ids, reworded: all lines before it are known."""
     n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
     if not history.is_same_file or place != len(history.told) - 1 or n >= min(end, len(path)) or place != len(pairs):
         return {}
@@ -109,13 +109,13 @@ def _match_last(
 
 
 def _is_changed(here: SeenRef, one: StoredRef) -> bool:
-    """Whether a line may be a row in other words, by all but its place: nothing names either, and one has spoken."""
+    """Whether a line may be a reworded row, apart from its position: neither has an id, and the roles agree."""
     is_timed = bool(here.at) and bool(one.at) and one.is_timed
     return bool(one.row and here.role) and here.role == one.role and not (here.id or one.id or is_timed)
 
 
 def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: int) -> dict[int, int]:
-    """Ids of the same file decide; those of another one only with the same words, as hosts may count anew in each."""
+    """Ids of the same file decide; those of another one only with the same text, as hosts may renumber in each."""
     places = {told.id: place for place, told in enumerate(history.told) if told.id}
     found = {n: places[path[n].id] for n in range(first, len(path)) if path[n].id in places}
     same = {n: place for n, place in found.items() if path[n].print == history.told[place].print}
@@ -123,7 +123,7 @@ def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: i
 
 
 class _WordMatcher:
-    """Matching words with words, in order."""
+    """Matches texts in order."""
 
     def __init__(
         self, path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
@@ -152,7 +152,7 @@ class _WordMatcher:
         return found
 
     def _place(self, n: int, after: int, *, is_begun: bool) -> int | None:
-        """Where a message stands: next in order, or where a sure run of others follows it."""
+        """The position of a message: next in order, or where a certain run of others follows it."""
         places = self._places.get(self._path[n].print, [])
         ahead = [place for place in places[bisect_left(places, after) :] if self._may_be(n, place)]
         if not ahead:
@@ -164,7 +164,7 @@ class _WordMatcher:
         return place if not is_begun or length >= _SURE else None
 
     def _may_be(self, n: int, place: int) -> bool:
-        """Whether times do not tell the two apart."""
+        """Whether the times do not contradict."""
         here, one = self._path[n].at, self._told[place]
         if not here:
             return True
@@ -191,10 +191,10 @@ def _is_believed(
     pairs: Mapping[int, int],
     next_: bytes,
 ) -> bool:
-    """Whether equal words are the same events.
+    """Whether equal texts are the same events.
 
-    A time says so, or an id beside them. Else they must reach the end of the history, for a file that goes on has all
-    of it: one that only begins with the same words is another one. Of the very same file some lines may differ.
+    A time proves it, or an id next to them. Otherwise they must reach the end of the history, as a file that continues
+    has all of it: one that only begins with the same text is another one. In the same file some lines may differ.
     """
     told = history.told
     if not pairs:
@@ -216,7 +216,7 @@ def _is_believed(
 
 
 def _is_of_its_time(heard: SeenRef, one: StoredRef) -> bool:
-    """Whether a time says that both are one event: the same second, or about the one in which it came without an id."""
+    """Whether a time proves that both are one event: the same second, or close to the arrival without an id."""
     if not heard.at or not one.at:
         return False
     return heard.at == one.at or (not one.id and not one.is_timed and abs(heard.at - one.at) <= _NEAR)
@@ -232,37 +232,37 @@ class TranscriptOwner:
 
     archive: Archive
     conversation: Conversation
-    #: Its path, empty for one that is no file, and the ids in its header: its own, and the one it was forked from.
+    #: Its path, empty when it is not a file, and the ids in its header: its own, and its parent's.
     path: str
     header_id: str | None
     parent: str | None
-    #: How old a file without ids is.
+    #: The generation of a file without ids.
     age: int = 0
-    #: What was deleted for good may come back.
+    #: Import permanently deleted messages again.
     again: bool = False
 
 
 @dataclass(slots=True)
 class Exclusions:
-    """Messages of a path that are left out, by their places: a byte for each, 1 for one that is."""
+    """Omitted messages of a path, by position: one byte each, 1 when omitted."""
 
     flags: bytearray = field(default_factory=bytearray)
-    #: Rows of closed conversations that are known under new ids now.
+    #: Rows of closed conversations that got new ids.
     stamps: list[tuple[int, str]] = field(default_factory=list)
-    #: Places of messages that rows of closed conversations have in other words, each with its row.
+    #: Positions of messages that closed conversations have with different text, each with its row.
     reworded: dict[int, int] = field(default_factory=dict)
-    #: The conversations on which a fork relies.
+    #: The conversations that a fork depends on.
     sources: set[int] = field(default_factory=set)
-    #: How many of them were deleted for good.
+    #: How many of them were permanently deleted.
     pruned: int = 0
 
     @property
     def is_last(self) -> bool:
-        """Whether the path ends with what others hold: what is added to it may be theirs, too."""
+        """Whether the path ends with what others have: appended entries may be theirs, too."""
         return bool(self.flags and self.flags[-1])
 
     def rest(self, entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry | BadLine]:
-        """The entries but for those left out, from the first message on that is not."""
+        """The entries that are not omitted, from the first such message on."""
         first = self.flags.find(b"\0")
         place = -1
         for entry in entries:
@@ -274,7 +274,7 @@ class Exclusions:
 
 @dataclass(slots=True)
 class _ComparedPath:
-    """The messages of a path, as they are compared."""
+    """The messages of a path, for comparison."""
 
     heard: list[SeenRef] = field(default_factory=list)
     ids: list[str | None] = field(default_factory=list)
@@ -284,9 +284,9 @@ class _ComparedPath:
 def find_exclusions(
     whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]], fork_tokens: int | None
 ) -> Exclusions | None:
-    """What of a path other conversations hold; None where there are none.
+    """What of a path other conversations have; None when there are none.
 
-    Of what a fork shares with its parent the newest `fork_tokens` are kept; None says that the rest was left out.
+    Of what a fork shares with its parent the newest `fork_tokens` are stored; None means that the rest was omitted.
     """
     archive, mine = whose.archive, whose.conversation.id
     formers = archive.histories.former(whose.conversation)
@@ -312,7 +312,7 @@ def keep_other_wordings(
     now: datetime,
     payloads: PayloadPolicy | None,
 ) -> None:
-    """Keep the words of entries, by their places, that rows of closed conversations have otherwise; the rows stay."""
+    """Store the different text of entries, by position, as versions of rows of closed conversations; the rows stay."""
     for n, entry in enumerate(message_entries(entries)):
         if n not in rows:
             continue
@@ -328,7 +328,7 @@ def keep_other_wordings(
 
 
 def count_all_pruned(whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]]) -> int:
-    """How many messages of a path were deleted for good, if nothing is left of it; else 0."""
+    """How many messages of a path were permanently deleted, if nothing else is left of it; else 0."""
     found = find_exclusions(whose, path, None) if _pruned(whose) else None
     return 0 if found is None or 0 in found.flags else found.pruned
 
@@ -347,7 +347,7 @@ def _parents(whose: TranscriptOwner, formers: Sequence[int]) -> list[int]:
 
 
 def _read_path(whose: TranscriptOwner, entries: Iterable[TranscriptEntry | BadLine]) -> _ComparedPath:
-    """The messages of a path; what is no message of an archive has an empty print."""
+    """The messages of a path; records that are not messages have an empty print."""
     found, stream = _ComparedPath(), message_entries(entries)
     while chunk := list(islice(stream, _AT_ONCE)):
         batch = ingest.read_entries(whose.archive, whose.conversation.id, incoming_messages(chunk, whose.age))
@@ -364,7 +364,7 @@ def _read_path(whose: TranscriptOwner, entries: Iterable[TranscriptEntry | BadLi
 
 
 def _own_places(archive: Archive, conversation_id: int, ids: Sequence[str | None]) -> set[int]:
-    """Places of what the conversation itself holds."""
+    """Positions of what the conversation itself has."""
     found: set[int] = set()
     for start in range(0, len(ids), _AT_ONCE):
         chunk = ids[start : start + _AT_ONCE]
@@ -380,9 +380,9 @@ def _histories(
     formers: Sequence[int],
     pruned: Sequence[ConversationHistory],
 ) -> list[ConversationHistory]:
-    """What was closed and what was deleted, oldest first, and then the conversation itself.
+    """Closed and deleted conversations, oldest first, and then the conversation itself.
 
-    Nothing is read of it where all of the path is its own.
+    Nothing is read when the whole path is its own.
     """
     if len(own) == len(messages.heard):
         return []
@@ -394,7 +394,7 @@ def _histories(
 def _exclude_known(
     found: Exclusions, messages: _ComparedPath, own: set[int], histories: Sequence[ConversationHistory]
 ) -> None:
-    """Leave out what was told before, history by history as they followed each other."""
+    """Omit what is known from earlier histories, in their order."""
     end = min(own, default=len(messages.heard))
     first = 0
     for history, later in pairwise(histories):
@@ -420,7 +420,7 @@ def _exclude_known(
 def _exclude_shared(
     found: Exclusions, messages: _ComparedPath, own: set[int], shared: Mapping[int, int], fork_tokens: int | None
 ) -> None:
-    """Leave out what a fork shares with its parent, but for the newest part; what the fork itself said stays."""
+    """Omit what a fork shares with its parent, except the newest part; the fork's own messages stay."""
     tokens = 0
     for n in range(len(messages.heard) - 1, -1, -1):
         tokens += messages.tokens[n]
@@ -436,7 +436,7 @@ def _shared(
     parents: Sequence[int],
     path: Callable[[], Iterable[TranscriptEntry | BadLine]],
 ) -> dict[int, int]:
-    """Places of what a parent provably holds, with that conversation: the same id and words, or words and second."""
+    """Positions of what a parent provably has, with that conversation: the same id and text, or text and second."""
     shared: dict[int, int] = {}
     other: dict[int, tuple[int, int]] = {}
     for start in range(0, len(messages.ids), _AT_ONCE):
@@ -456,7 +456,7 @@ def _shared(
 
 
 def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
-    """Places of entries that are rewritten copies of rows with the same id, and bring no words of their own."""
+    """Positions of entries that are rewritten copies of rows with the same id, without new text."""
     for n, entry in enumerate(message_entries(entries)):
         if n in rows:
             stored = archive.messages.get(rows[n])
@@ -466,7 +466,7 @@ def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows
 
 
 def _shared_by_second(whose: TranscriptOwner, messages: _ComparedPath, parents: Sequence[int]) -> dict[int, int]:
-    """Places of what a parent holds under other ids: the same words in the same second."""
+    """Positions of what a parent has under other ids: the same text in the same second."""
     told = {
         (one.print, one.at): parent
         for parent in parents
@@ -477,14 +477,14 @@ def _shared_by_second(whose: TranscriptOwner, messages: _ComparedPath, parents: 
     return {n: told[name] for n, name in enumerate(names) if name in told}
 
 
-#: Kinds of transcripts that hold all branches, those that were left too.
+#: Kinds of transcripts that contain all branches, including abandoned ones.
 _WRITE_BRANCHES = frozenset(("claude-code",))
 
 
 def abandoned_ids(
     path: Iterable[TranscriptEntry | BadLine], everything: Iterable[TranscriptEntry | BadLine]
 ) -> frozenset[str]:
-    """The ids of what was said on branches that the host has left."""
+    """The ids on branches that the host has abandoned."""
     there = {entry.id for entry in message_entries(path)}
     return frozenset(
         entry.id for entry in message_entries(everything) if entry.id is not None and entry.id not in there
@@ -492,9 +492,9 @@ def abandoned_ids(
 
 
 def store_abandoned(work: TranscriptReading, left: frozenset[str] | None = None) -> None:
-    """Store what was said on branches that the host has left before anybody read them, hidden as a branch.
+    """Store messages of branches that the host abandoned before they were read, hidden as a branch.
 
-    Only of hosts that write down all their branches themselves. `left` are their ids, where these are known.
+    Only for hosts that write all their branches. `left` are their ids, if known.
     """
     transcript, lane = work.transcript, work.lane
     if transcript.kind not in _WRITE_BRANCHES or not transcript.is_branched(lane):
@@ -516,7 +516,7 @@ def store_abandoned(work: TranscriptReading, left: frozenset[str] | None = None)
 
 
 def _plan_abandoned(archive: Archive, conversation_id: int, batch: ingest.EntryBatch) -> IngestPlan:
-    """What of a branch is not stored; a row that has left the context without an id of the host's is its copy."""
+    """What of a branch is not stored; a row that has left the context without a host's id is its copy."""
     known = archive.messages.known_entries(conversation_id, entry_ids_of(batch.events))
     free: dict[bytes, list[int]] = {}
     for row in archive.messages.abandoned_from(conversation_id, 1):
@@ -536,9 +536,9 @@ def _plan_abandoned(archive: Archive, conversation_id: int, batch: ingest.EntryB
 def return_to_path(
     archive: Archive, conversation_id: int, path: Iterable[TranscriptEntry | BadLine], now: datetime
 ) -> int:
-    """Bring a branch back that the host has returned to, without a word; returns how many messages left for it.
+    """Restore a branch that the host has returned to without a new message; returns how many messages left for it.
 
-    It parts from what is shown; a path that has nothing in common with that is another file, which changes nothing.
+    It diverges from what is shown; a path without anything in common is another file, which changes nothing.
     """
     hidden = {row.entry_id for row in archive.messages.abandoned_from(conversation_id, 1)} - {None}
     ids = [entry.id for entry in message_entries(path) if entry.id is not None] if hidden else []
@@ -571,7 +571,7 @@ def _is_hosts(entry_id: str | None) -> bool:
 
 
 def hide_abandoned(archive: Archive, conversation_id: int, left: frozenset[str], now: datetime) -> int:
-    """Hide the messages of branches that the host has left, whoever brought them; returns how many those were."""
+    """Hide the messages of branches that the host has abandoned, from any producer; returns how many."""
     if not left:
         return 0
     with archive.writing():

@@ -1,8 +1,8 @@
-"""Follow a transcript: how much of it is read, whether it belongs to the conversation, and a checkpoint that never
-runs ahead of what is stored.
+"""Follows a transcript: how much of it is read, whether it belongs to the conversation, and a checkpoint that never
+exceeds what is stored.
 
-An epoch is the time in which a conversation follows one transcript: until its file is another one, has become
-shorter, or begins with another header.
+An epoch is the time in which a conversation follows one transcript: until its file changes identity, shrinks, or gets
+another header.
 """
 
 from __future__ import annotations
@@ -48,25 +48,23 @@ if TYPE_CHECKING:
 ReadExtent = Literal["nothing", "appended", "whole"]
 Change = Literal["first", "same", "new path", "shrunk", "new header"]
 Verdict = Literal["continued", "fresh", "small", "held"]
-#: A transcript that has nothing in common with a conversation is taken over up to this many messages, or a fifth
-#: of what is stored.
+#: A transcript without anything in common is accepted up to this many messages, or a fifth of what is stored.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
-#: More records than this are never said together.
+#: The maximum number of records written together.
 _MOST_TOGETHER = 64
-#: So many messages in common are no coincidence.
+#: So many messages in common are not a coincidence.
 _SURE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """How much of a transcript is read, and what has happened to it since it was read last."""
+    """How much of a transcript is read, and what has happened to it since the last reading."""
 
     reading: ReadExtent
     change: Change
 
 
 def plan_reading(checkpoint: Checkpoint | None, state: FileState, header_id: str | None, lane: str | None) -> ReadPlan:
-    """What is to be read of a transcript."""
     if checkpoint is None or not checkpoint.path:
         return ReadPlan("whole", "first")
     if checkpoint.path != str(state.path) or checkpoint.lane != lane:
@@ -82,16 +80,16 @@ def plan_reading(checkpoint: Checkpoint | None, state: FileState, header_id: str
 
 @dataclass(frozen=True, slots=True)
 class PathFront:
-    """The newest records of a path: the last one that stands alone, and those that were said together after it.
+    """The newest records of a path: the last single one, and those written together after it.
 
-    Enough to see whether a path goes on straight, so that what is appended can be read without the rest.
+    Enough to see whether a path continues without branching, so that appended entries can be read without the rest.
     """
 
     #: Id, parent, tie, and whether it is a message.
     records: tuple[tuple[str, str | None, str | None, bool], ...] = ()
 
     def after(self, entry: TranscriptEntry) -> PathFront | None:
-        """The front with one more entry; None when that leaves a message on another branch."""
+        """The front with one more entry; None when that abandons a message on another branch."""
         if entry.is_loose or entry.id is None:
             return self
         is_message = entry.message is not None
@@ -124,7 +122,7 @@ class PathFront:
 
 
 def extend_front(front: PathFront, entries: Iterable[TranscriptEntry]) -> PathFront | None:
-    """The front after entries that go on from it in a straight line; None when they turn off."""
+    """The front after entries that continue it without branching; None when they branch."""
     for entry in entries:
         after = front.after(entry)
         if after is None:
@@ -135,38 +133,38 @@ def extend_front(front: PathFront, entries: Iterable[TranscriptEntry]) -> PathFr
 
 @dataclass(frozen=True, slots=True)
 class TranscriptClaim:
-    """What a transcript has in common with the conversation that it is said to belong to."""
+    """What a transcript has in common with the conversation that it should belong to."""
 
-    #: Messages that are new, that are known by their ids, and that are known by their words alone.
+    #: Messages that are new, known by id, and known by text alone.
     new: int
     known_by_id: int
     known_by_text: int
-    #: When the first of the new messages was said; None when one of them has no time.
+    #: The time of the first new message; None when one of them has no time.
     earliest_at: datetime | None
-    #: What is stored: how many messages, and when the newest was said.
+    #: The stored messages: how many, and the time of the newest.
     stored: int
     newest_at: datetime | None
 
 
 def judge_claim(claim: TranscriptClaim) -> tuple[Verdict, str]:
-    """Whether a transcript is this conversation's, and why; `held` waits for a person."""
+    """Whether a transcript is this conversation's, and why; `held` waits for the user's decision."""
     if not claim.stored or claim.known_by_id or claim.known_by_text >= min(_SURE, claim.stored):
         return "continued", f"{claim.known_by_id + claim.known_by_text} messages are stored already"
     if claim.earliest_at is not None and claim.newest_at is not None and claim.earliest_at > claim.newest_at:
         return "fresh", "every message is later than what is stored"
     cap = max(_FLOOD_FLOOR, claim.stored // _FLOOD_SHARE)
     if claim.new <= cap:
-        return "small", f"{claim.new} messages with nothing in common, up to {cap} are taken over"
+        return "small", f"{claim.new} messages with nothing in common, up to {cap} are accepted"
     return "held", (
         f"its {claim.new} messages have nothing in common with the {claim.stored} stored ones, "
-        f"and not all of them are later; up to {cap} would be taken over"
+        f"and not all of them are later; up to {cap} would be accepted"
     )
 
 
 def earlier_verdict(
     last: TranscriptDecision | None, state: FileState, header_id: str | None
 ) -> Verdict | Literal["refused"] | None:
-    """What a person or an earlier reading has decided about exactly this file; None when it must be judged."""
+    """An earlier decision about exactly this file; None when it must be judged."""
     if last is None or last.header_id != header_id:
         return None
     if last.decision == "refused":
@@ -176,12 +174,12 @@ def earlier_verdict(
     return None
 
 
-#: How often a reading begins again when other processes read the same transcript.
+#: How often a reading is restarted when other processes read the same transcript.
 MAX_TRIES = 5
 
 
 class TranscriptSource(Protocol):
-    """A transcript as it is read."""
+    """The interface of a transcript."""
 
     @property
     def kind(self) -> str: ...
@@ -200,7 +198,7 @@ class TranscriptSource(Protocol):
 
 @dataclass(slots=True)
 class TranscriptReading:
-    """One reading of a transcript: what it works on, and how far it has come."""
+    """One reading of a transcript: its inputs and progress."""
 
     archive: Archive
     conversation: Conversation
@@ -210,18 +208,18 @@ class TranscriptReading:
     payloads: PayloadPolicy | None
     report: TranscriptReport
     point: Checkpoint
-    #: The checkpoint as it is stored; another process that moves it makes this reading begin again.
+    #: The stored checkpoint; when another process moves it, this reading starts again.
     stored: Checkpoint | None = None
     progress: Callable[[int], None] | None = None
-    #: The row of the last entry that was laid over what is stored; 0 when none was.
+    #: The row of the last aligned entry; 0 when there was none.
     behind: int = 0
-    #: How often the lines of a file without ids were counted anew.
+    #: How often the lines of a file without ids were renumbered.
     age: int = 0
-    #: What was deleted for good may come back.
+    #: Import permanently deleted messages again.
     again: bool = False
-    #: Messages of the path that other conversations hold.
+    #: Messages of the path that other conversations have.
     apart: Exclusions | None = None
-    #: How many entries are stored at once.
+    #: Entries per transaction.
     chunk: int = CHUNK_ENTRIES
 
     @property
@@ -234,12 +232,12 @@ class TranscriptReading:
         return PathFront(tuple(tuple(record) for record in json.loads(self.point.front or "[]")))
 
     def path(self) -> Iterator[TranscriptEntry | BadLine]:
-        """What the transcript says in this conversation."""
+        """The transcript's entries in this conversation."""
         entries = self.transcript.path(self.lane)
         return entries if self.apart is None else self.apart.rest(entries)
 
     def leave_out(self, fork_tokens: int | None) -> None:
-        """Leave out what other conversations hold; of what a fork shares with its parent all but the newest part."""
+        """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
         header = self.transcript.header
         parent = header.parent if fork_tokens is not None or self.is_bounded else None
         whose = TranscriptOwner(
@@ -257,7 +255,7 @@ class TranscriptReading:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether this is a fork of which only its own part and the newest of its parent's are kept."""
+        """Whether this is a fork of which only its own part and the newest of its parent's are stored."""
         return self.stored is not None and self.stored.fork_bounded
 
 
@@ -266,7 +264,7 @@ class CheckpointMoved(Exception):
 
 
 def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
-    """Store a chunk that follows what is stored, and move the checkpoint behind it, or to the end of the file."""
+    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file."""
     with work.archive.writing():
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
             raise CheckpointMoved
@@ -279,9 +277,9 @@ def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLi
 def write_chunk(
     work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
 ) -> None:
-    """Store a chunk inside of the caller's transaction, and move the checkpoint behind it.
+    """Store a chunk inside the caller's transaction, and move the checkpoint after it.
 
-    With the digest of the bytes before that place, the file counts as seen to its end.
+    With the digest of the bytes before that position, the file counts as read to its end.
     """
     batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
     report = ingest.append_entries(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
@@ -293,7 +291,7 @@ def write_chunk(
 def add_to_report(
     work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, report: AppendReport
 ) -> None:
-    """Keep what is no message, and add to the report."""
+    """Store records that are not messages, and add to the report."""
     messages = list(message_entries(chunk))
     records = [
         (entry.id, entry.kind, entry.record)
@@ -316,7 +314,7 @@ def add_to_report(
 def _advance(
     work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
 ) -> None:
-    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
+    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as read."""
     line, point, state = chunk[-1].line, work.point, work.transcript.state
     spoken = next(message_entries(reversed(chunk)), None)
     entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
@@ -334,7 +332,7 @@ def _advance(
 
 
 def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[str | None, str | None]:
-    """The id and the hash under which the last message is remembered; no digest of words that must not be kept."""
+    """The id and the hash of the last message; no digest of text that must not be kept."""
     id_ = entry_id_of(entry, work.age)
     if entry.message is None or mask_items(work.archive, work.id, [entry.message])[0] is entry.message:
         return id_, entry_hash(entry)
@@ -342,7 +340,7 @@ def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[
 
 
 def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Note that all of the file is read, whichever lines of it are on the path; a cut one is read as a whole again."""
+    """Record that the whole file is read, on or off the path; a truncated one is read as a whole again."""
     line = work.transcript.last_line
     if line is not None:
         work.point = replace(work.point, offset=line.end, lines=line.number)
@@ -350,7 +348,7 @@ def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
 
 
 def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Note that the file was seen to its end, as it was before it was read."""
+    """Record that the file was read to its end, with its state before the reading."""
     with work.archive.writing():
         point = _at_end(work)
         set_checkpoint(work, replace(point, tail=None) if is_cut else point)
@@ -358,7 +356,7 @@ def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
 
 
 def _at_end(work: TranscriptReading) -> Checkpoint:
-    """The checkpoint of a file that was seen as it was before it was read."""
+    """The checkpoint of a fully read file, with its state before the reading."""
     state = work.transcript.state
     return replace(
         work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
@@ -366,7 +364,7 @@ def _at_end(work: TranscriptReading) -> Checkpoint:
 
 
 def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
-    """Move the checkpoint inside of the caller's transaction."""
+    """Move the checkpoint inside the caller's transaction."""
     work.archive.transcripts.set_checkpoint(work.id, point, work.now)
     if work.stored is not None and (work.stored.fork_bounded or (work.stored.cursor and not point.cursor)):
         point = replace(point, cursor=point.cursor or work.stored.cursor, fork_bounded=work.stored.fork_bounded)
@@ -374,22 +372,21 @@ def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
 
 
 def record_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    """Record what was decided about the transcript."""
     with work.archive.writing():
         write_decision(work, decision, reason, messages)
 
 
 def write_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    """The same inside of the caller's transaction."""
+    """The same inside the caller's transaction."""
     state = work.transcript.state
     seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
     work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
 
 
 def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: bool) -> None:
-    """Hold a transcript back inside of the caller's transaction, unless a person has refused it before.
+    """Hold a transcript inside the caller's transaction, unless the user has refused it before.
 
-    The file that is followed is read as a whole from then on, so that its own words end that when they are back.
+    The followed file is read as a whole from then on, so that the hold ends when its own text is back.
     """
     if not refused:
         write_decision(work, "held", reason, messages)
@@ -400,13 +397,13 @@ def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: b
 
 
 def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
-    """What was read ends the time in which its transcript was held back or refused.
+    """End the hold or refusal of a transcript that was now read.
 
-    What it said meanwhile stays out of the context, and waits for nobody.
+    What it had meanwhile stays out of the context, without a pending decision.
     """
     last = work.archive.transcripts.last_decision(work.id, work.point.path)
     if last is not None and last.decision in ("held", "refused"):
-        reason = "someone accepted it" if accept else "what is stored is in it again"
+        reason = "someone accepted it" if accept else "it contains the stored messages again"
         with work.archive.writing():
             write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
             if (beside := find_quarantine(work.archive, work.conversation, last.path, last.header_id)) is not None:
@@ -416,7 +413,7 @@ def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
 def find_quarantine(
     archive: Archive, conversation: Conversation, path: str, header_id: str | None
 ) -> Conversation | None:
-    """The quarantined conversation of a transcript that was held back beside a conversation, or refused."""
+    """The quarantined conversation of a transcript that was held or refused."""
     for other in archive.conversations.quarantined_of(conversation):
         point = archive.transcripts.checkpoint(other.id)
         if point is not None and (point.path, point.header_id) == (path, header_id):
@@ -425,7 +422,7 @@ def find_quarantine(
 
 
 def quarantine(archive: Archive, conversation: Conversation, start: Checkpoint, now: datetime) -> Conversation:
-    """The same, made when there is none yet: empty, and following the transcript from its beginning."""
+    """The same, created when there is none yet: empty, and following the transcript from its start."""
     with archive.writing():
         found = find_quarantine(archive, conversation, start.path, start.header_id)
         if found is None:
@@ -435,26 +432,25 @@ def quarantine(archive: Archive, conversation: Conversation, start: Checkpoint, 
 
 
 def newest_generation(archive: Archive, conversation_id: int) -> int:
-    """The age under which the newest ids were made up; 0 where there are none."""
+    """The generation of the newest generated ids; 0 without any."""
     return max((line_generation_of(id_) for _, id_ in archive.messages.made_up(conversation_id)), default=0)
 
 
 def with_generation(entry_id: str | None, age: int) -> str | None:
-    """The id of the same line in a file of another age; one that a host gave stays as it is."""
+    """The id of the same line in a file of another generation; a host's own id is unchanged."""
     part = None if entry_id is None else parse_line_id(entry_id)
     return entry_id if part is None else make_line_id(age, part[1], part[2])
 
 
 def count_generation(archive: Archive, conversation_id: int, age: int) -> int:
-    """How many messages have an id of this age."""
     parts = (parse_line_id(id_) for _, id_ in archive.messages.made_up(conversation_id))
     return sum(part is not None and part[0] == age for part in parts)
 
 
 def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine]) -> bool:
-    """Give the rows of a file that we have just shortened to its end the ids of its new lines; whether they were those.
+    """Renumber the ids of a file that we have just rotated to its tail; returns whether its rows matched.
 
-    Words need not decide then, however often they repeat.
+    So repeated texts do not have to be compared.
     """
     age = newest_generation(archive, conversation_id)
     kept = [
@@ -486,13 +482,13 @@ _AT_ONCE = 1000
 
 @dataclass(slots=True)
 class PathSurvey:
-    """What the messages of a path are to a conversation. Places count messages from 0."""
+    """How the messages of a path relate to a conversation. Positions count messages from 0."""
 
     messages: int = 0
     known: int = 0
     first_unknown: int | None = None
     last_known: int | None = None
-    #: How many have an id that was made up for this file.
+    #: How many have a generated id.
     made_up: int = 0
     #: The last message, and the newest records of the path.
     last: TranscriptEntry | None = None
@@ -502,11 +498,10 @@ class PathSurvey:
 
     @property
     def earliest_at(self) -> datetime | None:
-        """When the first unknown message was said; None when one of them has no time."""
+        """The time of the first unknown message; None when one of them has no time."""
         return None if self._is_untimed else self._earliest
 
     def add(self, entry: TranscriptEntry, *, is_known: bool) -> None:
-        """Take the next message in."""
         if is_known:
             self.known += 1
             self.last_known = self.messages
@@ -522,7 +517,7 @@ class PathSurvey:
 def survey_path(
     archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
 ) -> PathSurvey:
-    """Look up the ids of all messages of a path; memory does not grow with it."""
+    """Look up the ids of all messages of a path, in constant memory."""
     found, stream = PathSurvey(), iter(entries)
     while chunk := list(islice(stream, _AT_ONCE)):
         messages = list(message_entries(chunk))
@@ -535,15 +530,15 @@ def survey_path(
     return found
 
 
-#: Lines that could not be read and are named in a report; the others are counted.
+#: How many unreadable lines a report lists; the others are counted.
 _NAMED = 20
-#: What the reports of a chunk and of a whole reading both count.
+#: The counters that the reports of a chunk and of a whole reading share.
 _COUNTS = ("stored", "replayed", "stamped", "abandoned", "revised", "likely", "ambiguous")
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptReport:
-    """What one reading of a transcript did."""
+    """The result of one reading of a transcript."""
 
     conversation_id: int | None
     #: `stored`, `up to date`, `held`, `refused`, `excluded`, or `failed`.
@@ -555,31 +550,31 @@ class TranscriptReport:
     size: int | None = None
     stored: int = 0
     replayed: int = 0
-    #: Rows that took over an entry id, from none or from one that is gone.
+    #: Rows that got an entry id: they had none, or one that is gone.
     stamped: int = 0
     abandoned: int = 0
-    #: Rows that have other words now, decisions by likeness, and repeats that may be missing.
+    #: Rows with new text, decisions by similarity, and repeats that may be missing.
     revised: int = 0
     likely: int = 0
     ambiguous: int = 0
-    #: Messages that were left out because they were deleted for good.
+    #: Messages that were omitted because they were permanently deleted.
     pruned: int = 0
-    #: Where a transcript that is held back or was refused is kept, outside the context.
+    #: The conversation of a transcript that is held or was refused, outside the context.
     quarantine_id: int | None = None
-    #: Records that are no messages.
+    #: Records that are not messages.
     opaque: int = 0
     bad_lines: int = 0
     #: The first of them, with their numbers.
     problems: tuple[str, ...] = field(default=(), repr=False)
-    #: The conversation itself, where it is at hand.
+    #: The conversation itself, if available.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
 
     def plus(self, report: AppendReport, opaque: int) -> TranscriptReport:
-        """With what one more chunk did, and how many records of it are no messages."""
+        """With the counts of one more chunk, and how many of its records are not messages."""
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(report, name) for name in _COUNTS}
         return replace(self, status="stored", opaque=self.opaque + opaque, **sums)
 
     def noting(self, line: int, problem: str) -> TranscriptReport:
-        """With one more line that could not be read."""
+        """With one more unreadable line."""
         named = (*self.problems, f"line {line}: {problem}") if self.bad_lines < _NAMED else self.problems
         return replace(self, bad_lines=self.bad_lines + 1, problems=named)

@@ -1,4 +1,4 @@
-"""Reads plain messages, one a line or in an array, and records that each hold a whole list of messages."""
+"""Reads plain messages, one per line or in an array, and records that each hold a whole list of messages."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 
 def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
-    """Messages say nothing about the whole."""
+    """Plain messages have no header."""
     return TranscriptHeader()
 
 
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
-    """A message with the time that it or its envelope carries; a list of them has a lane of its own.
+    """A message with its own or its envelope's time; a list of them has its own lane.
 
-    An `id` here may be a session's, a request's or one that several lines share, so none counts as an entry's: what
-    tells entries apart is where they stand and what they say.
+    An `id` here may be a session's, a request's or shared by several lines, so it is not an entry id: entries are
+    identified by position and content.
     """
     listed = _list_in(record)
     if listed is not None:
@@ -54,7 +54,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """What a record with a list of messages says beside the list."""
+    """The other fields of a record with a list of messages."""
     return TranscriptHeader(
         id=text_field(record, "id", "conversation_id", "session_id", "task_id") or lane,
         started_at=first_time(record.get("created_at"), record.get("createdAt"), record.get("timestamp")),
@@ -81,7 +81,7 @@ def _entry(record: Any, line: RecordPosition, lane: str | None) -> TranscriptEnt
 
 
 def _spoken(record: dict[str, Any]) -> dict[str, Any] | None:
-    """The message that a record is or holds."""
+    """The message that a record is or contains."""
     if is_message(record):
         return record
     message = record.get("message")
@@ -89,7 +89,7 @@ def _spoken(record: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _list_in(record: dict[str, Any]) -> list[Any] | None:
-    """The list of messages in a record that is no message itself."""
+    """The list of messages in a record that is not itself a message."""
     for key in () if "role" in record else _LISTS:
         value = record.get(key)
         if isinstance(value, list) and (not value or any(isinstance(item, dict) for item in value)):

@@ -1,6 +1,4 @@
-"""Reads OpenClaw sessions: a header, then records with ids and parents, of which those of type `message` are
-messages.
-"""
+"""Reads OpenClaw sessions: a header, then records with ids and parents; those of type `message` are messages."""
 
 from __future__ import annotations
 
@@ -30,12 +28,12 @@ _ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
 
 
 def recognises(records: list[dict[str, Any]]) -> bool:
-    """A session header, or a record whose message stands in an envelope with an id."""
+    """A session header, or a record whose message is in an envelope with an id."""
     return any(record.get("type") == "session" or _is_enveloped(record) for record in records)
 
 
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
-    """What the record of type `session` says."""
+    """From the record of type `session`."""
     for record in records:
         if record.get("type") == "session":
             return TranscriptHeader(
@@ -64,7 +62,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
 
 
 def title(record: dict[str, Any]) -> str | None:
-    """The name that somebody gave the session."""
+    """The name that a user gave the session."""
     return text_field(record, "name") if record.get("type") == "session_info" else None
 
 

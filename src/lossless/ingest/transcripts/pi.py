@@ -1,4 +1,4 @@
-"""Reads sessions of pi, from which the format of OpenClaw comes: the same records, in older files without ids."""
+"""Reads sessions of pi, the origin of OpenClaw's format: the same records, in older files without ids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Open a transcript: its kind, its lanes, and the entries on the path from its last entry up to a root.
+"""Opens a transcript: its kind, its lanes, and the entries on the path from its last entry to a root.
 
-An id costs 24 bytes in the tree, whatever its length, so that histories of millions of entries fit into memory.
+An id takes 24 bytes in the tree, whatever its length, so that histories of millions of entries fit into memory.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ _MISSING = -1
 
 @dataclass(frozen=True, slots=True)
 class LeafPath:
-    """The entries on the path, by their place in the file."""
+    """The entries on the path, by their position in the file."""
 
     #: One byte for each entry of the file: 1 when it is on the path.
     kept: bytearray
-    #: The places from the root to the leaf, when that is not the order of the file.
+    #: The positions from the root to the leaf, when that is not the order of the file.
     order: array[int] | None = None
 
 
 class EntryTree:
-    """Ids and parents of entries, in the order of the file."""
+    """Ids and parents of entries, in file order."""
 
     def __init__(self) -> None:
         self._ids = array("q")
@@ -82,7 +82,7 @@ class EntryTree:
         return len(self._ids)
 
     def add(self, id: str | None, parent: str | None, tie: str | None = None) -> None:
-        """The next entry; an empty id is none."""
+        """Add the next entry; an empty id means none."""
         self._is_complete = self._is_complete and bool(id)
         self._is_linked = self._is_linked or bool(parent)
         self._ids.append(_hashed(id))
@@ -90,14 +90,14 @@ class EntryTree:
         self._ties.append(_ANSWER if tie == ANSWER else _hashed(tie))
 
     def is_entry(self, place: int, id: str | None) -> bool:
-        """Whether the entry at `place` has this id: False tells that the file was rewritten meanwhile."""
+        """Whether the entry at `place` has this id: False means that the file was rewritten meanwhile."""
         return place < len(self._ids) and self._ids[place] == _hashed(id)
 
     def leaf_path(self) -> LeafPath | None:
-        """The path from the last entry to its root; None when the order of the file is all there is.
+        """The path from the last entry to its root; None when file order is all there is.
 
-        That is so when an entry has no id, no entry names a parent that is there, or the path meets a parent
-        that is not there or an entry twice. Of entries with the same id, the last one counts.
+        That is so when an entry has no id, no entry names an existing parent, or the path has a missing parent or a
+        cycle. Of entries with the same id, the last one counts.
         """
         if not (self._is_complete and self._is_linked):
             return None
@@ -129,7 +129,7 @@ class EntryTree:
         return found is not None and not all(found.kept)
 
     def _keep_tied(self, kept: bytearray, parents: _Parents) -> None:
-        """Add what was said together with an entry of the path: parallel calls and their answers."""
+        """Add what was written together with an entry of the path: parallel calls and their results."""
         for place, tie in enumerate(self._ties):
             if tie == _NONE or kept[place] or self._parents[place] == _NONE:
                 continue
@@ -139,7 +139,7 @@ class EntryTree:
 
 
 class _Parents:
-    """Where the parent of an entry stands: mostly right before it, so only the other ids are looked up."""
+    """The position of an entry's parent: usually right before it, so only other ids are looked up."""
 
     def __init__(self, ids: array[int], parents: array[int]) -> None:
         self._ids, self._parents = ids, parents
@@ -162,7 +162,7 @@ class _Parents:
 
 
 def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
-    """All ids that occur more than once, and a few that do not, each with no place yet."""
+    """All ids that occur more than once, and a few that do not, without positions yet."""
     mask = (1 << (len(ids) * 8).bit_length()) - 1
     seen = bytearray(mask + 1)
     repeated = {}
@@ -183,21 +183,21 @@ def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
 
 @dataclass(slots=True)
 class Lane:
-    """One line of a conversation: the main one, or a sub-agent's."""
+    """One lane of a conversation: the main one, or a sub-agent's."""
 
     header: TranscriptHeader
     tree: EntryTree = field(default_factory=EntryTree)
-    #: What was asked first, as a title where nothing gives another.
+    #: The first prompt, as a title when there is no other.
     opening: str | None = None
     _spans: array[int] = field(default_factory=lambda: array("Q"))
 
     def spans(self) -> Iterator[RecordPosition]:
-        """The stretches of the file in which all records are this lane's, with the number of their first line."""
+        """The ranges of the file in which all records are this lane's, with the number of their first line."""
         spans = self._spans
         return (RecordPosition(spans[at], spans[at + 1], spans[at + 2]) for at in range(0, len(spans), 3))
 
     def cover(self, line: RecordPosition, *, is_next: bool) -> None:
-        """Take in a line; `is_next` when the record before was this lane's as well."""
+        """Add a line; `is_next` when the previous record was this lane's as well."""
         if is_next:
             self._spans[-1] = line.end
         else:
@@ -206,17 +206,17 @@ class Lane:
 
 @dataclass(slots=True)
 class TranscriptIndex:
-    """All lanes in the order in which they begin, and how many entries of each kind there are."""
+    """All lanes in order, and how many entries of each kind there are."""
 
     lanes: dict[str | None, Lane]
     counts: Counter[str] = field(default_factory=Counter)
     bad_lines: int = 0
-    #: The last whole line of the file.
+    #: The last complete line of the file.
     last: RecordPosition | None = None
 
 
 def index_records(records: Iterable[Record], reader: Reader, header: TranscriptHeader) -> TranscriptIndex:
-    """Read all records once; what they say is forgotten again."""
+    """Read all records once, without keeping their content."""
     found = TranscriptIndex({None: Lane(header)})
     owners: set[str | None] = set()
     for record in records:
@@ -237,7 +237,7 @@ def index_records(records: Iterable[Record], reader: Reader, header: TranscriptH
 
 
 def _add_entries(found: TranscriptIndex, body: dict[str, Any], line: RecordPosition, reader: Reader) -> set[str | None]:
-    """Note the entries of a record; the lanes that they are in."""
+    """Add the entries of a record; returns their lanes."""
     now: set[str | None] = set()
     for entry in reader.entries(body, line):
         lane = found.lanes.get(entry.lane)
@@ -257,16 +257,16 @@ def _add_entries(found: TranscriptIndex, body: dict[str, Any], line: RecordPosit
     return now
 
 
-#: So many records, or bytes of them, are looked at to see what a file is.
+#: How many records, or bytes of them, are read to detect a file's kind.
 _HEAD_RECORDS = 24
 _HEAD_BYTES = 4 << 20
 
 
 def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Transcript:
-    """The transcript at `path`, as far as it is written now; its kind is seen from its first records.
+    """The transcript at `path`, up to its current end; its kind is detected from its first records.
 
-    Raises BadInput for a file that cannot be read, an unknown kind, or a file of no known kind. A file
-    without a record yet is an empty transcript.
+    Raises BadInput for a file that cannot be read, an unknown kind, or a file of no known kind. A file without a record
+    yet is an empty transcript.
     """
     if kind is not None and kind not in KINDS:
         raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(sorted(KINDS))}")
@@ -276,7 +276,7 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
     reader = KINDS[kind] if kind is not None else _recognised(head)
     if reader is None:
         if not is_blank:
-            raise BadInput(f"{str(path)!r} is no transcript of a known kind: {', '.join(sorted(KINDS))}")
+            raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(sorted(KINDS))}")
         reader = KINDS["jsonl"]
     return Transcript(reader, state, reader.header(head), is_array=in_array)
 
@@ -295,9 +295,9 @@ def _file_head(path: Path) -> list[dict[str, Any]]:
 
 
 def detect_other_kind(path: Path, kind: str) -> str | None:
-    """The kind that a file is, when it cannot be of the one that is named; None also for a file that cannot be read.
+    """The actual kind of a file, when it cannot be the named one; None also for a file that cannot be read.
 
-    Kinds that share records are told apart by whether anything can be read. Plain messages may stand in any envelope
+    Kinds that share records are distinguished by whether anything can be read. Plain messages may be in any envelope
     but Claude Code's, whose lines are more than the messages in them.
     """
     try:
@@ -314,19 +314,17 @@ def detect_other_kind(path: Path, kind: str) -> str | None:
 
 
 def _count_messages(head: list[dict[str, Any]], kind: str) -> int:
-    """How many messages a kind's reader finds in these records."""
     place = RecordPosition(1, 0, 0)
     return sum(entry.message is not None for record in head for entry in KINDS[kind].entries(record, place))
 
 
 def kind_of_head(head: list[dict[str, Any]]) -> str | None:
-    """The kind of transcript that begins with these records; None for no known kind."""
+    """The kind of a transcript with these first records; None for no known kind."""
     reader = _recognised(head)
     return None if reader is None else reader.KIND
 
 
 def first_records(data: bytes) -> list[dict[str, Any]]:
-    """The first records of a file of lines."""
     return _head(read_lines_of(BytesIO(data), len(data), 0, 1))[0]
 
 
@@ -336,28 +334,28 @@ def reopen_transcript(kind: str, state: FileState, header: TranscriptHeader) -> 
 
 
 def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
-    """What a file of lines has from byte `start` on, where line `number` begins."""
+    """The entries of a file of lines from byte `start` on, where line `number` begins."""
     return reopen_transcript(kind, file_state(path), TranscriptHeader()).appended(start, number)
 
 
 class Transcript:
-    """A transcript as it stood when it was opened; what is appended later is not read."""
+    """A transcript as of its opening; later appended lines are not read."""
 
     def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
         self.kind: str = reader.KIND
         self.state = state
-        #: What the first records say; `lane_header(None)` has read them all.
+        #: The header from the first records; `lane_header(None)` has read them all.
         self.header = header
-        #: The file is one JSON array: it cannot be gone on with from an offset.
+        #: Whether the file is one JSON array, which cannot be continued from an offset.
         self.is_array = is_array
         self._reader = reader
         self._found: TranscriptIndex | None = None
 
     def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
-        """All entries in the order of the file, of every lane; from byte `start` on, where line `number` begins.
+        """All entries in file order, of every lane; from byte `start` on, where line `number` begins.
 
-        To go on later, give the `end` of the last line that came and its number plus one. An array is always
-        read from its beginning.
+        To continue later, pass the `end` of the last line and its number plus one. An array is always read from its
+        start.
         """
         where = (0, 1) if self.is_array else (start, number)
         return self._entries(_records(self.state, *where, in_array=self.is_array))
@@ -370,14 +368,14 @@ class Transcript:
                 yield from self._reader.entries(record[1], record[0])
 
     def grown(self, growth: AppendedBytes, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
-        """What `appended` gives, from bytes that are read already."""
+        """Like `appended`, from bytes that are already read."""
         return self._entries(growth.records(start, number))
 
     def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
-        """What was really said on a lane, from its root to its last entry, without abandoned branches.
+        """The messages of a lane, from its root to its last entry, without abandoned branches.
 
-        Opaque entries stand where they stood. Lines that cannot be read come with the main lane. Raises
-        BadInput when the file is rewritten meanwhile.
+        Opaque entries keep their positions. Unreadable lines come with the main lane. Raises BadInput when the file is
+        rewritten meanwhile.
         """
         found = self._index.lanes.get(lane)
         if found is None:
@@ -389,35 +387,32 @@ class Transcript:
             yield from (entry for entry, place in self._placed(lane, found) if _is_kept(place, leaf_path))
 
     def is_branched(self, lane: str | None = None) -> bool:
-        """Whether a lane has entries that `path` leaves out: branches that were left."""
+        """Whether a lane has entries that `path` omits: abandoned branches."""
         found = self._index.lanes.get(lane)
         return found is not None and found.tree.is_branched()
 
     def lanes(self) -> list[str]:
-        """The side lines, in the order in which they begin: sub-agents, or the conversations of an export."""
+        """The lanes, in order: sub-agents, or the conversations of an export."""
         return [lane for lane in self._index.lanes if lane is not None]
 
     def lane_header(self, lane: str | None = None) -> TranscriptHeader:
-        """What the whole transcript says about a lane; an empty header for one that is not there."""
+        """The header of a lane from the whole transcript; an empty one for an unknown lane."""
         found = self._index.lanes.get(lane)
         return TranscriptHeader() if found is None else found.header
 
     def counts(self) -> Counter[str]:
-        """How many entries of each kind there are."""
         return self._index.counts.copy()
 
     @property
     def bad_lines(self) -> int:
-        """How many lines could not be read."""
         return self._index.bad_lines
 
     @property
     def last_line(self) -> RecordPosition | None:
-        """The last whole line, whichever lane and branch it belongs to."""
+        """The last complete line, of any lane and branch."""
         return self._index.last
 
     def side_files(self) -> list[Path]:
-        """Transcripts that belong to this one: those of its sub-agents."""
         return self._reader.side_files(self.state.path)
 
     @property
@@ -428,7 +423,7 @@ class Transcript:
         return self._found
 
     def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
-        """The entries of a lane, each with its place in the lane's tree; -1 for what stands outside it."""
+        """The entries of a lane, each with its position in the lane's tree; -1 outside it."""
         place = 0
         for span in found.spans():
             for record in _records(self.state, span.start, span.number, span.end, in_array=self.is_array):
@@ -452,7 +447,7 @@ class Transcript:
         return BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
 
     def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptEntry | BadLine]:
-        """The entries at these places, in this order; what stands outside the tree comes first."""
+        """The entries at these positions, in this order; those outside the tree come first."""
         lines: array[int] = array("Q")
         for entry, place in self._placed(lane, found):
             if place < 0:
@@ -496,10 +491,10 @@ def _is_kept(place: int, path: LeafPath | None) -> bool:
 
 
 def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:
-    """Each object as an entry, in the order given; its line has a number and no bytes.
+    """Each object as an entry, in the given order; its line has a number and no bytes.
 
-    An object is an item of a page (`entryId`, `message`), a record of an OpenClaw transcript, a bare
-    message, or a value of ours. Anything that is no object is a BadMessage with its index.
+    An object is an item of a page (`entryId`, `message`), a record of an OpenClaw transcript, a bare message, or one of
+    our values. Anything else is a BadMessage with its index.
     """
     return [_object_entry(value, index) for index, value in enumerate(objects)]
 

@@ -1,6 +1,6 @@
-"""Read the JSON records of a file as a stream: lines, the items of one array, or the bytes that were appended.
+"""Reads the JSON records of a file as a stream: lines, the items of one array, or appended bytes.
 
-Memory holds one record; a line that is still being written waits.
+Memory holds one record; an incomplete last line is left for the next reading.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import Record
 
 BOM = b"\xef\xbb\xbf"
-#: Longer lines are skipped: no archive could keep such a record.
+#: Longer lines are skipped: no archive could store such a record.
 LONGEST_LINE = 1 << 30
 _BUFFER = 1 << 18
 
 
 def file_state(path: Path) -> FileState:
-    """What the file system says of the file now; BadInput when there is no file to read, or its name is no text."""
+    """The current state of the file; BadInput when it is not a readable file, or its name is not valid text."""
     if not str(path).isascii() and any("\ud800" <= character <= "\udfff" for character in str(path)):
-        raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; give it another one")
+        raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; rename it")
     try:
         found = path.stat()
     except OSError as error:
@@ -44,7 +44,7 @@ def file_state(path: Path) -> FileState:
 
 
 def open_for_reading(path: Path) -> BinaryIO:
-    """The file, open for reading; BadInput when that is refused."""
+    """The file, open for reading; raises BadInput when that is refused."""
     try:
         return path.open("rb", buffering=_BUFFER)
     except OSError as error:
@@ -56,8 +56,8 @@ def read_lines(
 ) -> Iterator[Record]:
     """The records from byte `start` on, the first line there being `number`, up to byte `size`.
 
-    Blank lines pass. The last line is left out while it has no line feed and is no complete object, so the
-    `end` of whatever came last is where to go on, with the number after it.
+    Blank lines are skipped. The last line is omitted while it has no line feed and is no complete object, so reading
+    can continue at the `end` of the last record, with the number after it.
     """
     with open_for_reading(path) as file:
         yield from read_lines_of(file, size, start, number, longest=longest)
@@ -66,14 +66,14 @@ def read_lines(
 def read_lines_of(
     file: BinaryIO, size: int, start: int, number: int, *, base: int = 0, longest: int = LONGEST_LINE
 ) -> Iterator[Record]:
-    """The same of an open file, or of a part of one that begins at byte `base` of it."""
+    """The same for an open file, or a part of one that begins at byte `base`."""
     at = start + _rest_of_line(file, start - base, size - base)
     while at < size:
         limit = min(size - at, longest)
         length, is_ended, found = _next(file, limit, is_first=at == 0)
         if not is_ended and at + length < size:
             if length < limit:
-                return  # The file is shorter than it was.
+                return  # The file was truncated.
             length, found = length + _skip_line(file, size - at - length), "longer than a line may be"
             is_ended = True
         line = RecordPosition(number, at, at + length)
@@ -86,7 +86,7 @@ def read_lines_of(
 
 
 def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dict[str, Any] | str | None]:
-    """The next line: its length, whether it has a line feed, and its object, what is wrong, or None if blank."""
+    """The next line: its length, whether it has a line feed, and its object, an error, or None if blank."""
     raw = file.readline(limit)
     length, is_ended = len(raw), raw.endswith(b"\n")
     if is_first and raw.startswith(BOM):
@@ -116,7 +116,7 @@ def _decoded(text: str) -> Any:
         return _DECODER.decode(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # perhaps a number that is too long
+    except ValueError:  # perhaps a number with too many digits
         return _LONG_DECODER.decode(text)
 
 
@@ -125,7 +125,7 @@ def _refuse(constant: str) -> None:
 
 
 def number_or_digits(digits: str) -> int | str:
-    """A whole number; its digits as a text where there are more of them than Python reads."""
+    """A whole number; its digits as text when there are more than Python parses."""
     try:
         return int(digits)
     except ValueError:
@@ -137,7 +137,7 @@ _LONG_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=number_or_dig
 
 
 def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:
-    """How many bytes at `start` only end a line that was read before its line feed had come."""
+    """How many bytes at `start` complete a line that was read before its line feed."""
     if start == 0:
         return 0
     file.seek(start - 1)
@@ -150,7 +150,7 @@ def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:
 
 
 def _skip_line(file: BinaryIO, left: int) -> int:
-    """Go behind the next line feed; how far that was."""
+    """Skip to after the next line feed; returns the distance."""
     passed = 0
     while passed < left:
         raw = file.readline(min(_BUFFER, left - passed))
@@ -167,7 +167,7 @@ def _unreadable(path: Path, error: OSError) -> BadInput:
 
 _BUFFER_BYTES = 1 << 20
 _HEAD = 1 << 16
-#: So near to its end, a piece of the file may only look broken.
+#: This close to its end, a piece of the file may only look broken.
 _MARGIN = 16
 _BETWEEN = re.compile(r"[\s,]*")
 _ARRAYS_DECODER = json.JSONDecoder()
@@ -191,10 +191,10 @@ def is_array(path: Path, size: int) -> bool:
 def read_items(
     path: Path, size: int, start: int = 0, number: int = 1, *, piece: int = _BUFFER_BYTES
 ) -> Iterator[Record]:
-    """The objects of the array, numbered like lines; from byte `start` on, where item `number` stands.
+    """The objects of the array, numbered like lines; from byte `start` on, where item `number` is.
 
-    An item that is still being written is left out. After one that is no JSON, nothing can be read. `piece` bytes are
-    read at once, and more where an item is longer.
+    An incomplete item is omitted. After invalid JSON, nothing can be read. `piece` bytes are read at once, and more for
+    longer items.
     """
     with open_for_reading(path) as file:
         window = _ArrayBuffer(file, start, size, piece)
@@ -213,7 +213,7 @@ def read_items(
                     yield BadLine(line, "not an object")
                 number += 1
             if window.is_left():
-                yield BadLine(RecordPosition(number, window.offset, size), "behind the end of the array")
+                yield BadLine(RecordPosition(number, window.offset, size), "after the end of the array")
         except UnicodeDecodeError:
             yield BadLine(RecordPosition(number, window.offset, size), "not UTF-8, and nothing after it can be read")
 
@@ -222,25 +222,24 @@ _INCOMPLETE = object()
 
 
 class _ArrayBuffer:
-    """The piece of an array's text that is in memory."""
+    """The part of an array's text that is in memory."""
 
     def __init__(self, file: BinaryIO, start: int, size: int, piece: int) -> None:
         self._file, self._left, self._piece = file, size - start, piece
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._pos = "", 0
-        #: Where the window's position stands in the file, in bytes.
+        #: The buffer's position in the file, in bytes.
         self.offset = start
         file.seek(start)
         if start == 0:
             self._open()
 
     def _open(self) -> None:
-        """Go behind the bracket that opens the array."""
         self._grow()
         self._advance(self._text.index("[") + 1)
 
     def seek_item(self) -> int | None:
-        """Go to the next item and say where it stands; None at the end of the array."""
+        """Go to the next item and return its position; None at the end of the array."""
         while True:
             match = _BETWEEN.match(self._text, self._pos)
             if match is not None:
@@ -251,7 +250,7 @@ class _ArrayBuffer:
                 return None
 
     def is_left(self) -> bool:
-        """Whether something stands behind the bracket that closes the array."""
+        """Whether anything follows the closing bracket."""
         while not (rest := self._text[self._pos + 1 :].strip()) and self._grow():
             pass
         return bool(rest)
@@ -279,11 +278,11 @@ class _ArrayBuffer:
             return _ARRAYS_DECODER.raw_decode(self._text, self._pos)
         except json.JSONDecodeError:
             raise
-        except ValueError:  # a number that is too long
+        except ValueError:  # a number with too many digits
             return _ARRAYS_LONG_DECODER.raw_decode(self._text, self._pos)
 
     def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        """Whether more text could not mend it."""
+        """Whether more text could not make it valid."""
         return not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN
 
     def _advance(self, pos: int) -> None:
@@ -292,7 +291,7 @@ class _ArrayBuffer:
         self._pos = pos
 
     def _grow(self) -> bool:
-        """Read on, twice as much each time an item is longer than what is here; False at the end of the file."""
+        """Read more, twice as much each time an item is longer than the buffer; False at the end of the file."""
         kept = self._text[self._pos :]
         raw = self._file.read(min(self._left, max(self._piece, len(kept))))
         self._left -= len(raw)
@@ -300,20 +299,20 @@ class _ArrayBuffer:
         return bool(raw)
 
 
-#: Bytes before a place that must still be there when a file has grown.
+#: Bytes before a position that must be unchanged when a file has grown.
 _TAIL = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class AppendedBytes:
-    """The bytes of a file from a little before some place on."""
+    """The bytes of a file from a little before some position on."""
 
-    #: Where in the file they begin.
+    #: Their start in the file.
     base: int
     data: bytes
 
     def tail(self, end: int) -> bytes:
-        """A digest of the last bytes before a place."""
+        """A digest of the last bytes before a position."""
         return blake2b(self.data[max(0, end - _TAIL - self.base) : end - self.base], digest_size=16).digest()
 
     def records(self, start: int, number: int) -> Iterator[Record]:
@@ -337,6 +336,6 @@ def read_appended(path: Path, offset: int, size: int) -> AppendedBytes | None:
 
 
 def tail_digest(path: Path, offset: int) -> bytes | None:
-    """A digest of the last bytes before a place; None when they cannot be read."""
+    """A digest of the last bytes before a position; None when they cannot be read."""
     found = read_appended(path, offset, offset)
     return None if found is None else found.tail(offset)

@@ -1,1 +1,1 @@
-"""Changes that people make to contexts and summaries: each is planned first, then applied, and can be undone."""
+"""Changes that users make to contexts and summaries: each is planned first, then applied, and can be undone."""

@@ -1,5 +1,5 @@
-"""Fold a history that is already stored: all but its newest part, if asked from its messages again and down to a
-single root; and the plan of that, computed in memory.
+"""Folds a stored history except its newest part, optionally from scratch or to a single root; and plans that in
+memory.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
 
 BUSY = "another worker is summarising this conversation"
-NOT_SMALLER = "no text came out that is smaller than these summaries together"
-APART = "messages that nothing makes smaller stand between the summaries"
+NOT_SMALLER = "no text was produced that is smaller than these summaries together"
+APART = "messages that cannot be made smaller are between the summaries"
 
 
 @dataclass(frozen=True, slots=True)
 class SingleRootReport:
-    """What folding on came to: the summaries it made, how many stand before the tail now, and why more than one."""
+    """The result of folding to a root: the new summaries, how many precede the tail now, and why more than one."""
 
     summary_ids: tuple[str, ...] = ()
     roots: int = 0
     calls: int = 0
     reason: str | None = None
-    #: The code of the error with which a model failed; what it did not write was extracted.
+    #: The error code of a model failure; what it did not write was extracted.
     failure: str | None = None
 
 
 def plan_next_root(context: Sequence[ContextItem], policy: CompactionPolicy) -> Pass | None:
     """The next summary on the way to a single root; None when there is one, or when none can be made.
 
-    Neighbours that fit into one chunk are folded together, whatever their depths; else the shallow ones go first.
+    Adjacent ones that fit into one chunk are folded together, at any depth; otherwise the shallowest first.
     """
     for run in _runs(context, policy):
         if len(run) > 1:
@@ -62,7 +62,7 @@ def plan_next_root(context: Sequence[ContextItem], policy: CompactionPolicy) -> 
 
 
 def count_roots(context: Sequence[ContextItem], policy: CompactionPolicy) -> int:
-    """How many summaries stand before the fresh tail."""
+    """How many summaries precede the fresh tail."""
     return sum(len(run) for run in _runs(context, policy))
 
 
@@ -75,7 +75,7 @@ def fold_to_single_root(
     most: int | None = None,
     progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
 ) -> SingleRootReport:
-    """Fold on until one root stands before the fresh tail, or `most` summaries are made; each is one transaction."""
+    """Fold until one root precedes the fresh tail, or `most` summaries are made; each in its own transaction."""
     archive = loop.archive
     if plan_next_root(archive.context.items(conversation_id), policy) is None:
         return _root_report(loop, conversation_id, policy, ())
@@ -116,7 +116,7 @@ def _root_report(
 
 
 def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> WrittenSummary | None:
-    """The text of a root; a model that fails or refuses is replaced by extraction."""
+    """The text of a root; extracted when a model fails or refuses."""
     source = read_source(loop.archive, work, loop.summariser)
     try:
         return loop.summariser.write(source, ask)
@@ -133,7 +133,7 @@ def _place_root(loop: Compactor, conversation_id: int, work: Pass, written: Writ
 
 
 def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:
-    """Summaries that stand side by side, between the system prompts and the fresh tail."""
+    """Runs of adjacent summaries, between the system prompts and the fresh tail."""
     head = sum(1 for _ in takewhile(_is_prompt, context))
     tail = fresh_tail_start(context, policy.fresh_tail_count, policy.fresh_tail_max_tokens)
     for is_summary, items in groupby(context[head:tail], key=lambda item: isinstance(item, SummaryItem)):
@@ -146,7 +146,7 @@ def _is_prompt(item: ContextItem) -> bool:
 
 
 def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
-    """Of a run that is too large for one summary: the oldest of the shallowest, or a lone one with its neighbour."""
+    """Of a run that is too large for one summary: the oldest of the shallowest, or a single one with its neighbour."""
     least = min(item.depth for item in run)
     groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
     shallow = next((group for group in groups if group[0].depth == least and len(group) > 1), None)
@@ -158,7 +158,7 @@ def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[Summa
 
 
 def _chunk(items: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
-    """As many of the first as fit into one chunk, but at least as many as are condensed when space is short."""
+    """As many of the first as fit into one chunk, at least as many as are condensed when space is short."""
     count = tokens = 0
     for item in items:
         if count >= policy.fanout(item.depth, pressure=True) and tokens + item.tokens > policy.leaf_chunk_tokens:
@@ -169,40 +169,36 @@ def _chunk(items: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryIt
 
 PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
 
-#: No sweep ends for its length: a person asked for all of it.
+#: No time limit: the user asked for all of it.
 _UNLIMITED = 2**53 - 1
-SHORT_ENOUGH = "it is short enough as it is"
+SHORT_ENOUGH = "it is already short enough"
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
-    """How histories are folded this time."""
-
     may_ask_model: bool = False
-    #: How many of the newest messages stay as they are; None keeps the newest `bootstrapMaxTokens`.
+    #: How many of the newest messages stay verbatim; None keeps the newest `bootstrapMaxTokens`.
     fresh_tail: int | None = None
-    #: Summaries give way to their messages first, and all is folded anew.
+    #: Expand summaries to their messages first, and fold everything again.
     recompact: bool = False
-    #: Fold on until one summary stands for all.
+    #: Fold until one summary covers all.
     single_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """What became of one history."""
-
     tokens_before: int
     tokens_after: int
     reason: str
     summary_ids: tuple[str, ...] = ()
     calls: int = 0
-    #: The code of the error with which a model failed; what was folded from then on was extracted.
+    #: The error code of a model failure; later summaries were extracted.
     failure: str | None = None
-    #: How many summaries gave way first.
+    #: How many summaries were expanded first.
     unfolded: int = 0
-    #: How many summaries stand before the fresh tail, when one was wanted.
+    #: How many summaries precede the fresh tail, when one was requested.
     roots: int | None = None
-    #: Whether the same work done again would find nothing to do.
+    #: Whether a repeated run would find nothing to do.
     ok: bool = True
 
 
@@ -214,10 +210,10 @@ def backfill_history(
     most: int | None = None,
     progress: PassProgress | None = None,
 ) -> BackfillReport:
-    """Fold a history as it was asked for; again with the same numbers changes nothing, unless it is folded anew.
+    """Fold a history; a repeated run with the same options changes nothing, unless it is folded again from messages.
 
-    Each summary is one transaction: whatever ends it, what is there stays, and another call goes on from it. A copy of
-    the archive is the caller's to make.
+    Each summary is its own transaction: an interrupted run keeps its results, and the next call continues. The caller
+    makes the backup.
     """
     archive, id_ = loop.archive, conversation.id
     before = archive.context.tokens(id_)
@@ -265,14 +261,14 @@ def _report(
 
 
 def _is_over(report: CompactionReport | None) -> bool:
-    """Whether the history is folded as far as it can be, and not held up."""
+    """Whether the history is folded as far as possible, and not blocked."""
     return report is None or (report.ok and report.stop != "busy")
 
 
 def _fold(
     loop: Compactor, conversation: Conversation, how: BackfillOptions, most: int | None, progress: PassProgress | None
 ) -> CompactionReport | None:
-    """Fold all but the newest part; None when there is no more than that."""
+    """Fold all but the newest part; None when there is nothing else."""
     if loop.archive.context_budget(conversation.id) <= loop.settings.bootstrap_max_tokens:
         return None
     situation = backfill_request(loop, conversation)
@@ -280,17 +276,15 @@ def _fold(
 
 
 def backfill_request(loop: Compactor, conversation: Conversation) -> CompactionRequest:
-    """A history and the budget that its numbers are worked out from."""
     return CompactionRequest(conversation, loop.settings.default_token_budget)
 
 
 def backfill_policy(loop: Compactor, situation: CompactionRequest) -> CompactionPolicy:
-    """The numbers by which a history is folded."""
     return first_import_policy(loop.policy(situation))
 
 
 def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
-    """The loop for work that a person asked for: it takes as long and as many calls as it takes."""
+    """A compactor without limits of time and calls, for work that a user asked for."""
     settings = replace(
         loop.settings,
         sweep_deadline_ms=_UNLIMITED,
@@ -321,7 +315,7 @@ class BackfillPlan:
 def plan_backfill(
     loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, most: int | None = None
 ) -> BackfillPlan:
-    """The summaries that would be made: if each has its expected size, or its real one when they are extracted."""
+    """The summaries that would be made: with expected sizes, or real ones when they are extracted."""
     archive = loop.archive
     anew = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
     context: Sequence[ContextItem]
@@ -334,7 +328,7 @@ def plan_backfill(
 
 
 class _FoldSimulation:
-    """A history that is folded in memory, to see what would come of it."""
+    """A history that is folded in memory, to predict the result."""
 
     def __init__(
         self, loop: Compactor, conversation: Conversation, context: Sequence[ContextItem], extracts: bool
@@ -347,7 +341,7 @@ class _FoldSimulation:
         self._state = plan.begin_sweep(context, self.policy, loop.evaluate(situation))
 
     def passes(self, how: BackfillOptions) -> Iterator[Pass]:
-        """The passes of the sweep, then those to a single root."""
+        """The passes of compaction, then those to a single root."""
         if budget_sum(self.context) > self._loop.settings.bootstrap_max_tokens:
             calls = self._call_ids()
             while work := plan.next_pass(self.context, self.policy, self._state, call_ids=calls):
@@ -364,7 +358,6 @@ class _FoldSimulation:
 
     @property
     def _name(self) -> str:
-        """What the summary of this pass would be called."""
         return f"planned-{self._count + 1}"
 
     def _folded(self, work: Pass, size: int) -> Pass:
@@ -373,7 +366,7 @@ class _FoldSimulation:
         return work
 
     def _size(self, work: Pass) -> int | None:
-        """How long the summary of a pass would be; None when there would be none, which the sweep remembers."""
+        """The length of the summary of a pass; None when there would be none, which compaction remembers."""
         if not self._extracts:
             size = plan.expected_tokens(work)
             if size < work.tokens:
@@ -390,7 +383,7 @@ class _FoldSimulation:
         return written.tokens
 
     def _source(self, work: Pass) -> SummarySource:
-        """What a pass is about; what only would be there is known from before."""
+        """The source of a pass; predicted summaries are known from earlier passes."""
         archive, tags = self._loop.archive, self._loop.settings.strip_injected_context_tags
         messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
         ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
@@ -400,7 +393,6 @@ class _FoldSimulation:
         return SummarySource(lines or tuple(known[id_] for id_ in ids), work.depth, work.tokens)
 
     def _call_ids(self) -> CallIds:
-        """The tool calls that messages of the context name."""
         ids = [item.message_id for item in self.context if isinstance(item, MessageItem)]
         found = self._loop.archive.messages.many(ids, exact=False)
         named = {
@@ -414,7 +406,7 @@ class _FoldSimulation:
 
 
 def _section(source: SummarySource, written: WrittenSummary) -> SourceSummary:
-    """What would be written, as the source of another summary."""
+    """The predicted text, as the source of another summary."""
     spans = [
         (part.created_at, part.created_at) if isinstance(part, SourceMessage) else (part.earliest_at, part.latest_at)
         for part in source.parts

@@ -1,6 +1,4 @@
-"""What all surgeries share: how a plan is applied, previews, the difference between two points of a context's log, and
-whether a step can still be undone.
-"""
+"""What all surgeries share: applying plans, previews, the difference between two points of a log, and undo checks."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
-#: Makes a copy of the archive under a label and says where; None where there is nothing to copy (in memory).
+#: Copies the archive under a label and returns the path; None in memory.
 BackupMaker: TypeAlias = Callable[[str], Path] | None
 
 _PREVIEW_CHARS = 100
@@ -32,7 +30,7 @@ _PREVIEW_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class OperationReport:
-    """What a surgery did; `log_id` is the line of the log that undoing it goes by."""
+    """The result of a surgery; `log_id` is the log entry for undo."""
 
     action: str
     conversation_id: int
@@ -62,14 +60,13 @@ class PreviewItem:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A plan while it is applied: all or nothing, after a backup."""
+    """A plan being applied: in one transaction, after a backup."""
 
     archive: Archive
     now: datetime
     backup: Path | None
 
     def check(self, planned: object, now: object) -> None:
-        """Raise `Stale` when a plan is no longer the one that would be made."""
         if planned != now:
             raise Stale("the archive changed since this was planned; plan again")
 
@@ -80,7 +77,7 @@ class Operation:
         summary_ids: tuple[str, ...] = (),
         former: Sequence[FormerSummary] = (),
     ) -> OperationReport:
-        """Write down what was changed, with the summaries that are gone or have another text; returns the report."""
+        """Log what was changed, with the former state of summaries; returns the report."""
         log_id = SurgeryWrites(self.archive).log(conversation_id, change, self.now, former)
         before, after = change.tokens_before, change.tokens_after
         return OperationReport(change.action, conversation_id, log_id, before, after, summary_ids, self.backup)
@@ -88,14 +85,14 @@ class Operation:
 
 @contextmanager
 def applying(archive: Archive, now: datetime, backup: BackupMaker = None, label: str = "") -> Iterator[Operation]:
-    """Apply a plan inside: the copy is made first, then all of it is one transaction."""
+    """Apply a plan inside: the backup is made first, then everything is one transaction."""
     copy = None if backup is None else backup(label)
     with archive.writing():
         yield Operation(archive, now, copy)
 
 
 def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewItem, ...]:
-    """Messages and summaries in the order asked for; what is gone says so."""
+    """Messages and summaries in the given order; missing ones are marked."""
     messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)], exact=False)
     summaries = archive.summaries.many([id_ for id_ in ids if isinstance(id_, str)])
     known: dict[int | str, PreviewItem] = {
@@ -126,7 +123,7 @@ def text_diff(before: str, after: str, name: str) -> str:
 
 
 def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | None:
-    """The index at which a run of items stands in a context, None when it does not stand there as one piece."""
+    """The index of a run of items in a context; None when it is not there as one piece."""
     there = [item.message_id if isinstance(item, MessageItem) else item.summary_id for item in context]
     try:
         start = there.index(ids[0])
@@ -137,7 +134,7 @@ def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | 
 
 @dataclass(frozen=True, slots=True)
 class ContextDiff:
-    """The changes between two points, and what they come to: an item that left and came back is in neither list."""
+    """The changes between two points, and their net effect: an item that left and came back is in neither list."""
 
     conversation_id: int
     after: int
@@ -150,7 +147,7 @@ class ContextDiff:
 
     @property
     def text(self) -> str:
-        """A diff for a person's eyes."""
+        """A readable diff."""
         lines = [f"--- change {self.after}", f"+++ change {self.through}"]
         lines += [f"- {item}" for item in self.left]
         lines += [f"+ {item}" for item in self.entered]
@@ -162,9 +159,9 @@ class ContextDiff:
 def diff_context(
     archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
 ) -> ContextDiff:
-    """What the changes behind `after` and up to `through` did; a point is a line of the log or a moment.
+    """What the changes after `after` and up to `through` did; a point is a log entry or a moment.
 
-    Without `after` it is the last change alone that counts. Messages that were only appended are no changes.
+    Without `after` only the last change counts. Appended messages are no changes.
     """
     with archive.reading():
         operations = SurgeryWrites(archive)
@@ -174,7 +171,7 @@ def diff_context(
         newest = entries[-1].id if entries else 0
         before = _previous(entries) if after is None else _point(operations, conversation_id, after) or 0
         if last is not None and before > last:
-            raise BadInput(f"the first point ({before}) lies behind the second ({last})")
+            raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
         left, entered = _net_changes(chosen)
         return ContextDiff(
@@ -196,7 +193,7 @@ def _point(operations: SurgeryWrites, conversation_id: int, point: int | datetim
 
 
 def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int | datetime | None) -> None:
-    """A number beyond the last change is no point; one of another conversation's changes is a moment like any other."""
+    """A number beyond the last change is invalid; one of another conversation's changes counts as a moment."""
     numbers = [point for point in points if isinstance(point, int)]
     newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
     for point in numbers:
@@ -210,7 +207,7 @@ def _previous(entries: list[LogEntry]) -> int:
 
 
 def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
-    """Items that are out and were in, and items that are in and were out."""
+    """Items that left, and items that entered."""
     left: dict[int | str, None] = {}
     entered: dict[int | str, None] = {}
     for entry in entries:
@@ -232,9 +229,9 @@ _SOURCE = frozenset({"id", "offset", "last", "context", "summaries", "files", "p
 
 
 def undoable_steps(entries: Iterable[LogEntry]) -> list[LogEntry]:
-    """The changes that were not taken back, oldest first; a summary that was written ahead has changed nothing yet.
+    """The changes that were not undone, oldest first; a summary written in advance is no change.
 
-    A line of an undo that names none of them, as in logs that were numbered anew, took back the newest of its kind.
+    An undo entry that names none of them, as in renumbered logs, refers to the newest of its kind.
     """
     found: dict[int, LogEntry] = {}
     for entry in entries:
@@ -252,7 +249,7 @@ def undoable_steps(entries: Iterable[LogEntry]) -> list[LogEntry]:
 
 
 def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[FormerSummary]) -> None:
-    """BadInput, with the reason, when a step is out of reach."""
+    """Raises BadInput with the reason when a step cannot be undone."""
     refuse_merged(archive, conversation_id)
     if reason := entry.detail.get("lost"):
         raise _refused(entry, str(reason))
@@ -279,7 +276,7 @@ def _refused(entry: LogEntry, reason: str) -> BadInput:
 
 
 def refuse_merged(archive: Archive, conversation_id: int) -> None:
-    """While a conversation's rows stand in another one, only that one can be operated on."""
+    """While a conversation is merged into another one, only that one can be changed."""
     for log_id, target in RowOwners(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
             raise BadInput(
@@ -295,7 +292,7 @@ def _require_own(
     ids: Iterable[int | str],
     may_be_gone: Collection[str] = (),
 ) -> dict[int, int]:
-    """Refuse when one of these is gone or belongs to another conversation; returns the seqs of messages."""
+    """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
     wanted, belonging = set(ids), RowOwners(archive)
     messages = belonging.messages(id_ for id_ in wanted if isinstance(id_, int))
     owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
@@ -317,7 +314,7 @@ def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -
     messages, summaries = made["messages"], made["summaries"]
     seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
     if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
-        raise _refused(entry, "the copied messages no longer stand at the head of the conversation")
+        raise _refused(entry, "the copied messages are no longer at the start of the conversation")
     if needed := RowOwners(archive).needed(conversation_id, summaries, messages):
         raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
 
@@ -333,11 +330,11 @@ def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
         items = [item for _, item in source["context"]]
         seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])
         if any(not 0 < seq - source["offset"] <= source["last"] for seq in seqs.values()):
-            raise _refused(entry, f"the messages of conversation {source['id']} no longer stand where they were put")
+            raise _refused(entry, f"the messages of conversation {source['id']} are no longer where they were put")
 
 
 def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key: str | None) -> None:
-    """The emptied conversation must be there, of the same session, and empty still."""
+    """The source conversation must exist, be of the same session, and still be empty."""
     try:
         source = archive.conversations.get(source_id)
     except NotFound:
@@ -345,7 +342,7 @@ def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key
     if source.session_key != session_key:
         raise _refused(entry, f"conversation {source_id} is of another session than the one that was merged")
     if ConversationMerger(archive).last_seq(source_id):
-        raise _refused(entry, f"conversation {source_id}, which was merged, has messages of its own since")
+        raise _refused(entry, f"conversation {source_id}, which was merged, has new messages of its own")
 
 
 def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> None:

@@ -1,6 +1,4 @@
-"""Put back what summaries were made of: one summary gives way to its sources, or all summaries of a context to their
-messages.
-"""
+"""Restores the sources of summaries: of one summary, or the messages of all summaries in a context."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DissolvePlan:
-    """What would come back, and what would move; nothing is written yet."""
+    """What would be restored, and what would move; nothing is written yet."""
 
     conversation_id: int
     summary: PreviewItem
@@ -40,30 +38,29 @@ class DissolvePlan:
     items: tuple[PreviewItem, ...]
     tokens_before: int
     tokens_after: int
-    #: Items of the context from this ordinal on move up by `shift`.
+    #: Context items from this ordinal on move up by `shift`.
     shift_from: int
     shift: int
     #: Whether the summary itself is deleted afterwards.
     purge: bool
-    #: Who else needs the summary: ids of summaries made of it, `brief`.
+    #: What else uses the summary: ids of summaries made of it, `brief`.
     used_by: tuple[str, ...] = ()
-    #: How many of its sources do not come back, as they are hidden.
+    #: How many of its sources are not restored because they are hidden.
     hidden: int = 0
 
     @property
     def essence(self) -> tuple[object, ...]:
-        """What was decided; messages that were only appended since do not matter."""
+        """The decision, regardless of messages appended since."""
         return self.summary, self.ordinal, self.items, self.purge, self.used_by, self.hidden
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         moved = f"items from {self.shift_from} on move up by {self.shift}" if self.shift else "no item moves"
         return "\n".join(
             [
                 f"- [{self.ordinal}] {self.summary}",
                 *(f"+ [{self.ordinal + n}] {item}" for n, item in enumerate(self.items)),
-                *([f"{self.hidden} of its sources are hidden and stay so"] if self.hidden else []),
+                *([f"{self.hidden} of its sources stay hidden"] if self.hidden else []),
                 f"context: {self.tokens_before} → {self.tokens_after} tokens; {moved}",
                 f"the summary is {'deleted' if self.purge else 'kept in the archive'}",
             ]
@@ -71,10 +68,10 @@ class DissolvePlan:
 
 
 def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolvePlan:
-    """What dissolving a summary that stands in its context would do; what is hidden stays hidden.
+    """What dissolving a summary in its context would do; hidden sources stay hidden.
 
-    Raises BadInput when it does not stand there, when all that it was made of is hidden, or when it is to be
-    deleted and something else needs it.
+    Raises BadInput when it is not in the context, when all its sources are hidden, or when it is to be deleted and
+    something else uses it.
     """
     with archive.reading():
         summary = archive.summaries.get(summary_id)
@@ -84,15 +81,15 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
             above = _summary_above(archive, summary_id, {item_id(item) for item in context})
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
             raise BadInput(
-                f"summary {summary_id!r} is not in the context; only what stands there can be dissolved{first}"
+                f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
             )
         sources = _sources(archive, summary_id, summary.source_ids)
         ids = SurgeryWrites(archive).visible(summary.conversation_id, sources)
         if not ids:
-            raise BadInput(f"summary {summary_id!r}: all that it was made of is hidden; there is nothing to put back")
+            raise BadInput(f"summary {summary_id!r}: all its sources are hidden; there is nothing to restore")
         there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
-            raise BadInput(f"summary {summary_id!r}: {twice[0]!r} stands in the context already")
+            raise BadInput(f"summary {summary_id!r}: {twice[0]!r} is already in the context")
         users = tuple(user for user in SurgeryWrites(archive).uses(summary_id) if user != "context")
         items, own = preview_items(archive, ids), preview_items(archive, [summary_id])[0]
     if purge and users:
@@ -111,7 +108,7 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
 def apply_dissolve(
     archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker, *, actor: str = "dissolve"
 ) -> OperationReport:
-    """Carry a plan out, all or nothing; raises `Stale` when it is no longer what would be planned."""
+    """Carry a plan out in one transaction; raises `Stale` when it is no longer current."""
     summary_id = str(work.summary.id)
     with applying(archive, now, backup, "dissolve") as step:
         planned, work = work, plan_dissolve(archive, summary_id, purge=work.purge)
@@ -128,7 +125,7 @@ def apply_dissolve(
 
 
 def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
-    """A summary of the context that was made of this one, by whatever steps; None when there is none."""
+    """A summary of the context made of this one, at any depth; None when there is none."""
     seen, waiting = {summary_id}, deque([summary_id])
     while waiting:
         for user in archive.summaries.used_in(waiting.popleft()):
@@ -141,30 +138,29 @@ def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> 
 
 
 def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:
-    """What a summary was made of."""
     ids: list[int | str] = [*(source_ids or archive.summaries.message_ids(summary_id))]
     if not ids:
-        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to put back")
+        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
     return ids
 
 
 @dataclass(frozen=True, slots=True)
 class UnfoldPlan:
-    """What would come back; nothing is written yet."""
+    """What would be restored; nothing is written yet."""
 
     conversation_id: int
-    #: The ordinals of the first and the last summary that gives way.
+    #: The ordinals of the first and the last summary to be replaced.
     first: int
     last: int
-    #: What stands between these now, and what would: messages, and summaries whose messages are not known or hidden.
+    #: The current items between these, and the new ones: messages, and summaries whose messages are unknown or hidden.
     removed: tuple[int | str, ...]
     added: tuple[int | str, ...]
-    #: The summaries that go, those below others included, shallow ones first.
+    #: The summaries to be removed, including nested ones, shallowest first.
     summary_ids: tuple[str, ...]
     tokens_before: int
-    #: The whole context as it would be.
+    #: The whole context afterwards.
     context: tuple[ContextItem, ...] = field(repr=False, default=())
-    #: How many messages do not come back, as they are hidden.
+    #: How many messages are not restored because they are hidden.
     hidden: int = 0
 
     @property
@@ -173,22 +169,21 @@ class UnfoldPlan:
 
     @property
     def essence(self) -> tuple[object, ...]:
-        """What was decided; messages that were only appended since do not matter."""
+        """The decision, regardless of messages appended since."""
         return self.removed, self.added, self.summary_ids
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         back = sum(isinstance(id_, int) for id_ in self.added) - sum(isinstance(id_, int) for id_ in self.removed)
-        rows = [f"- {len(self.summary_ids)} summaries give way to the {back} messages below them"]
-        rows += [f"{self.hidden} messages are hidden and stay so"] if self.hidden else []
+        rows = [f"- {len(self.summary_ids)} summaries are replaced by the {back} messages under them"]
+        rows += [f"{self.hidden} messages stay hidden"] if self.hidden else []
         return "\n".join([*rows, f"context: {self.tokens_before} → {self.tokens_after} tokens before it is folded"])
 
 
 def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
-    """What unfolding a context would bring back; None when no summary stands there that could give way.
+    """What unfolding a context would restore; None when it has no summary that can be unfolded.
 
-    What is hidden stays hidden. Raises BadInput when a message stands in the context and below a summary there.
+    Hidden messages stay hidden. Raises BadInput when a message is in the context and under a summary there.
     """
     with archive.reading():
         context = archive.context.items(conversation_id)
@@ -201,7 +196,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         whole = _unfolded(archive, context, back)
         gone = SurgeryWrites(archive).below(back)
     if (twice := _first_repeated(whole)) is not None:
-        raise BadInput(f"conversation {conversation_id} cannot be folded anew: msg#{twice} stands in its context twice")
+        raise BadInput(f"conversation {conversation_id} cannot be folded again: msg#{twice} is in its context twice")
     places = [n for n, item in enumerate(context) if item_id(item) in back]
     first, last = places[0], places[-1]
     behind = len(context) - 1 - last
@@ -221,9 +216,9 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
 def apply_unfold(
     archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker, *, actor: str = "recompact"
 ) -> OperationReport:
-    """Carry a plan out, all or nothing; raises `Stale` when it is no longer what would be planned.
+    """Carry a plan out in one transaction; raises `Stale` when it is no longer current.
 
-    Summaries that nothing needs any more are deleted; undoing this step brings them back.
+    Unused summaries are deleted; undo restores them.
     """
     id_ = work.conversation_id
     with applying(archive, now, backup, "recompact") as step:
@@ -241,7 +236,7 @@ def apply_unfold(
 
 
 def _purge_unused(operations: SurgeryWrites, summary_ids: Sequence[str]) -> list[FormerSummary]:
-    """Delete summaries, those above first; what a brief or another summary needs stays."""
+    """Delete summaries, parents first; those that a brief or another summary uses stay."""
     return [operations.purge(id_) for id_ in reversed(summary_ids) if not operations.uses(id_)]
 
 
@@ -250,7 +245,7 @@ def _summaries(context: Sequence[ContextItem]) -> list[SummaryItem]:
 
 
 def _messages(archive: Archive, summary_id: str) -> list[int]:
-    """The messages below a summary, in the order of what it was made of; none when some of them are not known."""
+    """The messages under a summary, in source order; empty when some of them are unknown."""
     found: list[int] = []
     waiting = [summary_id]
     while waiting:
@@ -265,7 +260,7 @@ def _messages(archive: Archive, summary_id: str) -> list[int]:
 
 
 def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, list[int]]) -> list[ContextItem]:
-    """The context with messages where their summaries stand, numbered from 0."""
+    """The context with messages in place of their summaries, numbered from 0."""
     ids = [id_ for found in back.values() for id_ in found]
     known = {stored.id: stored for stored in archive.messages.many(ids, exact=False)}
     whole: list[ContextItem] = []
@@ -279,6 +274,6 @@ def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, 
 
 
 def _first_repeated(context: Sequence[ContextItem]) -> int | None:
-    """A message that stands in a context more than once."""
+    """A message that is in a context more than once."""
     ids = Counter(item.message_id for item in context if isinstance(item, MessageItem))
     return next((id_ for id_, count in ids.items() if count > 1), None)

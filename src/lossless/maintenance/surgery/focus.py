@@ -1,4 +1,4 @@
-"""Focus: one brief, written for a question, replaces in prompts the summaries that it covers.
+"""Focus: one brief, written for a question, replaces the summaries that it covers in prompts.
 
 The archive keeps them.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
-#: What every brief has, in this order.
+#: The sections of a brief, in order.
 BRIEF_SECTIONS = (
     "Narrative",
     "Recent context",
@@ -101,14 +101,14 @@ which detail. Under "Likely irrelevant" name the summaries that can be left asid
 
 
 def dossier_prompt(prompt: str, tokens: int, summaries: str, evidence: str, previous: str) -> str:
-    """The first question: what is known."""
+    """The first prompt: what is known."""
     earlier = _earlier(previous)
     values = {"prompt": prompt, "tokens": tokens, "previous": earlier, "summaries": summaries, "evidence": evidence}
     return _DOSSIER.format_map({name: _framed(str(value)) for name, value in values.items()} | {"previous": earlier})
 
 
 def synthesis_prompt(prompt: str, tokens: int, dossier: str, recent: str, previous: str) -> str:
-    """The second question: the brief itself."""
+    """The second prompt: the brief itself."""
     values = {"prompt": prompt, "tokens": tokens, "dossier": dossier, "recent": recent}
     framed = {name: _framed(str(value)) for name, value in values.items()}
     headings = "\n".join(f"## {name}" for name in BRIEF_SECTIONS)
@@ -116,13 +116,12 @@ def synthesis_prompt(prompt: str, tokens: int, dossier: str, recent: str, previo
 
 
 def missing_sections(text: str) -> list[str]:
-    """Sections that a brief lacks."""
     heads = {line.strip("#* :").lower() for line in text.splitlines()}
     return [name for name in BRIEF_SECTIONS if name.lower() not in heads]
 
 
 def summaries_text(summaries: Sequence[Summary], most_tokens: int) -> str:
-    """Summaries with their ids, the newest within the room."""
+    """Summaries with their ids, the newest within the limit."""
     kept: list[str] = []
     for summary in reversed(summaries):
         text = f"[{summary.id}, depth {summary.depth}]\n{summary.content}"
@@ -134,7 +133,7 @@ def summaries_text(summaries: Sequence[Summary], most_tokens: int) -> str:
 
 
 def recent_text(messages: Sequence[StoredMessage], most_tokens: int) -> str:
-    """The newest messages in words, within the room."""
+    """The newest messages as text, within the limit."""
     kept: list[str] = []
     for stored in reversed(messages):
         line = f"msg#{stored.id} {stored.message.role}: {one_line(stored.message.content)}"
@@ -187,19 +186,19 @@ def _within(lines: Sequence[str], tokens: int) -> str:
 
 
 def _earlier(previous: str) -> str:
-    """The brief that is to be brought up to date, if there is one."""
+    """The brief to be updated, if there is one."""
     if not previous:
         return ""
     return f"\nBring this earlier brief up to date:\n\n<earlier_brief>\n{_framed(previous)}\n</earlier_brief>\n"
 
 
 def _framed(text: str) -> str:
-    """History whose tags cannot be taken for those of its frame."""
+    """History with escaped tags."""
     return text.replace("</", "‹/")
 
 
 FOCUS_TARGET_TOKENS = 12_000
-#: A brief shorter than this share of its target is worth a warning.
+#: A brief shorter than this share of its target gets a warning.
 MIN_SHARE = 0.6
 _LEAST_TARGET = 256
 _MOST_EVIDENCE = 120_000
@@ -208,17 +207,17 @@ _LEAST_SECONDS, _MOST_SECONDS, _SECONDS_A_TOKEN = 240.0, 900.0, 0.05
 _RECENT_MESSAGES = 24
 _EXTRACTED_EVIDENCE = 4_000
 _SUMMARY, _MESSAGE = re.compile(r"\bsum_[0-9a-f]{16}\b"), re.compile(r"\bmsg#(\d+)")
-#: Digits of a number that no message has, and how many wrong names a warning tells.
+#: More digits than any message number has, and how many unknown names a warning lists.
 _LONGEST_NUMBER, _NAMED = 18, 5
 
 
 @dataclass(frozen=True, slots=True)
 class FocusPlan:
-    """What a brief would be about and would cover; nothing is asked or written yet."""
+    """What a brief would cover; no model is called and nothing is written yet."""
 
     conversation_id: int
     prompt: str
-    #: The summaries of the context that the brief would stand for.
+    #: The summaries of the context that the brief would replace.
     covered: tuple[PreviewItem, ...]
     target_tokens: int
     evidence_tokens: int
@@ -226,13 +225,12 @@ class FocusPlan:
     covered_message_seq: int | None
     covered_latest_at: datetime | None
     context_hash: str
-    #: The brief that is active now, and its text when it is to be brought up to date.
+    #: The active brief, and its text when it is to be updated.
     previous_id: str | None = None
     previous: str = ""
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         before = sum(item.tokens for item in self.covered)
         head = f"{len(self.covered)} summaries, {before} tokens → a brief of about {self.target_tokens} tokens"
         return "\n".join([f"focus: {self.prompt}", head, *(f"- {item}" for item in self.covered)])
@@ -259,35 +257,33 @@ class FocusStatus:
     messages_since: int
     tokens_since: int
     summaries_since: int
-    #: Whether the summaries that it covers are others by now.
+    #: Whether the summaries that it covers have changed.
     source_context_changed: bool
 
     @property
     def is_stale(self) -> bool:
-        """Whether it is in use and no longer tells everything."""
+        """Whether it is in use and outdated."""
         return self.brief.status == "active" and (self.messages_since > 0 or self.source_context_changed)
 
 
 def plan_focus(
     archive: Archive, conversation_id: int, prompt: str | None, settings_expand: int, timeout_seconds: float = 0.0
 ) -> FocusPlan:
-    """What a brief for a question would cover; without one, the active brief is brought up to date.
+    """What a brief for a question would cover; without one, the active brief is updated.
 
-    Raises BadInput when there is no question, or nothing that a brief could stand for.
+    Raises BadInput when there is no question, or nothing to cover.
     """
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
         active = archive.beside.active_brief(conversation_id)
         if prompt is None and active is None:
-            raise BadInput(f"conversation {conversation_id} has no active focus to bring up to date")
+            raise BadInput(f"conversation {conversation_id} has no active focus to update")
         question = (prompt if prompt is not None else active.prompt if active else "").strip()
         if not question:
             raise BadInput("a focus needs a question in words")
         if not ids:
-            raise BadInput(
-                f"conversation {conversation_id} has no summaries in its context that a brief could stand for"
-            )
+            raise BadInput(f"conversation {conversation_id} has no summaries in its context that a brief could cover")
         seqs = archive.beside.newest_seqs(conversation_id)
         covered = preview_items(archive, ids)
         times = [summary.latest_at for summary in archive.summaries.many(ids) if summary.latest_at]
@@ -312,7 +308,7 @@ def plan_focus(
 
 
 def context_hash(archive: Archive, context: list[ContextItem]) -> str:
-    """Changes with the summaries of a context: their places, ids, sizes and newest times."""
+    """A hash of the summaries of a context: their positions, ids, sizes and newest times."""
     items = [item for item in context if isinstance(item, SummaryItem)]
     latest = {summary.id: summary.latest_at for summary in archive.summaries.many([item.summary_id for item in items])}
     rows = [[n, item.summary_id, item.tokens, str(latest.get(item.summary_id))] for n, item in enumerate(items)]
@@ -322,7 +318,7 @@ def context_hash(archive: Archive, context: list[ContextItem]) -> str:
 def write_focus(
     archive: Archive, work: FocusPlan, summariser: Summariser, now: datetime, chain: ModelChain | None
 ) -> FocusDraft:
-    """Write a brief in two questions to a model: what is known, then the brief. Without one it is extracted."""
+    """Write a brief in two prompts to a model: what is known, then the brief. Without a model it is extracted."""
     scope = Scope("conversation", (work.conversation_id,))
     room = work.evidence_tokens if chain is not None else min(_EXTRACTED_EVIDENCE, work.target_tokens)
     found = recall(archive, scope, work.prompt, room, now)
@@ -346,7 +342,7 @@ def write_focus(
 
 
 def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
-    """Put a brief in use, in place of the one before; a draft with an error is only recorded."""
+    """Activate a brief, in place of the previous one; a draft with an error is only recorded."""
     briefs = BriefRows(archive.database)
     with applying(archive, now) as step:
         conversation = archive.conversations.get(work.conversation_id)
@@ -380,7 +376,7 @@ def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, t
 
 
 def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:
-    """Put the active brief away: the summaries that it covered are shown again."""
+    """Deactivate the brief: the summaries that it covered are shown again."""
     with applying(archive, now) as step:
         active = archive.beside.active_brief(conversation_id)
         if active is None:
@@ -448,7 +444,7 @@ def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]
 def _cited(
     archive: Archive, work: FocusPlan, evidence: tuple[Evidence, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Summaries that carry evidence, and covered ones with none below them."""
+    """Summaries with evidence, and covered ones without."""
     cited = tuple(dict.fromkeys(item.summary_id for item in evidence if item.summary_id))
     operations = SurgeryWrites(archive)
     covered = [str(item.id) for item in work.covered]

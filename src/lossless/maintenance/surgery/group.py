@@ -1,6 +1,4 @@
-"""`engine.surgery`: dissolve, rewrite, repair, transplant, merge and focus, each backed up, in one transaction and
-undoable.
-"""
+"""`engine.surgery`: dissolve, rewrite, repair, transplant, merge and focus; backed up, transactional, undoable."""
 
 from __future__ import annotations
 
@@ -22,12 +20,12 @@ if TYPE_CHECKING:
     from lossless.model.conversations import SessionRef
     from lossless.model.records import StoredBrief
 
-    #: What `Surgery.apply` carries out.
+    #: The plans that `Surgery.apply` carries out.
     OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
 
 
 class Surgery:
-    """`engine.surgery`: changes what summaries say and where they are; backed up, in one transaction, undoable."""
+    """`engine.surgery`: changes the text and position of summaries; with backup, in one transaction, undoable."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
@@ -44,7 +42,7 @@ class Surgery:
         return common.diff_context(self._parts.archive, self._parts.conversation(session).id, after, through)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
-        """Put what a summary was made of back into the context, at its place; `purge` deletes the summary."""
+        """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""
         return self.apply(self.plan_dissolve(summary_id, purge=purge))
 
     def rewrite(
@@ -59,10 +57,10 @@ class Surgery:
         upward: bool = False,
         accept: Callable[[SummaryDraft], bool] | None = None,
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
-        """Write summaries anew, bottom-up; returns what was done and every draft, refused ones with their reason.
+        """Rewrite summaries bottom-up; returns the result and every draft, refused ones with their reason.
 
-        With `upward` those above that would no longer be smaller than their sources are written anew as well.
-        Interrupted, it keeps what goes together of what was written, and then passes the interrupt on.
+        With `upward`, summaries above that would no longer be smaller than their sources are rewritten as well. When
+        interrupted, it keeps the consistent part of what was written, and then raises the interrupt again.
         """
         work = self.plan_rewrite(
             self._parts.conversation(session).id,
@@ -78,28 +76,28 @@ class Surgery:
     def repair(
         self, session: SessionRef, *, confirm: bool = False, summary_ids: Sequence[str] = ()
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
-        """Write broken summaries anew; what speaks against it is BadInput unless `confirm` overrules it."""
+        """Rewrite broken summaries; raises BadInput when that needs confirmation and `confirm` is not set."""
         from lossless.errors import BadInput
 
         found = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
         if found.blocked and not confirm:
-            raise BadInput(f"the repair wants your word first: {'; '.join(found.blocked)}")
+            raise BadInput(f"the repair needs confirmation: {'; '.join(found.blocked)}")
         return self._rewritten(found.plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
-        """Copy a conversation's summaries, with all that is below them, to the head of another one's context."""
+        """Copy a conversation's summaries, with everything under them, to the start of another one's context."""
         return self.apply(
             self.plan_transplant(self._parts.conversation(source).id, self._parts.conversation(target).id)
         )
 
     def merge(self, session_key: str, *, reviewed: bool = False) -> OperationReport:
-        """Put conversations that a rollover split back together, in the active one."""
+        """Merge conversations that a rollover split into the active one."""
         return self.apply(self.plan_merge(session_key, reviewed=reviewed))
 
     def focus(self, session: SessionRef, prompt: str | None = None) -> FocusStatus | None:
-        """Write a brief for a question that stands for older summaries; without one, bring the active one up to date.
+        """Write a brief for a question that replaces older summaries; without one, update the active one.
 
-        A brief that cannot be written is recorded as failed, and the one before stays in use.
+        A brief that cannot be written is recorded as failed, and the previous one stays in use.
         """
         id_ = self._parts.conversation(session).id
         work = self.plan_focus(id_, prompt)
@@ -107,18 +105,18 @@ class Surgery:
         return self.focus_status(id_)
 
     def unfocus(self, session: SessionRef) -> OperationReport:
-        """Put the active brief away: the summaries that it stood for are shown again."""
+        """Deactivate the brief: the summaries that it replaced are shown again."""
         from lossless.maintenance.surgery import focus
 
         return focus.unfocus(self._parts.archive, self._parts.conversation(session).id, self._parts.clock())
 
     def backups(self) -> BackupMaker:
-        """How to copy the archive before a surgery; None where there is no file to copy."""
+        """How to copy the archive before a surgery; None without a file."""
         return self._parts.backups()
 
     @property
     def writer(self) -> DraftWriter:
-        """Who writes drafts of summaries here."""
+        """Writes drafts of summaries."""
         from lossless.maintenance.surgery.rewriting import DraftWriter
 
         return DraftWriter(self._parts.archive, self._parts.loop.summariser, self._parts.clock)
@@ -134,7 +132,7 @@ class Surgery:
             raise KeyboardInterrupt
         return done, made.drafts
 
-    # --- plans, to be shown first; planning changes nothing ---
+    # --- plans; planning changes nothing ---
 
     def plan_dissolve(self, summary_id: str, *, purge: bool = False) -> DissolvePlan:
         """What dissolving a summary would do."""
@@ -155,7 +153,7 @@ class Surgery:
         return merge.earlier_transplant(self._parts.archive, source_id, target_id)
 
     def plan_merge(self, session_key: str, *, reviewed: bool = False) -> MergePlan:
-        """What merging a split session would do; BadInput when it is not split, or needs a person's look first."""
+        """What merging a split session would do; BadInput when it is not split, or needs a review first."""
         from lossless.maintenance.surgery import merge
 
         return merge.plan_merge(self._parts.archive, session_key, reviewed=reviewed)
@@ -167,13 +165,13 @@ class Surgery:
         return merge.find_splits(self._parts.archive)
 
     def plan_undo(self, conversation_id: int) -> UndoPlan:
-        """What taking back the last fold, surgery or focus would do."""
+        """What undoing the last fold, surgery or focus would do."""
         from lossless.maintenance.surgery import undo
 
         return undo.plan_undo(self._parts.archive, conversation_id)
 
     def plan_rewrite(self, conversation_id: int, **rule: Any) -> RewritePlan:
-        """Which summaries a rewrite would write anew; rules as for `rewriting.plan_rewrite`."""
+        """Which summaries a rewrite would rewrite; rules as for `rewriting.plan_rewrite`."""
         from lossless.maintenance.surgery import rewriting
 
         return rewriting.plan_rewrite(self._parts.archive, conversation_id, **rule)
@@ -181,20 +179,19 @@ class Surgery:
     def plan_repair(
         self, conversation_id: int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
     ) -> RepairPlan:
-        """Which broken summaries would be written anew, and what speaks against it."""
+        """Which broken summaries would be rewritten, and why that needs confirmation."""
         from lossless.maintenance import repair
 
         most = budget or self._parts.settings.default_token_budget
         return repair.plan_repair(self._parts.archive, conversation_id, most, summary_ids=summary_ids)
 
     def broken_conversations(self) -> list[int]:
-        """Conversations with broken summaries."""
         from lossless.maintenance import repair
 
         return sorted({one.conversation_id for one in repair.find_broken(self._parts.archive)})
 
     def plan_focus(self, conversation_id: int, prompt: str | None = None) -> FocusPlan:
-        """What a brief for a question would cover; without one, the active brief is brought up to date."""
+        """What a brief for a question would cover; without one, the active brief is updated."""
         from lossless.maintenance.surgery import focus
 
         settings = self._parts.settings
@@ -208,13 +205,12 @@ class Surgery:
         return focus.plan_unfocus(self._parts.archive, conversation_id)
 
     def focus_status(self, conversation_id: int) -> FocusStatus | None:
-        """The newest brief of a conversation, and what was said since."""
+        """The newest brief of a conversation, and what happened since."""
         from lossless.maintenance.surgery import focus
 
         return focus.focus_status(self._parts.archive, conversation_id)
 
     def summary_source(self, summary_id: str) -> SummarySource:
-        """What a summary is made of, in words."""
         from lossless.maintenance.surgery import rewriting
 
         return rewriting.summary_source(self._parts.archive, self._parts.loop.summariser, summary_id, {})
@@ -225,10 +221,10 @@ class Surgery:
 
         return rewriting.preview_prompt(self._parts.loop.summariser, source)
 
-    # --- carrying plans out ---
+    # --- applying plans ---
 
     def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
-        """Carry a plan out, after a backup and in one transaction; `Stale` when it no longer holds."""
+        """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
         from lossless.maintenance.surgery import dissolve, merge, undo
 
         archive, now, copy = self._parts.archive, self._parts.clock(), backup or self._parts.backups()
@@ -241,7 +237,7 @@ class Surgery:
         return undo.apply_undo(archive, plan, now, copy)
 
     def write_focus(self, plan: FocusPlan) -> FocusDraft:
-        """Write the brief that was planned; nothing is in use yet, and `.error` says why it could not be written."""
+        """Write the planned brief without activating it; `.error` says why it could not be written."""
         from lossless.maintenance.surgery import focus
 
         parts, summariser = self._parts, self._parts.loop.summariser
@@ -250,7 +246,7 @@ class Surgery:
         return focus.write_focus(parts.archive, plan, summariser, parts.clock(), chain)
 
     def apply_focus(self, plan: FocusPlan, made: FocusDraft) -> OperationReport:
-        """Put a brief in use, in place of the one before; one with an error is only recorded."""
+        """Activate a brief, in place of the previous one; one with an error is only recorded."""
         from lossless.maintenance.surgery import focus
 
         return focus.apply_focus(self._parts.archive, plan, made, self._parts.clock())
@@ -261,13 +257,13 @@ class Surgery:
         accept: Callable[[SummaryDraft], bool] | None = None,
         heard: Callable[[SummaryDraft], None] | None = None,
     ) -> DraftedPlan:
-        """Write a plan's summaries anew, without putting them in place; see `rewriting.write_drafts`."""
+        """Write a plan's drafts, without storing them; see `rewriting.write_drafts`."""
         from lossless.maintenance.surgery import rewriting
 
         return rewriting.write_drafts(self.writer, plan, accept, heard)
 
     def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
-        """Put the usable drafts in place, after a backup, all or nothing; None when there are none."""
+        """Store the usable drafts, after a backup, in one transaction; None when there are none."""
         from lossless.maintenance.surgery import rewriting
 
         return rewriting.place_drafts(self.writer, made, backup or self._parts.backups())

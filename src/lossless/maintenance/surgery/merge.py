@@ -1,5 +1,5 @@
-"""Bring histories together: conversations that a rollover split by mistake are merged into the active one, and
-summaries of one conversation are transplanted, with all below them, to the head of another one's context.
+"""Merges conversations that a rollover split by mistake into the active one, and transplants summaries of one
+conversation, with everything under them, to the start of another one's context.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import LogEntry, SplitRow
 
-#: Closed by somebody's order: never merged.
+#: Closed on purpose: never merged.
 CLOSED_ON_PURPOSE = frozenset({"manual-reset", "cron-rotation"})
-#: Closed by a rollover that found no way to go on, or by older programs that gave no cause.
+#: Closed by a rollover that could not continue, or by older programs without a cause.
 SPLIT_BY_MISTAKE = frozenset({"rollover-fallback", None})
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSession:
-    """A session whose history lies in several conversations; `review` says why a person should look first."""
+    """A session whose history is in several conversations; `review` says why a user should review it first."""
 
     session_key: str
     target_id: int
@@ -58,43 +58,41 @@ class SplitSession:
 
     @property
     def text(self) -> str:
-        """One line for a person's eyes."""
         sources = ", ".join(map(str, self.source_ids))
-        doubt = f"; look first: {self.review}" if self.review else ""
+        doubt = f"; review first: {self.review}" if self.review else ""
         return f"{self.session_key}: {self.messages} messages of {sources} belong to {self.target_id}{doubt}"
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Which conversations would go into the active one; nothing is written yet."""
+    """Which conversations would be merged into the active one; nothing is written yet."""
 
     split: SplitSession
     tokens_before: int
     tokens_after: int
     #: Items of each source's context that move, oldest source first.
     context_items: tuple[int, ...]
-    #: System prompts and notices at the head of the sources: the active one's stand for them.
+    #: Leading system prompts and notices of the sources: the active one's replace them.
     superseded: int = 0
 
     @property
     def essence(self) -> tuple[object, ...]:
-        """What was decided; messages that were only appended to the active one since do not matter."""
+        """The decision, regardless of messages appended to the active one since."""
         return self.split, self.context_items, self.superseded, self.tokens_after - self.tokens_before
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         rows = [
-            f"conversation {id_}: {count} context items go to the head of {self.split.target_id}"
+            f"conversation {id_}: {count} context items go to the start of {self.split.target_id}"
             for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
         ]
         if self.superseded:
-            rows.append(f"system prompts at their heads that are hidden, as superseded: {self.superseded}")
+            rows.append(f"leading system prompts that are hidden as superseded: {self.superseded}")
         return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
 
 
 def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
-    """Sessions that were split; what a person closed on purpose does not count."""
+    """Sessions that were split; what was closed on purpose does not count."""
     rows = [row for row in ConversationMerger(archive).splits(session_key) if _may_merge(row)]
     found = []
     for key, some in groupby(rows, key=lambda row: row.session_key):
@@ -106,7 +104,7 @@ def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitS
 
 
 def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) -> MergePlan:
-    """What merging a session would do. Raises BadInput when it is not split, or needs a person's look first."""
+    """What merging a session would do. Raises BadInput when it is not split, or needs a review first."""
     with archive.reading():
         found = find_splits(archive, session_key)
         if not found:
@@ -115,7 +113,7 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
             )
         split = found[0]
         if split.review and not reviewed:
-            raise BadInput(f"session {session_key!r} needs a look first: {split.review}")
+            raise BadInput(f"session {session_key!r} needs a review first: {split.review}")
         contexts = [_context(archive, id_) for id_ in split.source_ids]
         before = token_sum(archive.context.items(split.target_id))
     moved = [item for _, rest in contexts for item in rest]
@@ -127,7 +125,7 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
 def apply_merge(
     archive: Archive, work: MergePlan, now: datetime, backup: BackupMaker, *, reviewed: bool = False
 ) -> OperationReport:
-    """Carry a plan out, all or nothing: messages are numbered anew from 1, contexts joined, the sources left empty."""
+    """Carry a plan out in one transaction: messages are renumbered from 1, contexts joined, the sources emptied."""
     target = work.split.target_id
     with applying(archive, now, backup, "rollover-splits") as step:
         planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
@@ -163,7 +161,7 @@ def apply_merge(
 
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    """Give every source back what was its own; messages that came since stay in the active one. In a transaction."""
+    """Give every source back its own rows; messages that came since stay in the active one. In a transaction."""
     merging, detail = ConversationMerger(archive), entry.detail
     gone = {item for source in detail["sources"] for _, item in source["context"]}
     stays = [item for item in archive.context.items(conversation_id) if item_id(item) not in gone]
@@ -200,7 +198,7 @@ def _review(group: Sequence[SplitRow]) -> str | None:
 
 
 def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem], list[ContextItem]]:
-    """A context: the prompts and notices that it begins with, and the rest."""
+    """A context: its leading prompts and notices, and the rest."""
     prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
     items = archive.context.items(conversation_id)
     head = [item for item in items if item_id(item) in prompts]
@@ -208,7 +206,7 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
 
 
 def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
-    """Move all that a source holds; what it remembered for its next turn goes."""
+    """Move everything of a source; its state for the next turn is deleted."""
     merging.move_messages(things["id"], target, things["offset"])
     merging.move_records(things["records"], things["id"], target, things["offset"])
     merging.retire_briefs(things)
@@ -223,7 +221,7 @@ class TransplantPlan:
 
     source_id: int
     target_id: int
-    #: The summaries that will stand in the target's context, in order.
+    #: The summaries that will be in the target's context, in order.
     roots: tuple[PreviewItem, ...]
     summary_ids: tuple[str, ...]
     message_ids: tuple[int, ...]
@@ -233,16 +231,15 @@ class TransplantPlan:
 
     @property
     def essence(self) -> tuple[object, ...]:
-        """What was decided; messages that were only appended to the target since do not matter."""
+        """The decision, regardless of messages appended to the target since."""
         return self.source_id, self.target_id, self.roots, self.summary_ids, self.message_ids, self.file_ids
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         counts = f"{len(self.summary_ids)} summaries, {len(self.message_ids)} messages, {len(self.file_ids)} files"
         return "\n".join(
             [
-                f"{counts} are copied from conversation {self.source_id} to the head of conversation {self.target_id}",
+                f"{counts} are copied from conversation {self.source_id} to the start of conversation {self.target_id}",
                 *(f"+ {root}" for root in self.roots),
                 f"context: {self.tokens_before} → {self.tokens_after} tokens",
             ]
@@ -254,8 +251,8 @@ def plan_transplant(
 ) -> TransplantPlan:
     """What a transplant of the summaries in a context, or of some of them, would copy.
 
-    Raises BadInput when there is nothing to copy, when the target has a summary with the same text already, or when
-    one of the two was merged away.
+    Raises BadInput when there is nothing to copy, when the target already has a summary with the same text, or when one
+    of the two was merged.
     """
     if source_id == target_id:
         raise BadInput("a conversation cannot be transplanted into itself")
@@ -269,8 +266,8 @@ def plan_transplant(
         if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
             archive.summaries.get(unknown[0])
             raise BadInput(
-                f"summary {unknown[0]!r} does not stand in the context of conversation {source_id}; "
-                "only what stands there can be transplanted"
+                f"summary {unknown[0]!r} is not in the context of conversation {source_id}; "
+                "only summaries in the context can be transplanted"
             )
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
@@ -287,7 +284,7 @@ def plan_transplant(
 def apply_transplant(
     archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime, backup: BackupMaker
 ) -> OperationReport:
-    """Carry a plan out, all or nothing: rows in one transaction, bytes of files before it ends."""
+    """Carry a plan out in one transaction; bytes of files are copied before it ends."""
     with applying(archive, now, backup, "transplant") as step:
         wanted = [str(root.id) for root in work.roots]
         planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
@@ -318,14 +315,14 @@ def apply_transplant(
 
 
 def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
-    """What the newest transplant between two conversations copied, as far as it was not undone; None without one."""
+    """What the newest transplant between two conversations copied, unless it was undone; None without one."""
     entries = common.undoable_steps(SurgeryWrites(archive).entries(target_id))
     found = [one for one in entries if one.action == "transplant" and one.cause == f"from {source_id}"]
     return tuple(found[-1].detail.get("from", ())) if found else None
 
 
 def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
-    """Remove the copies that a transplant made; needs a transaction. Files without rows are left for `lcm files gc`."""
+    """Remove the copies of a transplant; needs a transaction. Files without rows are left for `lcm files gc`."""
     operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
     copying.take_out(conversation_id, [str(id_) for id_ in entry.added])
     for id_ in reversed(entry.detail["summaries"]):
@@ -346,7 +343,7 @@ def _refuse_duplicates(archive: Archive, summary_ids: Sequence[str], target_id: 
 
 
 def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:
-    """The same for a text and its copy, which names the copies of its files."""
+    """A digest that is the same for a text and its copy, which names the copies of its files."""
     for id_ in file_ids_in(text):
         if (file := files.get(id_)) is not None:
             text = text.replace(id_, repr((file.name, file.mime, file.byte_size)))
@@ -354,7 +351,7 @@ def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:
 
 
 def _messages(archive: Archive, summary_ids: Sequence[str]) -> tuple[int, ...]:
-    """The messages below some summaries, each once, in the order in which they were said."""
+    """The messages under some summaries, without duplicates, in message order."""
     found = {id_ for summary in summary_ids for id_ in archive.summaries.message_ids(summary)}
     places = archive.lineage.places(sorted(found))
     return tuple(sorted(places, key=lambda id_: places[id_]))
@@ -367,7 +364,7 @@ def _files(archive: Archive, summary_ids: Sequence[str], message_ids: Sequence[i
 
 
 def _copy_files(archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime) -> dict[str, str]:
-    """Copy bytes and rows of files; returns their new ids. A file whose bytes are gone keeps its id."""
+    """Copy bytes and rows of files; returns their new ids. A file with missing bytes keeps its id."""
     names: dict[str, str] = {}
     if vault is None:
         return names
@@ -390,7 +387,7 @@ def _copy_files(archive: Archive, vault: Vault | None, work: TransplantPlan, now
 def _copy_summaries(
     archive: Archive, work: TransplantPlan, places: Mapping[int, int], names: Mapping[str, str], now: datetime
 ) -> dict[str, str]:
-    """Copy summaries bottom-up with links to the copies below them; returns their new ids."""
+    """Copy summaries bottom-up with links to the copies under them; returns their new ids."""
     ids: dict[str, str] = {}
     for summary in archive.summaries.many(work.summary_ids):
         text = summary.content
@@ -409,7 +406,7 @@ def _copy_summaries(
 def _links(
     archive: Archive, summary: Summary, ids: Mapping[str, str], places: Mapping[int, int]
 ) -> list[MessageItem | SummaryItem]:
-    """The copies that a copied summary is made of."""
+    """The copied sources of a copied summary."""
     if summary.source_ids:
         return [SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)]
     messages = archive.summaries.message_ids(summary.id)
@@ -417,7 +414,7 @@ def _links(
 
 
 def _behind_prompts(archive: Archive, conversation_id: int) -> int:
-    """The ordinal behind the system prompts that a context begins with."""
+    """The ordinal after the leading system prompts of a context."""
     prompts, first = archive.context.preamble(conversation_id)
     if first is not None:
         return first

@@ -1,8 +1,8 @@
-"""Rewrite summaries: choose which, draft each bottom-up with its diff, and put the drafts that fit together in place.
+"""Rewrites summaries: chooses them, drafts each bottom-up with its diff, and stores the drafts that are consistent.
 
-A draft counts only when it is smaller than its sources and when nothing that was made of the summary stops being
-smaller than its own; a plan that goes upward rewrites that as well. A model is asked outside of any transaction.
-The spend limit does not apply to calls that a person asked for.
+A draft counts only when it is smaller than its sources and no summary made of it stops being smaller than its own; an
+upward plan rewrites those as well. Models are called outside of any transaction. The spend limit does not apply to
+calls that a user asked for.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 
 def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
-    """Usable drafts that may be put in place together, and those that must not be, each with its refusal.
+    """Usable drafts that may be stored together, and the others, each with its refusal.
 
-    A draft goes when something made of its summary would stop being smaller than its sources.
+    A draft is refused when a summary made of its summary would stop being smaller than its sources.
     """
     good = {draft.summary_id: draft for draft in made if draft.refusal is None}
     refused = [draft for draft in made if draft.refusal is not None]
@@ -67,7 +67,7 @@ def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[li
 
 
 def find_outgrown(archive: Archive, summary_id: str, accepted: Mapping[str, SummaryDraft]) -> list[Summary]:
-    """What was made of a summary and, with the new texts, would no longer be smaller than its sources."""
+    """The summaries above one that, with the new texts, would no longer be smaller than their sources."""
     found = []
     for user in archive.summaries.many(archive.summaries.used_in(summary_id)):
         sources = archive.summaries.many(user.source_ids)
@@ -79,19 +79,19 @@ def find_outgrown(archive: Archive, summary_id: str, accepted: Mapping[str, Summ
 
 
 def _refusal(guilty: str, user: str, reason: str | None) -> str:
-    """Why a draft must not take its place, and what helps."""
+    """Why a draft must not be stored, and what to do."""
     if guilty == user:
         return "with the new texts below it, it would be no smaller than its sources"
     larger = f"{user}, which was made of it, would no longer be smaller than its sources"
     if reason is not None:
-        return f"{larger}, and is not written anew: {reason}; try again, or with another --model"
-    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` writes both anew"
+        return f"{larger}, and is not rewritten: {reason}; try again, or with another --model"
+    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` rewrites both"
 
 
 def _find_conflict(
     known: Mapping[str, Summary], sizes: Mapping[str, int], good: Mapping[str, SummaryDraft]
 ) -> tuple[str, str] | None:
-    """A draft that has to go, and the summary that with it would be no smaller than its sources."""
+    """A draft to be refused, and the summary that would no longer be smaller than its sources."""
 
     def size(id_: str, otherwise: int) -> int:
         return good[id_].tokens if id_ in good else otherwise
@@ -119,7 +119,7 @@ EMERGENCY_MODEL = "emergency-fallback"
 EMERGENCY_TEXT = "[Truncated for context management]"
 _NEW_WITHIN = 40
 _FALLBACK_WITHIN = 80
-#: What each kind means, for people.
+#: A description of each kind for users.
 MARKER_MEANINGS: dict[BrokenMarker, str] = {
     "old": "it begins with the fallback mark of older versions",
     "fallback": "its source was cut short by rule because no model wrote it",
@@ -130,7 +130,7 @@ MARKER_MEANINGS: dict[BrokenMarker, str] = {
 
 
 def find_marker(content: str, model: str) -> BrokenMarker | None:
-    """What kind of broken a summary is, None when it is sound.
+    """How a summary is broken; None when it is valid.
 
     >>> (find_marker("The build\\n[Truncated from 900 tokens]", "m"), find_marker(" ", "m"),
     ...  find_marker("All is well.", "m"))
@@ -153,9 +153,9 @@ def find_marker(content: str, model: str) -> BrokenMarker | None:
 
 
 def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
-    """The same summaries, each after all that it was made of and as soon as these are complete.
+    """The same summaries, each after its sources and as soon as these are complete.
 
-    Those that nothing among them was made of keep their order: a run that is stopped has finished what it began first.
+    Those without dependents among them keep their order: an interrupted run has finished what it started first.
     """
     known = {summary.id: summary for summary in summaries}
     used = {id_ for summary in summaries for id_ in summary.source_ids}
@@ -176,14 +176,14 @@ def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def sort_by_time(summaries: Iterable[Summary]) -> list[Summary]:
-    """The older before the newer; what has no time comes last."""
+    """Oldest first; those without a time come last."""
     return sorted(summaries, key=lambda one: (one.earliest_at is None, one.earliest_at and one.earliest_at.timestamp()))
 
 
 def already_written(archive: Archive, conversation_id: int, rule: str) -> frozenset[str]:
-    """What a run of a rule had a model write so far, with those that went on with it; nothing when it came to its end.
+    """What an interrupted run of a rule had a model write so far, including its continuations; empty when it completed.
 
-    What is extracted costs nothing, and may only hold the place until a model comes to it.
+    Extracted texts cost nothing, and may only be placeholders for a model's.
     """
     operations = SurgeryWrites(archive)
     entries = operations.entries(conversation_id)
@@ -202,11 +202,11 @@ def already_written(archive: Archive, conversation_id: int, rule: str) -> frozen
 
 
 RewriteAction: TypeAlias = Literal["rewrite", "repair"]
-#: A model is asked for a summary, for a shorter one if need be, and each time once more when its answer is cut off.
+#: The maximum number of calls per summary: one, a shorter one if needed, and each again when it is cut off.
 _CALLS_EACH = 4
 #: After so many failures in a row a model counts as down.
 _FAILURES = 3
-NOT_SMALLER = "no text came out that is smaller than its sources"
+NOT_SMALLER = "no text was produced that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"
 GONE = "it is no longer in the archive"
@@ -215,7 +215,7 @@ TAKEN = "another worker has taken this conversation over; try again when it is d
 
 @dataclass(frozen=True, slots=True)
 class RewriteTarget:
-    """A summary that is to be written anew, and why."""
+    """A summary to be rewritten, and why."""
 
     id: str
     depth: int
@@ -233,26 +233,25 @@ class RewriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """Which summaries would be written anew, in this order; nothing is asked or written yet."""
+    """Which summaries would be rewritten, in this order; no model is called and nothing is written yet."""
 
     conversation_id: int
     targets: tuple[RewriteTarget, ...]
     action: RewriteAction = "rewrite"
-    #: Under which name a run is remembered that does not come to its end; empty when none is.
+    #: The name under which an incomplete run is recorded; empty when it is not.
     rule: str = ""
-    #: How many a run that was stopped has written already.
+    #: How many an interrupted run has already written.
     kept: int = 0
-    #: Whether those above are written anew as well that would no longer be smaller than their sources.
+    #: Whether summaries above that would no longer be smaller than their sources are rewritten as well.
     is_upward: bool = False
 
     @property
     def input_tokens(self) -> int:
-        """What a model would read."""
+        """The tokens that a model would read."""
         return sum(target.source_tokens for target in self.targets)
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         head = f"conversation {self.conversation_id}: {len(self.targets)} summaries, {self.input_tokens} tokens to read"
         more = f"; {self.kept} more were written by a run that was stopped" if self.kept else ""
         return "\n".join([head + more, *(f"~ {target}" for target in self.targets)])
@@ -260,7 +259,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True)
 class SummaryDraft:
-    """A new text for a summary; `refusal` says why it must not take the old one's place."""
+    """A new text for a summary; `refusal` says why it must not replace the old one."""
 
     summary_id: str
     depth: int
@@ -273,38 +272,37 @@ class SummaryDraft:
     source_tokens: int = 0
     calls: int = 0
     refusal: str | None = None
-    #: The model gave no answer; another time it may.
+    #: The model gave no answer; a retry may help.
     is_failed: bool = False
-    #: The model could not be asked: those that follow would fare the same.
+    #: The model could not be called: further calls would fail, too.
     is_last: bool = False
-    #: Why it was written although no one chose it; empty when it was chosen.
+    #: Why it was written although it was not chosen; empty when it was.
     because: str = ""
-    #: What was made of it and would no longer be smaller than its sources.
+    #: The summary made of it that would no longer be smaller than its sources.
     breaks: str | None = None
     #: The newest version when its sources were read.
     version: int = 0
 
     @property
     def diff(self) -> str:
-        """A unified diff from the old text to the new one."""
         return text_diff(self.before, self.text, self.summary_id)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftWriter:
-    """Who writes drafts: the archive they are about and the summariser that is asked."""
+    """Writes drafts: the archive they are about and the summariser."""
 
     archive: Archive
     summariser: Summariser
     clock: Callable[[], datetime]
-    #: Another model, or other templates, for this time only.
+    #: Another model, or other templates, for this run only.
     ask: AskForSummary | None = None
 
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
-        """How a model is asked for all that a plan needs; None when there is none.
+        """How a model is called for all that a plan needs; None when there is none.
 
-        The spend limit of the conversation makes room for these calls, and they use up nothing of its window.
+        The conversation's spend limit is extended for these calls, which do not count against its window.
         """
         if self.ask is not None or not self.summariser.has_model:
             yield self.ask
@@ -323,7 +321,7 @@ class DraftWriter:
 
     @contextmanager
     def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
-        """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
+        """Hold the summariser lease of a conversation; yields a function to renew it. `Stale` when another has it."""
         with self.summariser.lease(self.archive, conversation_id, self.clock) as prolong:
             if not prolong():
                 seconds = lease_length(self.summariser.settings.summary_timeout_ms).total_seconds()
@@ -345,10 +343,10 @@ def plan_rewrite(
     afresh: bool = False,
     upward: bool = False,
 ) -> RewritePlan:
-    """Choose summaries by exactly one rule, subtree by subtree; what a summary was made of comes before it.
+    """Choose summaries by exactly one rule, subtree by subtree; sources come before what was made of them.
 
-    `by` says who writes: what the same writer wrote by the same rule in a run that was stopped is not chosen again,
-    unless `afresh`. With `upward` those above that would no longer be smaller than their sources come along.
+    `by` is the writer: what the same writer wrote by the same rule in an interrupted run is not chosen again, unless
+    `afresh`. With `upward`, summaries above that would no longer be smaller than their sources are included.
     """
     rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
     if sum(rules) != 1:
@@ -378,7 +376,7 @@ def plan_rewrite(
 
 
 def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
-    """A summary that must belong to a conversation; NotFound and BadInput say what is wrong."""
+    """A summary of a conversation; raises NotFound or BadInput."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
         whose = f"it belongs to conversation {found.conversation_id}"
@@ -387,7 +385,6 @@ def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: 
 
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
-    """A summary as a plan lists it."""
     weight = SurgeryWrites(archive).source_tokens(summary.id)
     return RewriteTarget(
         summary.id, summary.depth, summary.tokens, weight, summary.model, reason, one_line(summary.content)
@@ -397,9 +394,9 @@ def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTa
 def summary_source(
     archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, SummaryDraft]
 ) -> SummarySource:
-    """What a summary is made of, in words: without messages that were hidden since.
+    """The source text of a summary, without messages that were hidden since.
 
-    Drafts that were accepted below it count already.
+    Accepted drafts below it are used.
     """
     with archive.reading():
         summary = archive.summaries.get(summary_id)
@@ -422,7 +419,7 @@ def draft_summary(
     accepted: Mapping[str, SummaryDraft],
     ask: AskForSummary | None = None,
 ) -> SummaryDraft:
-    """Write one summary anew, without putting it in place; every outcome is a draft."""
+    """Rewrite one summary, without storing it; every outcome is a draft."""
     archive, summariser = writer.archive, writer.summariser
     try:
         now = archive.summaries.get(target.id)
@@ -450,7 +447,7 @@ def draft_all(
 ) -> Generator[SummaryDraft]:
     """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it.
 
-    One failure of a model costs one draft; credentials that are refused, and failures in a row, end it.
+    One failure of a model costs one draft; refused credentials, and failures in a row, end the run.
     """
     accepted: dict[str, SummaryDraft] = {}
     if not work.targets:
@@ -486,9 +483,9 @@ def _queue_outgrown(
     *,
     is_asked: bool,
 ) -> None:
-    """Put those that a draft makes too large behind all that is below them and still waits.
+    """Queue the summaries that a draft makes too large after everything below them that is still waiting.
 
-    A repair without a model leaves alone what a model wrote.
+    A repair without a model does not change what a model wrote.
     """
     known = {target.id for target in work.targets} | {target.id for target, _ in waiting}
     for user in find_outgrown(archive, made.summary_id, accepted):
@@ -509,10 +506,10 @@ def apply_rewrite(
     *,
     left: int = 0,
 ) -> OperationReport:
-    """Put drafts in place, all or nothing, with right dates, counts, models and index.
+    """Store drafts in one transaction, and update dates, counts, models and index.
 
-    `left` says how many another run of this rule has to go on with. Raises `Stale` when a summary was changed since
-    its draft was made, and BadInput for drafts that do not go together.
+    `left` is how many another run of this rule has to continue with. Raises `Stale` when a summary was changed since
+    its draft was made, and BadInput for inconsistent drafts.
     """
     if not made:
         raise BadInput("there is no draft to put in place")
@@ -538,7 +535,7 @@ def apply_rewrite(
 
 
 def _rule(by: str, subtree: str | None, depth: int | None, *, everything: bool) -> str:
-    """The name of a run whose choice does not show by itself what was written already."""
+    """The name of a run whose choice does not show what was already written."""
     if not by or not (everything or subtree is not None or depth is not None):
         return ""
     which = "all" if everything else f"depth {depth}" if depth is not None else f"subtree {subtree}"
@@ -551,7 +548,7 @@ def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summa
 
 
 def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, SummaryDraft]) -> str:
-    """What came just before: one leaf before a leaf, two summaries before one of depth 1, nothing for deeper ones."""
+    """The preceding summaries: one leaf before a leaf, two before one of depth 1, none for deeper ones."""
     count = {0: 1, 1: 2}.get(summary.depth, 0)
     if not count or summary.earliest_at is None:
         return ""
@@ -571,7 +568,7 @@ def _filled(blank: SummaryDraft, written: WrittenSummary) -> SummaryDraft:
 
 
 def _judged(made: SummaryDraft, action: RewriteAction, level: str) -> SummaryDraft:
-    """The draft with the reason why it is of no use, if there is one."""
+    """The draft with the reason why it is unusable, if there is one."""
     if level == "fallback" or (action == "repair" and find_marker(made.text, made.model) is not None):
         return replace(made, refusal=STILL_BROKEN)
     if made.text == made.before:
@@ -584,21 +581,21 @@ CHANGED = "it was changed while its new text was written"
 
 
 class DraftingStopped(Exception):
-    """A person wants no more drafts: as an interrupt, where there is no signal to send one."""
+    """The user wants no more drafts: like an interrupt, where no signal can be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftedPlan:
-    """The drafts of a plan: those that may be put in place together, and those that must not be, each with why."""
+    """The drafts of a plan: those that may be stored together, and the others, each with its reason."""
 
     work: RewritePlan
     usable: tuple[SummaryDraft, ...]
     refused: tuple[SummaryDraft, ...]
-    #: How many summaries of the plan it came to.
+    #: How many summaries of the plan were reached.
     reached: int = 0
     #: How many summaries another run should try: not reached, failed, or held back by one that was not reached.
     left: int = 0
-    #: Why it ended before its end: `INTERRUPTED`, or what the model said.
+    #: Why it ended early: `INTERRUPTED`, or the model's error.
     stop: str | None = None
 
     @property
@@ -612,10 +609,10 @@ def write_drafts(
     accept: Callable[[SummaryDraft], bool] | None = None,
     heard: Callable[[SummaryDraft], None] | None = None,
 ) -> DraftedPlan:
-    """Write a plan's summaries anew, without putting them in place. `heard` is told of each draft.
+    """Write a plan's drafts, without storing them. `heard` is called with each draft.
 
-    What `accept` turns down is not among the drafts. An interrupt, `DraftingStopped` out of `accept` or
-    `heard`, and a model that is down end it: what goes together by then is usable.
+    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `heard`, and a model
+    that is down end it: the consistent part is usable.
     """
     made: list[SummaryDraft] = []
     turned_down: set[str] = set()
@@ -647,7 +644,7 @@ def write_drafts(
 
 
 def place_drafts(writer: DraftWriter, made: DraftedPlan, backup: BackupMaker) -> OperationReport | None:
-    """Put the usable drafts in place, all or nothing; None when there are none."""
+    """Store the usable drafts in one transaction; None when there are none."""
     if not made.usable:
         return None
     return apply_rewrite(writer.archive, made.work, made.usable, writer.clock(), backup, left=made.left)
@@ -660,9 +657,9 @@ def _bridges(
     good: Sequence[SummaryDraft],
     missing: set[str],
 ) -> list[SummaryDraft]:
-    """Texts that hold new ones in place until another run comes to those above them.
+    """Placeholder texts until another run reaches the summaries above.
 
-    An extracted summary that is missing is extracted again, from the new texts; a model's text is left alone.
+    A missing extracted summary is extracted again, from the new texts; a model's text is not changed.
     """
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
     accepted = {one.summary_id: one for one in (*good, *held)}
@@ -682,7 +679,7 @@ def _bridges(
 
 
 def _refuse_if_changed(archive: Archive, made: SummaryDraft) -> SummaryDraft:
-    """The draft, refused when its summary is no longer what it was."""
+    """The draft, refused when its summary has changed."""
     if made.refusal is not None:
         return made
     try:
@@ -693,7 +690,7 @@ def _refuse_if_changed(archive: Archive, made: SummaryDraft) -> SummaryDraft:
 
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
-    """The first prompt for a summary of a source, in the summariser's words."""
+    """The first prompt for a summary of a source, with the summariser's template."""
     wording, sizes = summariser.wording, summariser.sizes
     if source.depth == 0:
         text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], wording.timezone)
@@ -717,7 +714,7 @@ _SUMMARY = re.compile(rf"^\[{_MOMENT}(?: - {_MOMENT})?\]$", re.MULTILINE)
 
 
 def without_times(text: str) -> str:
-    """The text of a prompt whose headers over messages and summaries name no times.
+    """The text of a prompt without times in the headers of messages and summaries.
 
     >>> without_times("[2026-01-05 09:00 UTC | user]\\nAt 9.")
     '[user]\\nAt 9.'
@@ -728,7 +725,7 @@ def without_times(text: str) -> str:
 
 
 def complete_without_times(complete: Complete) -> Complete:
-    """The same model, which is not told when anything was said."""
+    """The same model, without times in its prompts."""
 
     def ask(prompt: Prompt, /) -> Completion:
         return complete(replace(prompt, user=without_times(prompt.user)))

@@ -1,6 +1,6 @@
-"""Write stale summaries again, whose sources have changed: extracts at once, those of a model before the next sweep.
+"""Rewrites stale summaries, whose sources have changed: extracts at once, those of a model before the next compaction.
 
-Until then a correction follows them in the prompt. Sources are written before what was made of them.
+Until then a correction follows them in the prompt. Sources are rewritten first.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary
 
-#: So many summaries are extracted anew in one call; others keep their corrections until the next one.
+#: How many summaries are extracted again in one call; others keep their corrections until the next one.
 MAX_AT_ONCE = 16
-#: What a summary says when all that it was made of has left the conversation.
+#: The text of a summary whose sources have all left the conversation.
 NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.]"
 
 
 @dataclass(frozen=True, slots=True)
 class StaleReport:
-    """Which summaries were written anew, how many are still stale, and what a model failed with, if it did."""
+    """Which summaries were rewritten, how many are still stale, and a model's failure, if there was one."""
 
     ids: tuple[str, ...] = ()
     left: int = 0
@@ -52,9 +52,9 @@ def extract_stale(
     everything: bool = False,
     most: int = MAX_AT_ONCE,
 ) -> tuple[str, ...]:
-    """Extract stale summaries anew that were extracted, or, where no model is to be had, `everything`; which ones.
+    """Extract stale summaries again that were extracted, or, without a model, `everything`; returns their ids.
 
-    Each with all its sources up to date, at most so many; in one transaction.
+    Only those whose sources are up to date, at most so many; in one transaction.
     """
     if not archive.summaries.stale(conversation_id):
         return ()
@@ -74,9 +74,9 @@ def extract_stale(
 def write_stale(
     archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]
 ) -> StaleReport:
-    """Write all stale summaries anew: those of a model by a model, behind the usual guards, the others extracted.
+    """Rewrite all stale summaries: those of a model by a model, with the usual guards, the others extracted.
 
-    A model that fails leaves the rest stale. Where another worker summarises the conversation, nothing happens.
+    When the model fails, the rest stays stale. Does nothing while another worker summarises the conversation.
     """
     done: list[str] = []
     failure, tried = None, set[str]()
@@ -91,7 +91,7 @@ def write_stale(
             if summary is None:
                 break
             if ask is None or summary.model == EXTRACTIVE_MODEL:
-                continue  # there were more of them than one call extracts
+                continue  # there were more than one call extracts
             tried.add(summary.id)
             source = summary_source(archive, summariser, summary.id, {})
             try:
@@ -121,7 +121,7 @@ def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Sum
 
 
 class _SummaryWriter:
-    """Puts new texts in the place of old ones, inside a transaction."""
+    """Replaces texts, inside a transaction."""
 
     def __init__(self, archive: Archive, conversation_id: int) -> None:
         self._archive, self._operations, self._id = archive, SurgeryWrites(archive), conversation_id
@@ -142,7 +142,7 @@ class _SummaryWriter:
         self.ids.append(summary.id)
 
     def close(self, now: datetime) -> None:
-        """Bring in line what follows from the new texts, and write one line about them."""
+        """Update what depends on the new texts, and log them."""
         if not self._former:
             return
         self._operations.recount([was.id for was in self._former])
@@ -152,7 +152,7 @@ class _SummaryWriter:
 
 
 def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:
-    """A new text, or, where none is smaller than its sources, as many of their words as are."""
+    """A new text, or, where none is smaller than its sources, as many of their words as fit."""
     if written is not None:
         return written
     words = "\n".join(_source_text(part) for part in source.parts if part.is_meaningful)

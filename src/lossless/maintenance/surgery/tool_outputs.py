@@ -1,8 +1,8 @@
-"""Replace old tool outputs by their short forms: files and stubs for those in the archive, and replacements in a
-host's transcript if the host agrees.
+"""Replaces old tool outputs by their short forms: files and stubs in the archive, and replacements in a host's
+transcript if the host agrees.
 
-No stored message changes: each gets a mark that its text also lies in a file. `revert_stubs` removes the marks
-and the rows.
+No stored message changes: each gets a mark that its text is also in a file. `revert_stubs` removes the marks and the
+rows.
 """
 
 from __future__ import annotations
@@ -35,30 +35,28 @@ if TYPE_CHECKING:
     from lossless.store.files import CallRow, LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
 
-#: Messages a transaction: others may write in between.
+#: Messages per transaction: others may write in between.
 _BATCH = 50
 
 
 @dataclass(frozen=True, slots=True)
 class StubReport:
-    """What was done."""
-
     stubbed: int
     bytes: int
-    #: Messages that got a mark or went away since the plan was made.
+    #: Messages that got a mark or were deleted since the plan was made.
     passed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StubRevertPlan:
-    """The marks that a revert would take away: message ids with the ids of their files."""
+    """The marks that a revert would remove: message ids with the ids of their files."""
 
     marks: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class StubRevertReport:
-    """What was taken back; a file's row stays when something else refers to it."""
+    """What was reverted; a file's row stays when something else refers to it."""
 
     messages: int
     rows: int
@@ -71,7 +69,7 @@ def plan_backfilled_stubs(
     conversation_id: int | None = None,
     limit: int | None = None,
 ) -> StubPlan:
-    """Which answers of tools would get a file."""
+    """Which tool results would get a file."""
     files = LargeFileRows(archive.database)
     with archive.reading():
         found = files.large_outputs(threshold_bytes, conversation_id)
@@ -81,7 +79,7 @@ def plan_backfilled_stubs(
 def apply_backfilled_stubs(
     archive: Archive, vault: Vault, work: StubPlan, now: datetime, progress: Callable[[int], None] | None = None
 ) -> StubReport:
-    """Carry out a plan, some messages a transaction; doing it twice changes nothing."""
+    """Carry out a plan, some messages per transaction; idempotent."""
     stubbed = size = 0
     for start in range(0, len(work.outputs), _BATCH):
         batch = work.outputs[start : start + _BATCH]
@@ -95,12 +93,11 @@ def apply_backfilled_stubs(
 
 
 def plan_stub_revert(archive: Archive, conversation_id: int | None = None) -> StubRevertPlan:
-    """Which marks would go."""
     return StubRevertPlan(LargeFileRows(archive.database).stubs(conversation_id))
 
 
 def revert_stubs(archive: Archive, work: StubRevertPlan) -> StubRevertReport:
-    """Take the marks away, and the rows that nothing refers to then; their files are left for `collect`."""
+    """Remove the marks, and the rows without other references; their files are left for `collect`."""
     files = LargeFileRows(archive.database)
     with archive.writing():
         files.clear_stubs(work.marks)
@@ -120,7 +117,7 @@ def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> CallRow 
 
 
 def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetime) -> bool:
-    """Give one message its file; False when it has one or is gone."""
+    """Store one message's file; False when it already has one or is gone."""
     stored = archive.messages.many([output.message_id])
     if not stored or stored[0].file_id is not None:
         return False
@@ -132,13 +129,13 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     return True
 
 
-#: So many entries are replaced at once.
+#: How many entries are replaced at once.
 MAX_REPLACEMENTS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class EntryReplacement:
-    """An entry of a transcript and the message that takes its place."""
+    """An entry of a transcript and its replacement."""
 
     entry_id: str
     message: JsonObject
@@ -147,7 +144,7 @@ class EntryReplacement:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptGcReport:
-    """What was asked of the host, and how many entries it changed."""
+    """What was requested from the host, and how many entries it changed."""
 
     asked: int = 0
     changed: int = 0
@@ -158,7 +155,7 @@ class TranscriptGcReport:
 def plan_replacements(
     archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], most: int = MAX_REPLACEMENTS
 ) -> list[EntryReplacement]:
-    """The oldest answers that lie in a file, below a leaf and in no context, where one entry has their call id."""
+    """The oldest results that are in a file, under a leaf and in no context, where one entry has their call id."""
     entries = _answers_by_call(messages)
     found: list[EntryReplacement] = []
     with archive.reading():
@@ -185,7 +182,7 @@ def replace_tool_outputs(
     enabled: bool,
     approved: bool,
 ) -> TranscriptGcReport:
-    """Hand replacements to the host; nothing happens unless the setting and the host both allow it."""
+    """Send replacements to the host; only if the setting and the host both allow it."""
     if not enabled or not approved:
         return TranscriptGcReport(reason="transcriptGcEnabled is off" if not enabled else "the host did not agree")
     work = plan_replacements(archive, conversation_id, messages)
@@ -197,7 +194,7 @@ def replace_tool_outputs(
 
 
 def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
-    """Entries that answer a call, by its id; an id that two entries have is nobody's."""
+    """Entries with results, by call id; ids that two entries share are skipped."""
     found: dict[str, RecordedMessage] = {}
     twice: set[str] = set()
     for said in messages:
@@ -211,7 +208,7 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
 
 
 def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
-    """The text that stands for an answer: what the archive shows for it, or the reference to its file."""
+    """The short form of a result: its stored replacement, or the reference to its file."""
     if f": {answer.file_id}" in answer.content[:200]:
         return answer.content
     try:

@@ -30,36 +30,35 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
-#: What moves or deletes rows can be taken back only while it is the last change.
+#: Steps that move or delete rows can be undone only while they are the last change.
 _ONLY_LAST = frozenset({"transplant", "merge"})
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """The step that would be taken back; nothing is written yet."""
+    """The step that would be undone; nothing is written yet."""
 
     conversation_id: int
     entry: LogEntry
-    #: What leaves the context, and what comes back into it.
+    #: What leaves the context, and what returns to it.
     leaves: tuple[PreviewItem, ...]
     returns: tuple[PreviewItem, ...]
-    #: Summaries whose former text comes back.
+    #: Summaries whose former text is restored.
     restored: tuple[str, ...] = ()
-    #: How many items do not come back, as they were hidden since.
+    #: How many items do not return, because they were hidden since.
     hidden: int = 0
 
     @property
     def text(self) -> str:
-        """The plan for a person's eyes."""
         head = f"undo {self.entry.action} of {self.entry.at:%Y-%m-%d %H:%M:%S} UTC (change {self.entry.id})"
         rows = [*(f"- {item}" for item in self.leaves), *(f"+ {item}" for item in self.returns)]
         rows += [f"~ {id_} gets its former text back" for id_ in self.restored]
-        rows += [f"{self.hidden} items are hidden and stay so"] if self.hidden else []
+        rows += [f"{self.hidden} items stay hidden"] if self.hidden else []
         return "\n".join([head, *rows])
 
 
 def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
-    """The newest step that was not taken back yet; BadInput when there is none or it is out of reach."""
+    """The newest step that was not undone yet; BadInput when there is none or it cannot be undone."""
     with archive.reading():
         operations = SurgeryWrites(archive)
         open_ = common.undoable_steps(operations.entries(conversation_id))
@@ -87,7 +86,7 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
 
 
 def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMaker) -> OperationReport:
-    """Take the step back, all or nothing; raises `Stale` when another one is the last by now."""
+    """Undo the step in one transaction; raises `Stale` when there is a newer one."""
     id_, entry = work.conversation_id, work.entry
     with applying(archive, now, backup, "undo") as step:
         step.check(entry, plan_undo(archive, id_).entry)
@@ -102,7 +101,7 @@ def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMa
 
 
 def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) -> tuple[PreviewItem, ...]:
-    """What comes back, with the summaries that were deleted as they were."""
+    """What returns, with the former state of deleted summaries."""
     kept = {was.id: was.row for was in former}
     return tuple(
         PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
@@ -113,7 +112,7 @@ def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) ->
 
 
 def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[FormerSummary]:
-    """Undo one entry; returns summaries that are gone with it, as they were."""
+    """Undo one entry; returns the former state of the summaries that it removes."""
     operations = SurgeryWrites(archive)
     match entry.action:
         case "fold":
@@ -146,7 +145,6 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
 
 
 def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    """Let the brief be active that was active before."""
     briefs = BriefRows(archive.database)
     briefs.deactivate(conversation_id, now)
     if previous := entry.detail.get("previous"):
@@ -154,16 +152,16 @@ def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datet
 
 
 def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:
-    """The ordinals between which what was put in still stands as one piece."""
+    """The ordinals of what was inserted, if it is still in one piece."""
     context = archive.context.items(conversation_id)
     at = find_run(context, entry.added)
     if at is None:
-        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context no longer stands there")
+        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context is no longer there")
     return context[at].ordinal, context[at + len(entry.added) - 1].ordinal
 
 
 def _refuse_returned(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[FormerSummary]) -> None:
-    """A source that was hidden when its summary was dissolved and is back by now would stand there twice."""
+    """A source that was hidden when its summary was dissolved and is visible now would be there twice."""
     kept = {was.id: was for was in former}
     there = {item_id(item) for item in archive.context.items(conversation_id)} - set(entry.added)
     for id_ in _summaries(entry.removed):

@@ -1,5 +1,5 @@
-"""Whole conversations as rows, read from an archive or a lossless-claw file of any age; values of foreign rows are
-made to fit their columns.
+"""Whole conversations as rows, from an archive or any lossless-claw file; foreign values are fitted to their
+columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lossless.store.database import Database
 
-#: Larger counts than this make no sense, and their sums would not fit.
+#: Larger counts are nonsense, and their sums would overflow.
 _MOST = 1 << 40
 _COUNTS = frozenset(
     ("token_count", "descendant_count", "descendant_token_count", "source_message_token_count", "target_tokens",
@@ -39,7 +39,7 @@ _LISTS = frozenset(("parts", "messages", "sources", "part_ids", "part_sessions")
 
 
 def is_version(value: object) -> bool:
-    """Whether a row of versions can hold a value."""
+    """Whether a value is valid in a row of versions."""
     if not isinstance(value, dict):
         return False
     numbers = (value.get(name) for name in ("version_id", "lesser", "tokens", "at"))
@@ -53,17 +53,17 @@ def is_version(value: object) -> bool:
 
 
 def is_stale_mark(value: object) -> bool:
-    """Whether a value names a message that changed below a summary, and when."""
+    """Whether a value names a changed message of a summary, and when it changed."""
     return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int | str)
 
 
 _LARGEST = 1 << 62
-#: Lists of what is no text, and what each of their values must be.
+#: Non-text lists, and the check for each of their values.
 _RECORDS = {"versions": is_version, "stale": is_stale_mark}
 
 
 def fit_value(name: str, value: Any) -> Any:
-    """A value that fits a column of this name."""
+    """A value that is valid in a column of this name."""
     if value is None:
         return None
     if name in _LISTS:
@@ -89,12 +89,11 @@ def fit_value(name: str, value: Any) -> Any:
 
 
 def fit_row(values: dict[str, Any]) -> dict[str, Any]:
-    """A row whose values fit their columns."""
     return {name: fit_value(name, value) for name, value in values.items()}
 
 
 def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
-    """A row of one of our own tables, in which nothing stands that a database cannot hold."""
+    """A row of one of our own tables, with values that a database can store."""
     return {name: value if _is_scalar(value) else column_text(value) for name, value in values.items()}
 
 
@@ -105,14 +104,13 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _number(value: Any) -> int:
-    """A number; 0 for what is none."""
     if isinstance(value, int | float) and abs(value) < _MOST:
         return int(value)
     return _MOST if isinstance(value, int) and value > 0 else 0
 
 
 RowValues: TypeAlias = dict[str, Any]
-#: A message's number in its file; early files of others have texts there.
+#: A message's id in its file; text in early files of other programs.
 MessageId: TypeAlias = int | str
 _QUERIES = load_queries("bundles")
 _MIGRATE = load_queries("migrate")
@@ -142,7 +140,7 @@ SUMMARY_COLUMNS = (
     "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
 )  # fmt: skip
 CONTEXT_COLUMNS = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
-#: What else belongs to a conversation: the columns beside its id (of our own tables, all there are), and their order.
+#: Other tables of a conversation: the columns besides its id (all, for our own tables), and their order.
 SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "large_files": (
         ("file_id", "file_name", "mime_type", "byte_size", "line_count", "storage_uri", "exploration_summary",
@@ -179,12 +177,12 @@ SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
          "retry_attempts", "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision",
          "updated_at"), "conversation_id"),
 }  # fmt: skip
-#: Our own tables: lossless-claw has none of them, and a later version of ours may give them more columns.
+#: Our own tables: lossless-claw has none of them, and later versions of ours may add columns.
 OWN_TABLES = (
     "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
     "transcript_epochs", "transcript_records", "fork_sources", "conversation_extras",
 )  # fmt: skip
-#: What is left of conversations that were deleted for good; it belongs to none.
+#: Remains of permanently deleted conversations; not part of any conversation.
 PRUNED_TABLE = "pruned_histories"
 FORMER_SUMMARY_COLUMNS = ("log_id", "summary_id", "state")
 STALE_SUMMARY_COLUMNS = ("summary_id", "message_id", "at")
@@ -193,7 +191,7 @@ BRIEF_SOURCE_COLUMNS = ("brief_id", "summary_id", "ordinal", "role", "created_at
 
 @dataclass(frozen=True, slots=True)
 class MessageKey:
-    """What tells a message of a conversation from the others."""
+    """What identifies a message in a conversation."""
 
     id: MessageId
     seq: int
@@ -207,10 +205,10 @@ class MessageKey:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One conversation with all that belongs to it, under the ids of its file.
+    """One conversation with everything that belongs to it, under the ids of its file.
 
-    `pages` gives its messages, some at a time, each with its `parts`; a summary has its `messages` and `sources`, and,
-    when messages below it changed since it was written, these as `stale`.
+    `pages` yields its messages in batches, each with its `parts`; a summary has its `messages` and `sources`, and, when
+    its messages changed since it was written, these as `stale`.
     """
 
     conversation: RowValues
@@ -222,28 +220,28 @@ class Bundle:
 
     @property
     def session(self) -> str:
-        """The run's id, or the conversation's number where there is none."""
+        """The run's id, or the conversation's number without one."""
         return str(self.conversation["session_id"] or "").strip() or str(self.conversation["conversation_id"])
 
 
 class BundleReader:
-    """Reads conversations whole from an open database."""
+    """Reads whole conversations from an open database."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
         columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
         self._part_columns = columns or set(PART_COLUMNS)
-        #: Whether the file says at all what its contexts are.
+        #: Whether the file records contexts at all.
         self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
-        #: Whether it keeps a log of them, as archives of ours do.
+        #: Whether it has a context log, like our archives.
         self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
 
     def conversations(self) -> list[RowValues]:
-        """All conversations, in the order of their numbers."""
+        """All conversations, by number."""
         return _dicts(CONVERSATION_COLUMNS, self._db.rows(_QUERIES["conversations"]))
 
     def bundle(self, conversation: RowValues) -> Bundle:
-        """A conversation whole; its messages are read when they are asked for."""
+        """A whole conversation; its messages are read on demand."""
         place = {"conversation_id": conversation["conversation_id"]}
         tables = {table: self._side_rows(table, place) for table in SIDE_TABLES}
         briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
@@ -272,13 +270,13 @@ class BundleReader:
         return _dicts(columns, self._db.rows(_select(table, columns, order), place))
 
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
-        """What is left of deleted conversations; with sessions, of those that have one of these keys or ids."""
+        """Remains of deleted conversations; optionally only those with one of these keys or ids."""
         columns = own_columns(self._db, PRUNED_TABLE)
         found = self._db.rows(f"SELECT {', '.join(columns)} FROM {PRUNED_TABLE} ORDER BY number")
         return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
 
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
-        """What tells the messages of a conversation apart, in their order."""
+        """What identifies the messages of a conversation, in order."""
         keys = []
         for row in self._db.rows(_QUERIES["keys"], {"conversation_id": conversation_id}):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
@@ -290,7 +288,7 @@ class BundleReader:
         return keys
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[RowValues]]:
-        """The messages of a conversation in order, some at a time, with their parts."""
+        """The messages of a conversation in order, in batches, with their parts."""
         page: list[RowValues] = []
         columns = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
         for row in self._db.stream(_QUERIES["messages"], {"conversation_id": conversation_id}):
@@ -338,16 +336,16 @@ class BundleReader:
         return found
 
     def summaries(self, conversation_id: MessageId) -> list[RowValues]:
-        """The summaries of a conversation, shallow ones first, each with the ids of its messages and sources."""
+        """The summaries of a conversation, shallowest first, each with the ids of its messages and sources."""
         rows = self._db.rows(_QUERIES["summaries"], {"conversation_id": conversation_id})
         return self._linked(_dicts(SUMMARY_COLUMNS, rows))
 
     def all_summaries(self) -> list[RowValues]:
-        """The summaries of all conversations, and of none."""
+        """The summaries of all conversations, and those without one."""
         return self._linked(_dicts(SUMMARY_COLUMNS, self._db.rows(_QUERIES["all_summaries"])))
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
-        """The messages that an archive of ours has in a context before older ones, and whether something says why."""
+        """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
         return {id_: bool(told) for id_, told in self._db.rows(_QUERIES["moved"], {"conversation_id": conversation_id})}
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
@@ -371,7 +369,7 @@ class BundleReader:
 
 
 def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[RowValues]:
-    """Those that were deleted of sessions, by their keys or ids; without sessions all."""
+    """Deleted messages of sessions, by their keys or ids; of all without sessions."""
     return [row for row in rows if not sessions or {row.get("session_key"), row.get("header_id")} & set(sessions)]
 
 
@@ -391,12 +389,12 @@ def _dense(items: list[RowValues]) -> list[RowValues]:
 
 
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:
-    """Rows of tables that others write, each value as its column has it."""
+    """Rows of tables that other programs write, each value converted for its column."""
     return [dict(zip(columns, map(fit_value, columns, row), strict=True)) for row in rows]
 
 
 def stale_rows(summaries: Iterable[RowValues]) -> list[RowValues]:
-    """The rows that say what changed below summaries since they were written."""
+    """The rows that record changes to summarised messages since the summaries were written."""
     return [
         dict(zip(STALE_SUMMARY_COLUMNS, (one["summary_id"], *mark), strict=True))
         for one in summaries

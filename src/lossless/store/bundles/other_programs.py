@@ -1,5 +1,5 @@
-"""Databases of other programs: opening them read-only, adopting a lossless-claw file, and writing lossless-claw and
-Remnic databases.
+"""Databases of other programs: opening read-only, adopting lossless-claw files, writing lossless-claw and Remnic
+files.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ REMNIC_TABLES = ("lcm_messages", "lcm_summary_nodes")
 
 
 def open_claw(path: str | Path) -> Archive:
-    """A lossless-claw database, or an archive of ours; an error names every table that is missing."""
+    """Open a lossless-claw database, or one of our archives; an error lists every missing table."""
     place = _file(path)
     _check_tables(place, CLAW_TABLES, "lossless-claw")
     archive = Archive.open(place, read_only=True)
-    archive.database.is_strict = True  # words are brought as they are, or not at all
+    archive.database.is_strict = True  # text is imported exactly, or not at all
     return archive
 
 
 def check_remnic(path: str | Path) -> Path:
-    """The place of a Remnic database; an error names every table that is missing."""
+    """The path of a Remnic database; an error lists every missing table."""
     place = _file(path)
     _check_tables(place, REMNIC_TABLES, "Remnic")
     return place
@@ -67,7 +67,7 @@ def check_remnic(path: str | Path) -> Path:
 
 @contextmanager
 def explain_bad_text(source: str | Path) -> Iterator[None]:
-    """Say clearly that a database holds text which is none."""
+    """Report that a database contains invalid text."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -99,14 +99,14 @@ _ADOPT_QUERIES = load_queries("adopt")
 
 @dataclass(frozen=True, slots=True)
 class ReclaimableTables:
-    """Upstream's search tables in a file, and the bytes that they take."""
+    """Upstream's search tables in a file, and their size in bytes."""
 
     tables: tuple[str, ...]
     bytes: int
 
 
 def find_reclaimable(database: Database) -> ReclaimableTables:
-    """What adopting the file would drop; reads only."""
+    """What adopting the file would drop; read-only."""
     tables = tuple(row[0] for row in database.rows(_ADOPT_QUERIES["tables"]))
     taken = database.row(_ADOPT_QUERIES["bytes"]) if tables else None
     return ReclaimableTables(tables, taken[0] if taken else 0)
@@ -114,7 +114,7 @@ def find_reclaimable(database: Database) -> ReclaimableTables:
 
 @contextmanager
 def exclusive_access(database: Database) -> Iterator[None]:
-    """Hold the file so that nobody else can open it; `ArchiveLocked` when somebody has it open, busy or idle."""
+    """Hold the file exclusively; `ArchiveLocked` when another connection has it open, busy or idle."""
     database.run(_ADOPT_QUERIES["hold"])
     try:
         try:
@@ -133,7 +133,7 @@ def exclusive_access(database: Database) -> Iterator[None]:
 
 
 def drop_upstream_search(database: Database) -> None:
-    """Drop upstream's search tables and give the room back; needs `exclusive_access`."""
+    """Drop upstream's search tables and shrink the file; needs `exclusive_access`."""
     with database.transaction(exclusive=True):
         for name, sql in _ADOPT_QUERIES.items():
             if name.startswith("drop_"):
@@ -151,13 +151,13 @@ def _held(database: Database) -> ArchiveLocked:
 
 _CLAW_QUERIES = load_queries("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
-#: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
+#: Our own tables that are part of conversations; search indexes are created when the file is opened.
 _CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", PRUNED_TABLE, *OWN_TABLES)
 _KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
 
 
 class ClawFile:
-    """A lossless-claw database that is being written; with `ours`, our tables keep what its own have no room for."""
+    """A lossless-claw database being written; with `ours`, our tables hold what its own cannot."""
 
     def __init__(self, path: Path, *, ours: bool = True) -> None:
         self._db, self._ours = Database(str(path)), ours
@@ -169,11 +169,9 @@ class ClawFile:
         self._db.close()
 
     def writing(self) -> AbstractContextManager[None]:
-        """All of it, or nothing."""
         return self._db.transaction()
 
     def create(self) -> None:
-        """The empty database."""
         for script in (load_schema("base"), load_schema("indexes")):
             for statement in migrate.split_script(script):
                 self._db.run(statement)
@@ -187,7 +185,7 @@ class ClawFile:
             self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
 
     def put(self, bundle: Bundle, files: Sequence[RowValues]) -> int:
-        """A conversation under its own ids, with the rows of its files; returns how many parts it has."""
+        """Write a conversation under its own ids, with the rows of its files; returns how many parts it has."""
         conversation_id = bundle.conversation["conversation_id"]
         mine = {"conversation_id": conversation_id}
         self._insert("conversations", CONVERSATION_COLUMNS, [bundle.conversation])
@@ -222,7 +220,7 @@ class ClawFile:
         return parts
 
     def put_pruned(self, rows: Sequence[RowValues]) -> None:
-        """What is left of deleted conversations, under the numbers that these had."""
+        """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
             self._insert(PRUNED_TABLE, own_columns(self._db, PRUNED_TABLE), rows)
             reserve_conversation_ids(self._db)
@@ -241,7 +239,7 @@ class ClawFile:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
         found = self._db.rows(_CLAW_QUERIES["integrity"])
         if found != [("ok",)]:
-            raise ArchiveCorrupt(f"the new database is not sound: {found[0][0]}")
+            raise ArchiveCorrupt(f"the new database is damaged: {found[0][0]}")
         row = self._db.row(_CLAW_QUERIES["counts"])
         assert row is not None
         return tuple(row)
@@ -253,7 +251,7 @@ class ClawFile:
 
 
 def _indexed(content: str) -> str:
-    """The text of a message that lossless-claw indexes: a reference to a file without its empty lines."""
+    """The text of a message that lossless-claw indexes: a file reference without its empty lines."""
     text = index_text_of(content)
     if text == content:
         return text
@@ -269,7 +267,7 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class RemnicSession:
-    """A session of a Remnic database: what it holds, and what of it came from lossless-claw."""
+    """A session of a Remnic database: its content, and what of it came from lossless-claw."""
 
     newest_turn: int = -1
     tokens: int = 0
@@ -279,7 +277,7 @@ class RemnicSession:
 
 
 class RemnicFile:
-    """A Remnic database. Without a file, and for looking only, an empty one in memory stands for it."""
+    """A Remnic database. When it does not exist and is only read, an empty one in memory is used."""
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         place = expand_path(path).absolute()
@@ -301,15 +299,14 @@ class RemnicFile:
         self._db.close()
 
     def writing(self) -> AbstractContextManager[None]:
-        """All of it, or nothing."""
         return self._db.transaction()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Several reads of one state."""
+        """Several reads in one snapshot."""
         return self._db.snapshot()
 
     def create(self, *, beside: bool) -> None:
-        """The tables that are missing, ours beside Remnic's when asked for."""
+        """Create missing tables, and ours next to Remnic's if requested."""
         for name, sql in _REMNIC_QUERIES.items():
             if name.startswith(("create.", "beside.") if beside else "create."):
                 self._db.run(sql)
@@ -322,13 +319,12 @@ class RemnicFile:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
     def has(self, table: str) -> bool:
-        """Whether a table is there."""
         return table in {row[0] for row in self._db.rows(_REMNIC_QUERIES["tables"])}
 
-    # --- what is there --------------------------------------------------------------------------------
+    # --- existing rows --------------------------------------------------------------------------------
 
     def session_progress(self, session_id: str) -> RemnicSession:
-        """How far a session has come."""
+        """How far a session has been imported."""
         if not self.has("lcm_messages"):
             return RemnicSession()
         place = {"session_id": session_id}
@@ -340,48 +336,47 @@ class RemnicFile:
         return RemnicSession(newest, tokens, known, boundary)
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
-        """Summaries by id: their session, and the one above them."""
+        """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
         found = self._db.rows(_REMNIC_QUERIES["nodes_there"], by_ids(ids))
         return {id_: (session, parent) for id_, session, parent in found}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        """Which parts messages have: message and ordinal."""
+        """Existing parts: message and ordinal."""
         if not self.has("lcm_message_parts"):
             return set()
         return set(self._db.rows(_REMNIC_QUERIES["parts_there"], by_ids(message_ids)))
 
     def next_message(self) -> int:
-        """The id of the next message."""
         row = self._db.row(_REMNIC_QUERIES["next_message"]) if self.has("lcm_messages") else None
         return row[0] if row else 1
 
     # --- adding ---------------------------------------------------------------------------------------
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
-        """Messages and parts; the caller has them indexed at the end."""
+        """Add messages and parts; the caller updates the index at the end."""
         self._db.run_many(_REMNIC_QUERIES["add_message"], rows)
         self._db.run_many(_REMNIC_QUERIES["add_part"], parts)
 
     def marks(self) -> tuple[int, int]:
-        """The newest message and the newest summary, to be given to `index_since`."""
+        """The newest message and summary, for `index_since`."""
         message = self._db.row(_REMNIC_QUERIES["newest_message"]) or (0,)
         node = self._db.row(_REMNIC_QUERIES["newest_node"]) or (0,)
         return message[0], node[0]
 
     def index_since(self, marks: tuple[int, int]) -> None:
-        """Let Remnic's search find what was added."""
+        """Add new rows to Remnic's search index."""
         self._db.run(_REMNIC_QUERIES["index_messages"], {"after": marks[0]})
         self._db.run(_REMNIC_QUERIES["index_nodes"], {"after": marks[1]})
 
     def add_nodes(self, nodes: Sequence[RowValues], adopted: Iterable[tuple[str, str]]) -> None:
-        """Summaries, those above first; then those that were there without one above them get theirs."""
+        """Add summaries, parents first; then existing ones without a parent get theirs."""
         self._db.run_many(_REMNIC_QUERIES["add_node"], nodes)
         self._db.run_many(_REMNIC_QUERIES["adopt_node"], [{"id": id_, "parent_id": above} for id_, above in adopted])
 
     def add_boundary(self, session_id: str, at: str) -> None:
-        """Note that a session came from elsewhere up to here."""
+        """Record that a session was imported up to here."""
         newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], {"session_id": session_id}) or (-1, 0, 0)
         event = {"session_id": session_id, "fired_at": at, "msg_before": newest + 1, "tokens": tokens}
         self._db.run(_REMNIC_QUERIES["add_event"], event)
@@ -394,7 +389,7 @@ class RemnicFile:
         edges: Iterable[tuple[str, str, int]],
         messages: Iterable[tuple[str, int, int]],
     ) -> None:
-        """What Remnic's tables have no room for: kind, id and JSON of rows; exact edges of the graph."""
+        """Store what Remnic's tables cannot hold: kind, id and JSON of rows; exact edges of the graph."""
         self._db.run(_REMNIC_QUERIES["clear_source_rows"], {"conversation_id": conversation_id})
         self._db.run_many(
             _REMNIC_QUERIES["put_source_row"], [(kind, conversation_id, id_, row) for kind, id_, row in rows]
@@ -402,23 +397,22 @@ class RemnicFile:
         self._db.run_many(_REMNIC_QUERIES["put_edge"], edges)
         self._db.run_many(_REMNIC_QUERIES["put_summary_message"], messages)
 
-    # --- reading whole --------------------------------------------------------------------------------
+    # --- whole reads ----------------------------------------------------------------------------------
 
     def sessions(self) -> dict[str, int]:
-        """The sessions, and how many messages each has."""
         found: dict[str, int] = dict(self._db.rows(_REMNIC_QUERIES["sessions"]))
         for (session,) in self._db.rows(_REMNIC_QUERIES["node_sessions"]):
             found.setdefault(session, 0)
         return found
 
     def rows(self, session_id: str) -> list[RowValues]:
-        """Id, turn, role, tokens, time and metadata of the messages of a session, in their order."""
+        """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         names = ("id", "turn", "role", "tokens", "created_at", "metadata")
         found = self._db.rows(_REMNIC_QUERIES["session_rows"], {"session_id": session_id})
         return [_row(names, row) for row in found]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
-        """Text and parts of messages, some at a time, in the order asked for."""
+        """Text and parts of messages, in batches, in the given order."""
         has_parts = self.has("lcm_message_parts")
         names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
         for start in range(0, len(ids), _PAGE):
@@ -433,7 +427,7 @@ class RemnicFile:
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[RowValues]:
-        """The summaries of a session, shallow ones first, with exact sources and messages where they are known."""
+        """The summaries of a session, shallowest first, with exact sources and messages where known."""
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
         rows = self._db.rows(_REMNIC_QUERIES["session_nodes"], {"session_id": session_id})
         found = [_row(names, row) for row in rows]
@@ -454,20 +448,20 @@ class RemnicFile:
         return dict(found)
 
     def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, RowValues]]]:
-        """The rows that were kept beside for a conversation, by kind, each with its id."""
+        """The additional rows of a conversation, by kind, each with its id."""
         found: defaultdict[str, list[tuple[str, RowValues]]] = defaultdict(list)
         if self.has("lcm_x_source_rows"):
             for kind, id_, value in self._db.rows(_REMNIC_QUERIES["source_rows"], {"conversation_id": conversation_id}):
                 try:
                     row = json.loads(value)
                 except (ValueError, TypeError, RecursionError) as error:
-                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is no JSON") from error
+                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is not JSON") from error
                 if isinstance(row, dict):
                     found[kind].append((str(id_), row))
         return dict(found)
 
     def events(self, sessions: Iterable[str]) -> int:
-        """How many real compactions of these sessions are on record; boundaries of imports are none."""
+        """How many real compactions of these sessions are recorded; import boundaries do not count."""
         if not self.has("lcm_compaction_events"):
             return 0
         wanted = set(sessions)
@@ -476,5 +470,5 @@ class RemnicFile:
 
 
 def _row(names: tuple[str, ...], row: Sequence[Any]) -> RowValues:
-    """A row of Remnic's; ids stay as they are."""
+    """A Remnic row; ids are unchanged."""
     return {name: value if name == "id" else fit_value(name, value) for name, value in zip(names, row, strict=True)}

@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 _QUERIES = load_queries("bundles")
 _MESSAGES, _SUMMARIES = load_queries("messages"), load_queries("summaries")
-#: Larger numbers would leave no room for those of conversations to come.
+#: Larger numbers would leave no room for new conversations.
 _LAST = 1 << 40
 
 
 class BundleWriter:
-    """Finds out what an archive has already, and writes the rest. Ids in the values are the archive's own."""
+    """Finds what an archive already has, and writes the rest. Ids in the values are the archive's own."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
         self._reader = BundleReader(archive.database)
 
-    # --- what is there --------------------------------------------------------------------------------
+    # --- existing rows --------------------------------------------------------------------------------
 
     def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
-        """Conversations that may be the one that a key and a run id name."""
+        """Conversations that a key and a run id may refer to."""
         found = self._db.rows(_QUERIES["candidates"], {"session_key": session_key, "session_id": session_id})
         return [
             dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
         ]
 
     def keys(self, conversation_id: int) -> list[MessageKey]:
-        """What tells the messages of a conversation apart."""
+        """What identifies the messages of a conversation."""
         return self._reader.keys(conversation_id)
 
     def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
@@ -70,11 +70,11 @@ class BundleWriter:
         return bool(count == 0)
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
-        """Which `summaries`, `files` or `briefs` are there, and in which conversation."""
+        """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
         return dict(self._db.rows(_QUERIES[f"taken_{what}"], by_ids(ids)))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
-        """The numbers that new rows of `pins` or `context_log` get: their own when all are free, else the next ones."""
+        """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
         if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
             (count,) = self._db.row(_QUERIES[f"taken_{table}"], by_ids(given)) or (0,)
             if not count:
@@ -84,15 +84,13 @@ class BundleWriter:
         return list(range(row[0], row[0] + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
-        """Whether a conversation is active under this key."""
         return self._db.row(_QUERIES["is_active"], {"session_key": session_key}) is not None
 
     def hidden(self, conversation_id: int) -> dict[int | str, str]:
-        """What is hidden in a conversation, and why."""
         return dict(self._db.rows(_QUERIES["hidden"], {"conversation_id": conversation_id}))
 
     def moved(self, conversation_id: int) -> tuple[int, ...]:
-        """The messages that a context has before older ones although nothing says why."""
+        """The messages that a context has before older ones without a recorded reason."""
         return tuple(id_ for id_, is_told in self._reader.moved(conversation_id).items() if not is_told)
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
@@ -100,11 +98,9 @@ class BundleWriter:
         return set(self._db.rows(_QUERIES["pinned"], {"conversation_id": conversation_id}))
 
     def turn_keys(self, conversation_id: int) -> set[str]:
-        """The names of batches that were stored."""
         return {row[0] for row in self._db.rows(_QUERIES["turn_keys"], {"conversation_id": conversation_id})}
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
-        """The id and the seq of the next message."""
         row = self._db.row(_QUERIES["next_message"], {"conversation_id": conversation_id})
         assert row is not None
         return row[0], row[1]
@@ -112,12 +108,12 @@ class BundleWriter:
     # --- writing --------------------------------------------------------------------------------------
 
     def put_conversation(self, values: RowValues) -> int:
-        """A new conversation; without a number it gets the next one."""
+        """Add a conversation; without a number it gets the next one."""
         self._insert("conversations", CONVERSATION_COLUMNS, [values])
         return self._db.last_id()
 
     def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
-        """Messages with their parts, indexed; they stand in no context yet."""
+        """Add messages with their parts, indexed, but not in a context."""
         read = [_read(message) for message in messages]
         texts = [indexed_text(said.content, said) for said in read]
         self._db.run_many(_MESSAGES["insert"], [_message_row(conversation_id, message) for message in messages])
@@ -155,7 +151,7 @@ class BundleWriter:
         self._insert("message_parts", PART_COLUMNS, parts)
 
     def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
-        """Summaries with the links to their messages and sources, sources first, indexed."""
+        """Add summaries with links to their messages and sources, sources first, indexed."""
         columns = (
             "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
             "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids",
@@ -171,13 +167,13 @@ class BundleWriter:
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
 
     def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
-        """The whole context of a conversation, in place of the one it had."""
+        """Replace the whole context of a conversation."""
         self._db.run(_QUERIES["clear_context"], {"conversation_id": conversation_id})
         columns = ("conversation_id", *CONTEXT_COLUMNS)
         self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
 
     def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
-        """Rows of one of the tables beside the messages."""
+        """Add rows to one of the other tables."""
         if table in ("focus_brief_sources", "former_summaries"):
             self._insert(
                 table, BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else FORMER_SUMMARY_COLUMNS, values
@@ -187,11 +183,11 @@ class BundleWriter:
         self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
 
     def lacks_pruned(self, row: RowValues) -> bool:
-        """Whether nothing is known here of a conversation that was deleted."""
+        """Whether a deleted conversation is unknown here."""
         return self._db.row(_QUERIES["pruned_there"], row) is None
 
     def put_pruned(self, rows: Sequence[RowValues]) -> None:
-        """What is left of deleted conversations, under their numbers where these are free."""
+        """Add the remains of deleted conversations, under their numbers where these are free."""
         columns, homeless = own_columns(self._db, PRUNED_TABLE), []
         for row in rows:
             if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
@@ -205,16 +201,16 @@ class BundleWriter:
             reserve_conversation_ids(self._db)
 
     def rely(self, forks: Sequence[tuple[int, int]]) -> None:
-        """Forks rely on other conversations for their older history."""
+        """Record that forks depend on other conversations for their older history."""
         self._db.run_many(_QUERIES["rely"], forks)
 
     def forget_messages(self, conversation_id: int, reason: str) -> None:
-        """Take messages out of a log whose numbers for them are not theirs here; its lines say why they stay done."""
+        """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
         values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
         self._db.run(_QUERIES["forget_messages"], values)
 
     def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
-        """Insert rows; a number that is not given is made by the table."""
+        """Insert rows; missing numbers are assigned by the table."""
         if not values:
             return
         used = [name for name in columns if any(name in one for one in values)]
@@ -223,14 +219,14 @@ class BundleWriter:
 
 
 def reserve_conversation_ids(database: Database) -> None:
-    """See to it that no new conversation gets the number of one that was deleted."""
+    """Ensure that no new conversation gets the number of a deleted one."""
     if database.row(_QUERIES["numbers_known"]) is None:
         database.run(_QUERIES["begin_numbers"])
     database.run(_QUERIES["lift_numbers"])
 
 
 def _is_ours(given: Any) -> bool:
-    """Whether a part has no id of another program: ours are made of the message's and the ordinal."""
+    """Whether a part's id is ours: derived from the message's id and the ordinal."""
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
@@ -253,7 +249,7 @@ def _part_rows(message: RowValues) -> list[PartRow]:
 
 
 def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
-    """A message that is here already, as it comes."""
+    """An existing message, for comparison with the incoming one."""
     wording = StoredWording(
         message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
         message["stable_event_key"], message["token_count"] or 0,
@@ -262,7 +258,7 @@ def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
 
 
 def _read(message: RowValues) -> Message:
-    """The message that the columns say; its original is not needed here."""
+    """The message in the columns, without its original."""
     return unpack_message(
         message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
         message["stable_event_key"],

@@ -1,1 +1,1 @@
-"""Reads and writes of the archive that only maintenance uses."""
+"""Reads and writes that only maintenance uses."""

@@ -1,6 +1,4 @@
-"""Removing for good: deleting conversations, cutting texts out of every table, and the scan that proves that they are
-gone.
-"""
+"""Permanent removal: deleting conversations, removing texts from every table, and the scan that proves it."""
 
 from __future__ import annotations
 
@@ -32,16 +30,16 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 _RETENTION_QUERIES = load_queries("retention")
-#: Rows of these outlive a conversation, without its number.
+#: Rows of these survive a conversation, without its number.
 KEPT_TABLES = frozenset({"spend_ledger"})
-#: Deleted last, when nothing refers to them any more.
+#: Deleted last, when nothing refers to them.
 _LAST = ("summaries", "messages", "conversations")
 _OURS = "(SELECT value FROM json_each(:ids))"
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationSize:
-    """A conversation and what it takes; `text_bytes` counts its words, `file_bytes` its files on the disk."""
+    """A conversation and its size; `text_bytes` counts its text, `file_bytes` its files on disk."""
 
     id: int
     session_id: str
@@ -49,7 +47,7 @@ class ConversationSize:
     title: str | None
     active: bool
     created_at: datetime | None
-    #: When the newest message was said, else when the conversation began.
+    #: The time of the newest message, else of the conversation's start.
     newest_at: datetime | None
     messages: int
     summaries: int
@@ -59,7 +57,7 @@ class ConversationSize:
 
     @property
     def name(self) -> str:
-        """What patterns are matched against."""
+        """The name that patterns are matched against."""
         return Session(self.session_key or None, self.session_id or None).name if self._has_name else ""
 
     @property
@@ -69,7 +67,7 @@ class ConversationSize:
 
 @dataclass(frozen=True, slots=True)
 class PayloadLocation:
-    """Where the bytes of a stored file lie."""
+    """The path of a stored file's bytes."""
 
     id: str
     conversation_id: int
@@ -79,7 +77,7 @@ class PayloadLocation:
 
 @dataclass(frozen=True, slots=True)
 class CollectableOutput:
-    """A tool's answer whose text lies in a file; `content` is what the archive shows for it."""
+    """A tool result whose text is in a file; `content` is its stored replacement."""
 
     message_id: int
     entry_id: str | None
@@ -89,10 +87,10 @@ class CollectableOutput:
 
 
 class ConversationRemover(TableAccess):
-    """Reads what conversations take, and deletes them."""
+    """Measures conversations, and deletes them."""
 
     def held(self) -> list[ConversationSize]:
-        """All conversations, the one that was silent longest first."""
+        """All conversations, least recently active first."""
         return [
             ConversationSize(
                 id_, column_text(session), key, title, bool(active), column_time(created), column_time(newest), *counts
@@ -107,7 +105,7 @@ class ConversationRemover(TableAccess):
         return {(holder, owner) for holder, owner in self._db.rows(_RETENTION_QUERIES["borrowed"])}
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
-        """Which of these are as they were seen, with nobody at work on them."""
+        """Which of these have not changed since they were read, and are not in use."""
         ids = json.dumps([held.id for held in seen])
         found = {
             row[0]: row[1:] for row in self._db.rows(_RETENTION_QUERIES["state"], {"ids": ids, "now": state_time(now)})
@@ -119,14 +117,13 @@ class ConversationRemover(TableAccess):
         ]  # fmt: skip
 
     def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
-        """The stored files of some conversations."""
         found = self._db.rows(_RETENTION_QUERIES["files"], by_ids(conversation_ids))
         return [PayloadLocation(*row) for row in found]
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
-        """Delete conversations with every row of every table that belongs to them; needs a transaction.
+        """Delete conversations with every row that belongs to them; needs a transaction.
 
-        What stays are digests of their messages, so that no transcript brings them back by itself.
+        Digests of their messages stay, so that transcripts do not import them again.
         """
         ConversationHistories(self._db).bury(conversation_ids, now)
         ids = by_ids(conversation_ids)
@@ -145,7 +142,7 @@ class ConversationRemover(TableAccess):
             self._db.run(f'DROP INDEX "lossless_prune_{n}"')
 
     def dependents(self) -> list[tuple[str, str, str | None]]:
-        """Tables whose rows go first: table, column, and the table that says whose row it is (None: it does)."""
+        """Tables whose rows are deleted first: table, column, and the table with the conversation (None: its own)."""
         own = [table for table in self._tables("conversation_id") if table not in {*_LAST, *KEPT_TABLES}]
         links: list[tuple[str, str, str | None]] = []
         for column, whose in (("message_id", "messages"), ("summary_id", "summaries")):
@@ -163,10 +160,10 @@ class ConversationRemover(TableAccess):
         for (table,) in self._db.rows(_RETENTION_QUERIES["search_tables"]):
             self._db.run(_RETENTION_QUERIES[table], ids)
 
-    # --- room -----------------------------------------------------------------------------------------
+    # --- free space -----------------------------------------------------------------------------------
 
     def give_back(self) -> str | None:
-        """Write the file anew without what is free; returns why that was not possible, None when it was."""
+        """Vacuum the file; returns why that was not possible, or None."""
         try:
             with self._db.transaction():
                 self._db.run(_RETENTION_QUERIES["tidy_message_index"])
@@ -178,7 +175,7 @@ class ConversationRemover(TableAccess):
             return str(error)
         finally:
             self._db.run(_RETENTION_QUERIES["stay_in_memory"])
-            self._db.reconnect()  # where temporary tables lie has changed, and they are gone with it
+            self._db.reconnect()  # the temp store was changed, which drops temporary tables
         return None
 
     def pages(self) -> dict[str, int] | None:
@@ -188,7 +185,7 @@ class ConversationRemover(TableAccess):
         return dict(self._db.rows(_RETENTION_QUERIES["page_sizes"]))
 
     def texts(self) -> dict[str, int]:
-        """Bytes of texts by table, for want of better."""
+        """Bytes of texts by table, as a fallback."""
         return dict(self._db.rows(_RETENTION_QUERIES["text_sizes"]))
 
     def summary_text(self) -> dict[str, tuple[int, int]]:
@@ -196,19 +193,18 @@ class ConversationRemover(TableAccess):
         return {kind: (count, size) for kind, count, size in self._db.rows(_RETENTION_QUERIES["summary_text"])}
 
     def message_text(self) -> tuple[int, int]:
-        """Number and bytes of messages."""
         count, size = self._db.row(_RETENTION_QUERIES["message_text"]) or (0, 0)
         return count, size
 
     # --- transcripts ------------------------------------------------------------------------------------
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
-        """Which of these records of a transcript are kept beside the messages."""
+        """Which of these transcript records are stored."""
         values = {"conversation_id": conversation_id, "ids": json.dumps(list(ids))}
         return {row[0] for row in self._db.rows(_RETENTION_QUERIES["kept_records"], values)}
 
     def collectable(self, conversation_id: int) -> list[CollectableOutput]:
-        """Answers of tools that a transcript need not repeat: in a file, below a leaf, in no context; oldest first."""
+        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
         found = self._db.rows(_RETENTION_QUERIES["collectable"], {"conversation_id": conversation_id})
         return [CollectableOutput(*row) for row in found]
 
@@ -219,7 +215,7 @@ def _same(held: ConversationSize, active: int, newest: object, messages: int, le
 
 _FORGETTING_QUERIES = load_queries("forgetting")
 _PRINT = 8
-#: These are rewritten as messages, versions and summaries, with all that follows from them.
+#: Rewritten together with messages, versions and summaries.
 _OF_MESSAGES = frozenset({
     "messages", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
 })  # fmt: skip
@@ -227,7 +223,7 @@ _OF_MESSAGES = frozenset({
 _OF_PARTS = frozenset({
     "tool_error", "tool_title", "patch_files", "file_name", "file_url", "subtask_prompt", "subtask_desc", "step_reason",
 })  # fmt: skip
-#: Columns that others look for rows or files by.
+#: Columns by which rows or files are looked up.
 _NAMES = frozenset({
     "session_id", "session_key", "storage_uri", "session_file_path", "path", "header_id", "session_header_id",
     "generator_session_key", "cursor", "front",
@@ -236,18 +232,18 @@ _NAMES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class TextCell:
-    """A text in a column of some table, and what names its row."""
+    """A text in a column of some table, and the key of its row."""
 
     table: str
     column: str
     key: tuple[tuple[str, Any], ...]
     text: str
-    #: Whether it names a row, a session or a file: others look for it, so that it stays what it is.
+    #: Whether it is an identifier of a row, a session or a file, which must not change.
     is_name: bool = False
 
 
 class TextRemover:
-    """Reads all texts beside the messages, and writes them anew. Every method that writes needs a transaction."""
+    """Reads all texts outside of messages, and rewrites them. Writes need a transaction."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
@@ -255,7 +251,7 @@ class TextRemover:
     # --- messages -------------------------------------------------------------------------------------
 
     def pages(self, size: int) -> Iterator[list[int]]:
-        """The ids of all messages, some at a time."""
+        """The ids of all messages, in batches."""
         after = 0
         while ids := [
             row[0] for row in self._db.rows(_FORGETTING_QUERIES["message_ids"], {"after": after, "limit": size})
@@ -268,7 +264,6 @@ class TextRemover:
         return self._db.count(_FORGETTING_QUERIES["count"])
 
     def of_conversations(self, ids: Sequence[int]) -> list[int]:
-        """The messages of some conversations."""
         return self._db.column(_FORGETTING_QUERIES["of_conversations"], by_ids(ids))
 
     def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
@@ -277,19 +272,19 @@ class TextRemover:
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
-        """All messages that have one of these fingerprints, with their conversations."""
+        """All messages with one of these fingerprints, with their conversations."""
         wanted = {"prints": json.dumps([print_.hex() for print_ in prints])}
         found = self._db.rows(_FORGETTING_QUERIES["alike"], wanted)
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def summary_ids(self) -> list[str]:
-        """All summaries, shallow ones first."""
+        """All summaries, shallowest first."""
         return self._db.column(_FORGETTING_QUERIES["summaries"])
 
-    # --- texts beside them ----------------------------------------------------------------------------
+    # --- other texts ----------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[TextCell]:
-        """Every text beside messages and summaries, in tables of any program."""
+        """Every text outside of messages and summaries, in tables of any program."""
         for table, has_rowid in self._db.rows(_FORGETTING_QUERIES["tables"]):
             if table not in _OF_MESSAGES:
                 yield from self._cells(table, has_rowid=bool(has_rowid))
@@ -307,14 +302,14 @@ class TextRemover:
                     yield TextCell(table, name, key, value, name in names or name in _NAMES)
 
     def set_cell(self, cell: TextCell, text: str) -> bool:
-        """Give a column another text; False when a rule of its table forbids that."""
+        """Change the text of a column; False when a constraint of its table forbids that."""
         where = " AND ".join(f'"{name}" = ?' if name != "rowid" else "rowid = ?" for name, _ in cell.key)
         values = [text, *(value for _, value in cell.key)]
         self._db.run(f'UPDATE OR IGNORE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', values)
         return self._db.changes() > 0
 
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
-        """Records of transcripts as `change` makes them; how many are others then."""
+        """Apply `change` to records of transcripts; returns how many changed."""
         count = 0
         for conversation_id, key, _, stored in self._db.rows(_FORGETTING_QUERIES["records"]):
             record = json.loads(zlib.decompress(stored).decode("utf-8", "surrogatepass"))
@@ -329,7 +324,7 @@ class TextRemover:
         return count
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
-        """Take away what was made of forgotten messages: briefs, summaries that undoing would bring back, titles."""
+        """Remove what was derived from forgotten messages: briefs, summaries that undo would restore, titles."""
         ids = by_ids(conversation_ids)
         self._db.run(_FORGETTING_QUERIES["empty_briefs"], ids | {"mark": FORGOTTEN})
         if titles:
@@ -341,10 +336,10 @@ class TextRemover:
             values = {"log_id": log_id, "summary_id": summary_id, "state": json.dumps(kept, separators=(",", ":"))}
             self._db.run(_FORGETTING_QUERIES["set_former"], values)
 
-    # --- what was worked out from them ------------------------------------------------------------------
+    # --- derived values -------------------------------------------------------------------------------
 
     def forget_prints(self, conversation_ids: Sequence[int], message_ids: Iterable[int], now: datetime) -> None:
-        """Take away what was worked out from the words that some messages had, but what tells them apart."""
+        """Remove values derived from the words of some messages, except those that identify them."""
         gone = set(message_ids)
         for id_ in conversation_ids:
             mark = self._archive.ingest.window(id_)
@@ -368,7 +363,7 @@ class TextRemover:
         self._db.run(_FORGETTING_QUERIES["drop_payload_digests"])
 
     def _name_by_line(self, message_id: int, entry_id: str) -> None:
-        """Take what an id that was made up for a line says of its words out of it."""
+        """Remove the digest of words from an id that was generated for a line."""
         if (line := without_words_digest(entry_id)) == entry_id:
             return
         self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": line})
@@ -377,40 +372,40 @@ class TextRemover:
             self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": other})
 
     def tidy_indexes(self) -> list[str]:
-        """Write every search index anew without the words of deleted rows; returns those that could not be."""
+        """Rebuild every search index without the words of deleted rows; returns those that failed."""
         left: list[str] = []
         for (table,) in self._db.rows(_FORGETTING_QUERIES["indexes"]):
             try:
                 self._db.run(f'INSERT INTO "{table}" ("{table}") VALUES (\'optimize\')')
             except (ArchiveLocked, ArchiveFull):
                 raise
-            except ArchiveError:  # it needs a tokenizer of another program
+            except ArchiveError:  # needs a tokenizer of another program
                 left.append(table)
         return left
 
-    # --- what is still to be done -----------------------------------------------------------------------
+    # --- pending work -----------------------------------------------------------------------------------
 
     @property
     def pending(self) -> list[str] | None:
-        """The payloads that a forgetting which did not come to its end still has to delete; None when there is none."""
+        """The payloads that an interrupted forget still has to delete; None when there is none."""
         row = self._db.row(_FORGETTING_QUERIES["pending"])
         try:
             found = [] if row is None else json.loads(row[0])
-        except (TypeError, ValueError):  # somebody else has written it
+        except (TypeError, ValueError):  # written by another program
             found = []
         return None if row is None else [path for path in found if isinstance(path, str)]
 
     def set_pending(self, paths: Sequence[str]) -> None:
-        """Remember that rows are rewritten, and which payloads have to go, with those of one that was stopped."""
+        """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
         both = dict.fromkeys([*(self.pending or ()), *paths])
         self._db.run(_FORGETTING_QUERIES["set_pending"], {"value": json.dumps(list(both))})
 
     def finish(self) -> None:
-        """Remember that all is done."""
+        """Record that everything is done."""
         self._db.run(_FORGETTING_QUERIES["clear_pending"])
 
     def write_anew(self) -> str | None:
-        """Write the file anew without free pages, and empty its log; why that was not possible, None when it was."""
+        """Vacuum the file and truncate its log; returns why that was not possible, or None."""
         is_file = self._db.path != ":memory:"
         try:
             if is_file:
@@ -420,21 +415,21 @@ class TextRemover:
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
         finally:
-            if is_file:  # where temporary tables lie has changed, and they are gone with it
+            if is_file:  # the temp store was changed, which drops temporary tables
                 self._db.reconnect()
-        return "another process reads it, so its log could not be emptied; close it and repeat" if busy[0] else None
+        return (
+            "another process reads it, so its log could not be truncated; close it and try again" if busy[0] else None
+        )
 
 
 _SCAN_QUERIES = load_queries("absence")
 _TABLES = load_queries("forgetting")
 _TOKENIZER = re.compile(r"tokenize\s*=\s*(?P<quote>['\"])(?P<how>(?:(?!(?P=quote)).)*)(?P=quote)", re.IGNORECASE)
-#: Where the number of a segment begins in the id of a block, and the first number that is none.
+#: The position of the segment number in a block id, and the first invalid number.
 _SEGMENT_BITS, _LAST_SEGMENT = 37, 1 << 16
 
 
 class DatabaseScan:
-    """Reads a whole database file."""
-
     def __init__(self, path: str) -> None:
         self._db = Database(path, read_only=True)
 
@@ -445,7 +440,7 @@ class DatabaseScan:
         self._db.close()
 
     def values(self) -> Iterator[tuple[str, str | bytes]]:
-        """All texts and bytes with their places; what is compressed comes once more as text."""
+        """All texts and blobs with their locations; compressed ones also as text."""
         for (table,) in self._db.rows(_TABLES["every_table"]):
             names = self._db.column(_TABLES["columns"], {"table": table})
             for count, row in enumerate(self._db.stream(f'SELECT * FROM "{table}"'), 1):
@@ -457,7 +452,7 @@ class DatabaseScan:
                             yield f"{place} (compressed)", text
 
     def leftovers(self, phrases: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Search indexes that hold words of deleted rows, each with the phrase that these are of."""
+        """Search indexes with words of deleted rows, each with the phrase they belong to."""
         for table, sql in self._db.rows(_SCAN_QUERIES["indexes"]):
             terms = self._terms(table)
             if not terms:
@@ -467,7 +462,7 @@ class DatabaseScan:
                     yield table, phrase
 
     def _terms(self, table: str) -> set[bytes]:
-        """All terms in all segments of an index, those of deleted rows among them."""
+        """All terms in all segments of an index, including those of deleted rows."""
         found: set[bytes] = set()
         for id_, block in self._db.stream(f'SELECT id, block FROM "{table}_data"'):
             segment = id_ >> _SEGMENT_BITS
@@ -477,7 +472,7 @@ class DatabaseScan:
         return found
 
     def _is_live(self, table: str, token: str) -> bool:
-        """Whether a row that is there holds a term, as the index itself says."""
+        """Whether an existing row has a term, by the index itself."""
         with self._db.aside() as connection:
             try:
                 connection.execute(f'CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, "{table}", row)')
@@ -487,7 +482,7 @@ class DatabaseScan:
 
 
 def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
-    """The terms on a leaf page of an FTS5 index, each with the byte that says which index it is of."""
+    """The terms on a leaf page of an FTS5 index, each with its index prefix byte."""
     place = int.from_bytes(block[2:4])
     end, at, before = place, 0, b""
     while place < len(block):
@@ -503,7 +498,7 @@ def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number as SQLite writes it, and where the next one begins."""
+    """A number in SQLite's varint encoding, and where the next one begins."""
     value = 0
     for n in range(8):
         byte = data[at + n] if at + n < len(data) else 0
@@ -514,7 +509,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _tokens(phrase: str, sql: str) -> list[str]:
-    """What the tokenizer of an index makes of a phrase; nothing where it is another program's."""
+    """The tokens of a phrase by an index's tokenizer; empty for another program's tokenizer."""
     found = _TOKENIZER.search(sql)
     how = "" if found is None else ", tokenize = '" + found["how"].replace("'", "''") + "'"
     connection = apsw.Connection(":memory:")
@@ -530,7 +525,6 @@ def _tokens(phrase: str, sql: str) -> list[str]:
 
 
 def _inflated(value: bytes) -> str | None:
-    """The text of a compressed column."""
     try:
         if value[:1] == b"1":
             return decompress_residual(value)

@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 _PROBE_QUERIES = load_queries("findable")
-#: Rows of each table that a quick look searches for, evenly spread, by so many words each.
+#: How many rows of each table a quick check searches for, evenly spread, and by how many words each.
 _SAMPLES = 12
 _WORDS = 6
-#: A word that every tokenizer takes for one: the index is asked for it as it is written.
+#: A word that every tokenizer keeps as one token.
 _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
 
 
 class IndexProbe(TableAccess):
-    """Looks at our full-text tables; never writes."""
+    """Checks our full-text tables; never writes."""
 
     def damaged(self) -> tuple[str, ...]:
-        """Our full-text tables that are damaged, or that do not find what they hold; quick, as it takes samples."""
+        """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
         return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
     def _is_damaged(self, table: str) -> bool:
@@ -57,7 +57,7 @@ class IndexProbe(TableAccess):
             return True
 
     def lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
-        """Those of some index rows that are not found by the longest word of their text."""
+        """The index rows among these that are not found by the longest word of their text."""
         for rowid, text in rows:
             if (word := max(_WORD.findall(text), key=len, default=None)) and not self.has(table, rowid, word):
                 yield rowid
@@ -68,7 +68,7 @@ class IndexProbe(TableAccess):
         return self._db.row(_PROBE_QUERIES[f"{table}_has"], place) is not None
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
-        """Rows of an index whose text is certain, each with what it holds."""
+        """Index rows with known text, each with that text."""
         first, last = self._db.row(_PROBE_QUERIES[f"{table}_span"]) or (None, None)
         if first is None or last is None:
             return
@@ -82,7 +82,7 @@ class IndexProbe(TableAccess):
 
 
 def _some(text: str, most: int) -> list[str]:
-    """Words of a text, evenly spread over the alphabet, which is how an index is laid out."""
+    """Words of a text, evenly spread over the alphabet, which is the order of an index."""
     words = sorted({word.lower() for word in _WORD.findall(text)})
     return words[:: max(1, len(words) // most)][:most]
 
@@ -93,13 +93,13 @@ _MODULO = 1 << 64
 
 @dataclass(slots=True)
 class WordTotals:
-    """What an index holds in all: a sum over its words with their places, how many rows and tokens it counts."""
+    """Totals of an index: a sum over its words with their positions, its number of rows and tokens."""
 
     words: int = 0
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def add(self, sums: Iterable[tuple[str, int]], counted: bytes | None) -> None:
-        """Add the words of an index, each with the sum over its places, and the record of its sizes."""
+        """Add the words of an index, each with the sum over its positions, and its size record."""
         for word, places in sums:
             self.words = (self.words + _number(word) * places) % _MODULO
         for n, count in enumerate(_varints(counted or b"")[:3]):
@@ -111,7 +111,7 @@ def _number(word: str) -> int:
 
 
 def _varints(data: bytes) -> list[int]:
-    """The numbers of a record of FTS5: seven bits a byte, the ninth byte whole."""
+    """The numbers of an FTS5 record: seven bits per byte, the ninth byte whole."""
     found, value, length = [], 0, 0
     for byte in data:
         length += 1
@@ -123,7 +123,7 @@ def _varints(data: bytes) -> list[int]:
 
 
 class ScratchIndex:
-    """An index in memory, of the same kind as ours, for some rows at a time."""
+    """An in-memory index of the same kind as ours, for some rows at a time."""
 
     def __init__(self, totals: WordTotals) -> None:
         self._totals = totals
@@ -134,7 +134,7 @@ class ScratchIndex:
         self._db.execute(self._statement)
 
     def sizes(self, texts: Sequence[tuple[int, str]]) -> list[bytes]:
-        """What SQLite notes about the size of each of these rows, which count in the totals."""
+        """SQLite's size record of each of these rows, which count in the totals."""
         self._db.execute(_TOTALS_QUERIES["drop_scratch"])
         self._db.execute(self._statement)
         with self._db:
@@ -150,17 +150,16 @@ class ScratchIndex:
         return [sizes[id_] for id_, _ in texts]
 
     def settings(self) -> list[tuple[str, object]]:
-        """How such an index is set up."""
         found: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_settings"]).fetchall()
         return [(row[0], row[1]) for row in found]
 
 
 class StoredIndexTotals(TableAccess):
-    """Reads the totals of an index that is stored."""
+    """Reads the totals of a stored index."""
 
     def of(self, table: str) -> WordTotals:
         found = WordTotals()
-        if self._db.row(_TOTALS_QUERIES["is_stored"], {"table": table}) is None:  # a file that only others have written
+        if self._db.row(_TOTALS_QUERIES["is_stored"], {"table": table}) is None:  # written only by other programs
             return found
         with self._writable():
             self._db.run(_TOTALS_QUERIES[f"{table}_words"])
@@ -174,12 +173,11 @@ class StoredIndexTotals(TableAccess):
         return found
 
     def settings(self, table: str) -> list[tuple[str, object]]:
-        """How an index that is stored is set up."""
         return [(row[0], row[1]) for row in self._db.rows(_TOTALS_QUERIES[f"{table}_settings"])]
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
-        """A temporary table is no change of the file, though SQLite counts it as one."""
+        """A temporary table does not change the file, although SQLite counts it as a write."""
         if self._db.read_only:
             self._db.run("PRAGMA query_only = OFF")
         try:
@@ -192,17 +190,17 @@ class StoredIndexTotals(TableAccess):
 _VERIFY_QUERIES, _VERSIONS = load_queries("verify"), load_queries("versions")
 _PAGE = 500
 _ONE_IN = 20
-#: Ids of rows that the index lacks, while it is worked out what they should be.
+#: Ids for rows that the index lacks, while their expected content is computed.
 _NOWHERE = 1 << 50
-_WRONG_ROW = "its row in the index is not made of its text"
-#: How SQLite names the table in a complaint about rows, or the index of one.
+_WRONG_ROW = "its index row does not match its text"
+#: How SQLite names the table, or its index, in an error about rows.
 _COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
 _INDEX_COMPLAINT = re.compile(r"\bindex (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRow:
-    """A row that breaks a rule."""
+    """A row that violates a rule."""
 
     table: str
     id: str
@@ -211,22 +209,21 @@ class BrokenRow:
 
 @dataclass(frozen=True, slots=True)
 class DerivedValues:
-    """What was worked out about a message when it was stored."""
+    """Values derived from a message when it was stored."""
 
     message_id: int
     identity: str | None
     fingerprint: bytes | None
     digest: bytes | None
-    #: How many tokens its row in the index has, a blob of SQLite's; None without such a row.
+    #: The token count of its index row, a blob of SQLite's; None without such a row.
     size: bytes | None = None
-    #: The same for its further passages: where they begin, how long they are.
+    #: The same for its further passages: their starts and lengths.
     passages: tuple[tuple[int, int, bytes | None], ...] = ()
     #: The rows of its further passages in the index.
     further: tuple[int, ...] = ()
 
     @property
     def index_ids(self) -> tuple[int, ...]:
-        """Its rows in the index."""
         return (self.message_id, *self.further)
 
     @property
@@ -237,34 +234,34 @@ class DerivedValues:
 
 @dataclass(frozen=True, slots=True)
 class StoredPayload:
-    """A stored payload: where its bytes should lie, and by what they are known again."""
+    """A stored payload: its expected path, and its digests."""
 
     id: str
     place: str
     size: int | None
     conversation_id: int
     digest: bytes | None
-    #: Whether a program of ours wrote its row: then its id, or the digest, proves the bytes.
+    #: Whether our program wrote its row: then its id, or the digest, proves the bytes.
     is_ours: bool
 
     def is_proven_by(self, data: bytes) -> bool:
-        """Whether these are its bytes, as far as anybody can say."""
+        """Whether these are its bytes, as far as can be checked."""
         if self.digest is not None:
             return self.digest == payload_digest(data)
         return self.has_id_of(data) or not self.is_ours
 
     def has_id_of(self, data: bytes) -> bool:
-        """Whether its id was made of these bytes, in its conversation or in the one that it was stored for."""
+        """Whether its id was derived from these bytes, in its conversation or the one that it was stored for."""
         folder = Path(self.place).parent.name
         numbers = {self.conversation_id, int(folder) if folder.isascii() and folder.isdigit() else self.conversation_id}
         return any(file_id(number, data) == self.id for number in numbers)
 
 
 class VerifyReads(TableAccess):
-    """Finds offenders; never writes."""
+    """Finds violations; never writes."""
 
     def integrity(self) -> Iterator[BrokenRow]:
-        """What SQLite itself says about the file and its references."""
+        """SQLite's own checks of the file and its references."""
         try:
             for (text,) in self._db.rows(_VERIFY_QUERIES["integrity"]):
                 if text != "ok":
@@ -276,7 +273,7 @@ class VerifyReads(TableAccess):
             yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
     def _table_in(self, text: str) -> str:
-        """The table whose rows SQLite complains about; `database` when the file itself is damaged."""
+        """The table that SQLite's error is about; `database` when the file itself is damaged."""
         if found := _COMPLAINT.search(text):
             return found[1]
         if found := _INDEX_COMPLAINT.search(text):
@@ -285,17 +282,17 @@ class VerifyReads(TableAccess):
         return "database"
 
     def tables(self) -> list[BrokenRow]:
-        """Tables that are not declared as they were: another name, columns that are missing."""
+        """Tables with a changed declaration: renamed or missing columns."""
         return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]
 
     def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
-        """Offenders of the rules in `verify.sql`, table by table, but for some rules."""
+        """Violations of the rules in `verify.sql`, table by table, except some rules."""
         for name, sql in _VERIFY_QUERIES.items():
             table, _, rule = name.partition(".")
             if rule and name not in without:
                 try:
                     found = self._db.rows(sql)
-                except ArchiveError as error:  # of a text that is no JSON, say: the other rules still hold
+                except ArchiveError as error:  # for example invalid JSON: the other rules still apply
                     found = [("", str(error))]
                 lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
                 for id_, detail in found:
@@ -303,19 +300,18 @@ class VerifyReads(TableAccess):
                         yield BrokenRow(table, str(id_), detail)
 
     def rule(self, name: str) -> list[BrokenRow]:
-        """Offenders of one rule."""
         return [
             BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._db.rows(_VERIFY_QUERIES[name])
         ]
 
     def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
-        """Items of contexts that stand behind younger ones, and whether that is certain: behind a message."""
+        """Context items after newer ones, and whether that is certain: after a message."""
         for conversation_id, ordinal, is_certain in self._db.rows(_VERIFY_QUERIES["context_order"]):
-            detail = "it stands behind what came later"
+            detail = "it comes after newer items"
             yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
 
     def rewritten(self) -> frozenset[str]:
-        """Summaries that lossless-claw gave another text: its doctor keeps its own search table in step."""
+        """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
         if "summaries_fts" not in SearchIndex(self._db).upstream:
             return frozenset()
         changed = RowDigests(self._db).changed_rows(("summaries",))
@@ -323,12 +319,12 @@ class VerifyReads(TableAccess):
         return frozenset(id_ for id_ in ids if self._has_other_words(id_))
 
     def _has_other_words(self, summary_id: str) -> bool:
-        """Whether lossless-claw has written the text of a summary, and it is not the one that was indexed."""
+        """Whether lossless-claw has written the text of a summary, and it differs from the indexed one."""
         row = self._db.row(_VERIFY_QUERIES["rewritten"], {"id": summary_id})
         return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
 
     def _rewritten_in(self) -> frozenset[int]:
-        """Conversations whose summaries lossless-claw has given another text, and so another size."""
+        """Conversations with summaries whose text, and so size, lossless-claw changed."""
         ids = {"ids": json.dumps(sorted(self.rewritten()))}
         return frozenset(self._db.column(_VERIFY_QUERIES["conversations_of"], ids))
 
@@ -341,7 +337,7 @@ class VerifyReads(TableAccess):
         return SearchIndex(self._db).emptied_upstream()
 
     def derived(self) -> Iterator[list[DerivedValues]]:
-        """All messages, page by page, with what was worked out about them."""
+        """All messages in batches, with their derived values."""
         after = 0
         while found := self._db.rows(_VERIFY_QUERIES["page"], {"after": after, "limit": _PAGE}):
             passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
@@ -358,7 +354,7 @@ class VerifyReads(TableAccess):
             after = found[-1][0]
 
     def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
-        """Messages whose rows in the index are not made of their text; what should be there is added to the totals."""
+        """Messages whose index rows do not match their text; the expected content is added to the totals."""
         pieces = [index_pieces(text) for _, text in texts]
         places = [
             place
@@ -373,14 +369,14 @@ class VerifyReads(TableAccess):
             if derived.size != (expected[0][2] if expected else None):
                 yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
             if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
-                yield BrokenRow("message_passages", id_, "its passages are not those of its text")
+                yield BrokenRow("message_passages", id_, "its passages do not match its text")
             elif list(derived.passages) != expected[1:]:
-                yield BrokenRow("message_index", id_, "the row of one of its passages is not made of its text")
+                yield BrokenRow("message_index", id_, "the index row of one of its passages does not match its text")
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
 
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[BrokenRow]:
-        """Versions whose rows in the index are not made of their text; what should be there is added to the totals."""
+        """Versions whose index rows do not match their text; the expected content is added to the totals."""
         ids = json.dumps([version_id for version_id, _ in texts])
         sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
         indexed = [row for row in texts if index_pieces(row[1])]
@@ -392,31 +388,31 @@ class VerifyReads(TableAccess):
         yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
 
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
-        """Of the index rows that are there, one in twenty: those that search does not find by their own words."""
+        """Of one in twenty existing index rows, those that search does not find by their own words."""
         for rowid in IndexProbe(self._db).lacking(table, rows[::_ONE_IN]):
-            yield BrokenRow(table, str(rowid), "its own words do not find it")
+            yield BrokenRow(table, str(rowid), "search does not find it by its own words")
 
     def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
-        """Whether an index whose rows are right one by one holds what it should, and nothing else."""
+        """Whether an index whose rows are individually correct has exactly the expected content."""
         stored = StoredIndexTotals(self._db)
         if stored.settings(table) != ScratchIndex(WordTotals()).settings():
-            yield BrokenRow(table, "", "its settings are not those that it was made with")
+            yield BrokenRow(table, "", "its settings have changed")
         if stored.of(table) != expected:
-            yield BrokenRow(table, "", "its words are not those of the rows that it indexes")
+            yield BrokenRow(table, "", "its words do not match the indexed rows")
 
     def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
-        """Summaries whose indexed text is not their text; what should be in the index is added to the totals."""
+        """Summaries whose indexed text is not their text; the expected content is added to the totals."""
         after = ""
         while found := self._db.rows(_VERIFY_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
             sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
-                    yield BrokenRow("summaries", summary_id, "its content is no text")
+                    yield BrokenRow("summaries", summary_id, "its content is not text")
                 elif known is None:
                     yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
                 elif known != index_digest(content):
-                    yield BrokenRow("summaries", summary_id, "its text is not the text that was indexed")
+                    yield BrokenRow("summaries", summary_id, "its text differs from the indexed text")
                 elif size != sizes[index_id]:
                     yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
@@ -426,14 +422,14 @@ class VerifyReads(TableAccess):
             after = found[-1][0]
 
     def not_smaller(self) -> list[tuple[str, str]]:
-        """Summaries that are no smaller than their sources, each with the model that wrote it."""
+        """Summaries that are not smaller than their sources, each with its model."""
         return [(row[0], row[1]) for row in self._db.rows(_VERIFY_QUERIES["not_smaller"])]
 
     def conversation_ids(self) -> list[int]:
         return self._db.column(_VERIFY_QUERIES["conversation_ids"])
 
     def unreachable(self, conversation_id: int) -> list[int]:
-        """Messages that are neither in the context, nor below it, nor hidden with a cause."""
+        """Messages that are not in the context, not under a summary in it, and not hidden with a cause."""
         return self._db.column(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})
 
     def covered_twice(self, conversation_id: int) -> list[int]:
@@ -441,7 +437,7 @@ class VerifyReads(TableAccess):
         return self._db.column(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})
 
     def file_places(self) -> list[StoredPayload]:
-        """Each stored payload: where its bytes should lie, and what is known of them."""
+        """Each stored payload: its expected path, and what is known of it."""
         digests, ours = RowDigests(self._db).payloads()
         return [
             StoredPayload(
@@ -457,7 +453,7 @@ class VerifyReads(TableAccess):
 
 
 _DOCTOR_QUERIES = load_queries("symptoms")
-#: So many ids of a kind are named; more of them say nothing new.
+#: How many ids of a kind are listed.
 _NAMED = 100
 
 
@@ -473,7 +469,7 @@ class SuspectSummary:
 
 @dataclass(frozen=True, slots=True)
 class PendingCompactionRow:
-    """A sweep that was put off or is said to run."""
+    """A compaction that is deferred or marked as running."""
 
     conversation_id: int
     session_key: str | None
@@ -487,29 +483,29 @@ class PendingCompactionRow:
     retry_attempts: int
     next_attempt_after: datetime | None
     revision: int
-    #: Whether somebody is at work on the conversation now.
+    #: Whether the conversation is leased now.
     leased: bool
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDrift:
-    """Where search and rows disagree."""
+    """Differences between search index and rows."""
 
     unindexed_messages: int
     unindexed_summaries: int
-    #: How many messages have lost their row in the index, and how many rows have lost their message.
+    #: How many messages have lost their index row, and how many index rows their message.
     lost_count: int
     gone_count: int
     #: The first hundred of each.
     lost: tuple[int, ...]
     gone: tuple[int, ...]
-    #: Summaries whose text is not the text that was indexed, or that are missing from the index.
+    #: Summaries whose text differs from the indexed text, or that are missing from the index.
     stale_summaries: tuple[str, ...]
-    #: How many rows of the index have lost their summary.
+    #: How many index rows have lost their summary.
     gone_summaries: int = 0
     #: How many messages and summaries lossless-claw's own search tables lack.
     upstream_lost: int = 0
-    #: Those of them that have lost all their rows.
+    #: The search tables that have lost all their rows.
     upstream_emptied: tuple[str, ...] = ()
 
     @property
@@ -524,7 +520,7 @@ class IndexDrift:
 
 @dataclass(frozen=True, slots=True)
 class DanglingItem:
-    """A place of a context whose message or summary is not in the archive."""
+    """A context item whose message or summary is not in the archive."""
 
     conversation_id: int
     ordinal: int
@@ -533,7 +529,7 @@ class DanglingItem:
 
 @dataclass(frozen=True, slots=True)
 class UncoveredMessages:
-    """Messages of a conversation that nothing in its context leads to."""
+    """Messages of a conversation that are unreachable from its context."""
 
     conversation_id: int
     count: int
@@ -543,7 +539,7 @@ class UncoveredMessages:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateMessages:
-    """Messages of a conversation that were stored twice, side by side."""
+    """Adjacent duplicate messages of a conversation."""
 
     conversation_id: int
     count: int
@@ -551,18 +547,17 @@ class DuplicateMessages:
 
 
 class DoctorReads(TableAccess):
-    """Reads for the doctor, and the one write that closes a debt."""
+    """Reads for the doctor, and the one write that closes a pending compaction."""
 
     def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
-        """Summaries that may be broken, shallow ones first."""
+        """Summaries that may be broken, shallowest first."""
         return self._db.records(SuspectSummary, _DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
 
     def context_order(self, conversation_id: int) -> list[str]:
-        """The summaries in a context, in order."""
         return self._db.column(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})
 
     def index_drift(self) -> IndexDrift:
-        """Where our search index and the rows disagree; texts of messages are not read again."""
+        """Differences between our search index and the rows; texts of messages are not read."""
         messages, summaries = self._db.row(_DOCTOR_QUERIES["unindexed"]) or (0, 0)
         place = {"base": PASSAGE_BASE, "limit": _NAMED}
         lost = self._db.rows(_DOCTOR_QUERIES["lost_from_index"], place | {"blank": index_digest("")})
@@ -577,25 +572,25 @@ class DoctorReads(TableAccess):
         )  # fmt: skip
 
     def were_here(self, items: list[str]) -> bool:
-        """Whether any of some messages that are not there has left something behind: then its words are gone."""
+        """Whether any of some missing messages has left traces: then its text is lost."""
         ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
         return self._db.row(_DOCTOR_QUERIES["left_behind"], {"ids": ids}) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        """Whether the log says what all of some summaries were made of."""
+        """Whether the log records the sources of all of these summaries."""
         row = self._db.row(_DOCTOR_QUERIES["folded"], by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[DanglingItem]:
-        """Places of contexts that lead to nothing."""
+        """Context items without a message or summary."""
         return self._db.records(DanglingItem, _DOCTOR_QUERIES["hanging"])
 
     def uncovered(self) -> list[UncoveredMessages]:
-        """Conversations with messages that are neither in the context, nor below a summary in it, nor hidden."""
+        """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
         return self._db.records(UncoveredMessages, _DOCTOR_QUERIES["uncovered"])
 
     def cycle(self) -> list[str]:
-        """Summaries that are, through their sources, made of themselves; none in a sound archive."""
+        """Summaries that are, through their sources, made of themselves; none in a valid archive."""
         sorter: TopologicalSorter[str] = TopologicalSorter()
         for summary_id, source_id in self._db.rows(_DOCTOR_QUERIES["source_links"]):
             sorter.add(summary_id, source_id)
@@ -606,19 +601,19 @@ class DoctorReads(TableAccess):
         return []
 
     def without_sources(self) -> list[tuple[int, str]]:
-        """Summaries that nothing was made into: conversation and id."""
+        """Summaries without sources: conversation and id."""
         return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["without_sources"])]
 
     def no_texts(self) -> list[tuple[int, str]]:
-        """Messages and summaries whose words are bytes: conversation and id."""
+        """Messages and summaries whose text is stored as bytes: conversation and id."""
         return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["no_texts"])]
 
     def debts(self, now: datetime) -> list[PendingCompactionRow]:
-        """Sweeps that are pending or said to run, those of closed conversations first."""
+        """Compactions that are pending or marked as running, those of closed conversations first."""
         return self._db.records(PendingCompactionRow, _DOCTOR_QUERIES["debts"], {"now": state_time(now)})
 
     def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
-        """Close a pending debt that nobody changed since it was seen; needs a transaction."""
+        """Close a pending compaction that has not changed since it was read; needs a transaction."""
         values = {"conversation_id": conversation_id, "revision": revision, "reason": reason, "now": state_time(now)}
         self._db.run(_DOCTOR_QUERIES["close_debt"], values)
         return self._db.changes() > 0
@@ -628,17 +623,16 @@ class DoctorReads(TableAccess):
         return self._db.records(DuplicateMessages, _DOCTOR_QUERIES["duplicates"])
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
-        """Models that are not asked for now: key, failures, until when."""
+        """Models with an open breaker: key, failures, until when."""
         found = self._db.rows(_DOCTOR_QUERIES["open_breakers"], {"now": state_time(now)})
         return [(key, failures, column_time(until)) for key, failures, until in found]
 
     def schema(self) -> int | None:
-        """The version of our tables in the file; None: none of ours."""
+        """The version of our tables in the file; None without them."""
         row = self._db.row(_DOCTOR_QUERIES["schema"])
         return row[0] if row else None
 
     def sqlite(self) -> str:
-        """The version of SQLite."""
         row = self._db.row(_DOCTOR_QUERIES["sqlite"])
         return str(row[0]) if row else ""
 
@@ -647,10 +641,10 @@ class DoctorReads(TableAccess):
         return dict(self._db.rows(_DOCTOR_QUERIES["steps"]))
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
-        """The conversations that a filter of `doctor clean` means; those that are open only after a silence."""
+        """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""
         moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
         return self._db.column(_DOCTOR_QUERIES[filter_id], moments)
 
     def broken_references(self) -> list[tuple[str, str]]:
-        """Rows that refer to rows which are not there: table, and the table referred to."""
+        """Rows with broken references: table, and the referenced table."""
         return [(row[0], row[2]) for row in self._db.rows(_DOCTOR_QUERIES["references"])]

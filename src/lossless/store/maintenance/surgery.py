@@ -1,6 +1,4 @@
-"""Writes of surgery and repair: summaries changed in place, context runs replaced, conversations merged, summaries
-copied, derived values rebuilt; with what undo needs.
-"""
+"""Writes of surgery and repair, with undo data: summaries, context runs, merges, copies, rebuilt values."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class FormerSummary:
-    """A summary as it was: its columns, the ids of its sources, and its places in briefs."""
+    """An earlier state of a summary: its columns, the ids of its sources, and its references in briefs."""
 
     row: dict[str, Any]
     message_ids: tuple[int, ...] = ()
@@ -66,7 +64,7 @@ class FormerSummary:
 
 
 class SurgeryWrites:
-    """Writes of surgery. Every method that writes needs a transaction."""
+    """Writes of surgery; they need a transaction."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
@@ -74,7 +72,7 @@ class SurgeryWrites:
     # --- the log --------------------------------------------------------------------------------------
 
     def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
-        """Changes of a context behind one entry, up to another, oldest first."""
+        """Changes of a context after one entry, up to another, oldest first."""
         place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
         return [_entry(row) for row in self._db.rows(_SURGERY_QUERIES["entries"], place)]
 
@@ -87,7 +85,7 @@ class SurgeryWrites:
     def log(
         self, conversation_id: int, change: ContextChange, now: datetime, former: Sequence[FormerSummary] = ()
     ) -> int:
-        """Write one line about a change, and what summaries were before it; returns the line's id."""
+        """Add a log entry with the earlier state of summaries; returns its id."""
         self._archive.context.log(conversation_id, change, now)
         row = self._db.row(_SURGERY_QUERIES["newest_entry"], {"conversation_id": conversation_id})
         assert row is not None
@@ -98,13 +96,11 @@ class SurgeryWrites:
         return log_id
 
     def former(self, log_id: int) -> list[FormerSummary]:
-        """The summaries as they were before a change."""
         return [_from_json(text) for (text,) in self._db.rows(_SURGERY_QUERIES["former"], {"log_id": log_id})]
 
     # --- summaries ------------------------------------------------------------------------------------
 
     def state(self, summary_id: str) -> FormerSummary:
-        """A summary as it is now, whole."""
         row = self._db.row(_SURGERY_QUERIES["state"], {"id": summary_id})
         if row is None:
             raise NotFound("summary", summary_id)
@@ -115,7 +111,7 @@ class SurgeryWrites:
         return FormerSummary(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources), links)
 
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
-        """Give a summary another text, and our and upstream's index with it; `recount` brings the rest in line."""
+        """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
         files = json.dumps(list(file_ids), separators=(",", ":"))
         values = {"id": summary_id, "content": content, "tokens": tokens, "model": model, "files": files}
         self._db.run(_SURGERY_QUERIES["set_text"], values)
@@ -125,7 +121,7 @@ class SurgeryWrites:
         self._index.put_upstream_summary(summary_id, content, replace=True)
 
     def restore(self, was: FormerSummary) -> None:
-        """Make a summary what it was, whether its row is still there or not."""
+        """Restore the earlier state of a summary, whether its row still exists or not."""
         row = was.row
         if self._db.row(_SURGERY_QUERIES["state"], {"id": was.id}) is not None:
             self.write(was.id, row["content"], row["token_count"], row["model"], json.loads(row["file_ids"]))
@@ -138,21 +134,21 @@ class SurgeryWrites:
         self._index.put_upstream_summary(was.id, row["content"])
 
     def recount(self, summary_ids: Iterable[str]) -> None:
-        """Work out again the spans and counts of summaries and of everything that was made of them."""
+        """Recompute the spans and counts of summaries and of everything made of them."""
         for id_ in self.above(summary_ids):
             self._db.run(_SURGERY_QUERIES["recount_leaf"], {"id": id_})
             self._db.run(_SURGERY_QUERIES["recount_condensed"], {"id": id_})
 
     def above(self, summary_ids: Iterable[str]) -> list[str]:
-        """Summaries with all that was made of them, shallow ones first."""
+        """Summaries with everything made of them, shallowest first."""
         return self._db.column(_SURGERY_QUERIES["above"], by_ids(summary_ids))
 
     def below(self, summary_ids: Iterable[str]) -> list[str]:
-        """Summaries with all that they were made of, shallow ones first, then by time."""
+        """Summaries with everything under them, shallowest first, then by time."""
         return self._db.column(_SURGERY_QUERIES["below"], by_ids(summary_ids))
 
     def all_of(self, conversation_id: int) -> list[str]:
-        """Every summary of a conversation, shallow ones first, then by time."""
+        """Every summary of a conversation, shallowest first, then by time."""
         return [
             row[0] for row in self._db.rows(_SURGERY_QUERIES["of_conversation"], {"conversation_id": conversation_id})
         ]
@@ -162,15 +158,15 @@ class SurgeryWrites:
         return self._db.column(_SURGERY_QUERIES["before"], {"id": summary_id, "limit": limit})[::-1]
 
     def source_tokens(self, summary_id: str) -> int:
-        """What the sources of a summary weigh in a context."""
+        """The tokens of a summary's sources in a context."""
         return self._db.count(_SURGERY_QUERIES["source_tokens"], {"id": summary_id})
 
     def uses(self, summary_id: str) -> tuple[str, ...]:
-        """Who needs a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
+        """What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
         return tuple(self._db.column(_SURGERY_QUERIES["uses"], {"id": summary_id}))
 
     def purge(self, summary_id: str) -> FormerSummary:
-        """Delete a summary that nobody needs; returns what it was. Its sources stay."""
+        """Delete an unused summary; returns its state. Its sources stay."""
         was = self.state(summary_id)
         if users := self.uses(summary_id):
             raise Stale(f"summary {summary_id!r} is still needed: {', '.join(users)}")
@@ -185,7 +181,7 @@ class SurgeryWrites:
     # --- the context ----------------------------------------------------------------------------------
 
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
-        """Those of some items that are not hidden, in their order: what may come back into the context."""
+        """The items among these that are not hidden, in order: they may return to the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
         hidden = {row[0] for row in self._db.rows(_SURGERY_QUERIES["hidden_among"], place)}
         return tuple(item for item in items if item not in hidden)
@@ -193,7 +189,7 @@ class SurgeryWrites:
     def replace_run(
         self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
     ) -> tuple[int, int]:
-        """Put items where a run of ordinals stands; what comes later moves up when they need more room.
+        """Replace a run of ordinals by items; later items move up when more space is needed.
 
         Returns from which ordinal on items moved, and by how much.
         """
@@ -238,7 +234,7 @@ def _from_json(text: str) -> FormerSummary:
 
 
 _MERGE_QUERIES = load_queries("moving")
-#: Why a merged conversation owes a sweep.
+#: Why a merged conversation has a pending compaction.
 MERGE_REASON = "doctor-rollover-split-repair"
 _THINGS = ("summaries", "files", "briefs", "pins")
 
@@ -252,19 +248,19 @@ class SplitRow:
     cause: str | None
     created_at: datetime
     messages: int
-    #: Whether it goes on after the active one began.
+    #: Whether it continues after the active one began.
     overlaps: bool
     session_key: str
 
 
 class ConversationMerger:
-    """Moves rows between conversations; every method that writes needs a transaction."""
+    """Moves rows between conversations; writes need a transaction."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
-        """Archived conversations beside an active one of the same key, oldest first."""
+        """Archived conversations with the key of an active one, oldest first."""
         return [
             SplitRow(target, source, cause, time_or_epoch(created), messages, bool(overlaps), key)
             for target, source, cause, created, messages, overlaps, key in self._db.rows(
@@ -273,7 +269,7 @@ class ConversationMerger:
         ]
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
-        """What of a conversation moves, and by how much its messages do, as JSON: enough to move it back."""
+        """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""
         place = {"conversation_id": conversation_id}
         found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
         found["context"] = [[ordinal, item] for ordinal, item in self._db.rows(_MERGE_QUERIES["context"], place)]
@@ -288,36 +284,36 @@ class ConversationMerger:
         return self._db.count(_MERGE_QUERIES["last_seq"], {"conversation_id": conversation_id})
 
     def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
-        """Take the host's ids from messages where others have the same; returns what they were."""
+        """Remove the host's ids from messages where others have the same; returns them."""
         values = {"source": source_id, "others": json.dumps(list(other_ids))}
         clashing = [list(row) for row in self._db.rows(_MERGE_QUERIES["clashing_ids"], values)]
         self._db.run_many(_MERGE_QUERIES["clear_ids"], [{"message_id": row[0]} for row in clashing])
         return clashing
 
     def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Give messages the host's ids that they had."""
+        """Restore the host's ids of messages."""
         values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
         self._db.run_many(_MERGE_QUERIES["set_ids"], values)
 
     def shift(self, conversation_id: int, by: int) -> None:
-        """Number the messages of a conversation `by` higher, and what is told by their numbers."""
+        """Increase the seqs of a conversation's messages by `by`, and all references to them."""
         self.move_messages(conversation_id, conversation_id, by)
         for query in ("shift_briefs", "shift_records"):
             self._db.run(_MERGE_QUERIES[query], {"conversation_id": conversation_id, "by": by})
 
     def move_messages(self, source: int, to: int, by: int, first: int = 1, last: int = 2**62) -> None:
-        """Make a stretch of messages another conversation's, each numbered `by` higher."""
+        """Move a range of messages to another conversation, with seqs increased by `by`."""
         values = {"from": source, "to": to, "by": by, "first": first, "last": last}
         self._db.run(_MERGE_QUERIES["move_messages"], values)
         self._db.run(_MERGE_QUERIES["right_places"], {"conversation_id": to})
 
     def move_records(self, keys: Sequence[str], source: int, to: int, by: int) -> None:
-        """Let records of a transcript go along with the messages that they stand behind."""
+        """Move transcript records together with the messages before them."""
         values = {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))}
         self._db.run(_MERGE_QUERIES["move_records"], values)
 
     def move(self, things: dict[str, Any], to: int, source: int) -> None:
-        """Move summaries, files, briefs, pins and hidden items of a snapshot from one conversation into another."""
+        """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
         for thing in _THINGS:
             ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
             self._db.run(
@@ -327,24 +323,24 @@ class ConversationMerger:
         self._db.run(_MERGE_QUERIES["move_hidden"], hidden)
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
-        """No brief of a source stays active beside the target's."""
+        """Deactivate the briefs of a source."""
         self._db.run(_MERGE_QUERIES["retire_briefs"], {"ids": json.dumps([id_ for id_, _ in things["briefs"]])})
 
     def revive_briefs(self, things: dict[str, Any]) -> None:
         self._db.run_many(_MERGE_QUERIES["set_brief_status"], [(status, id_) for id_, status in things["briefs"]])
 
     def move_keys(self, source_id: int, to: int) -> None:
-        """Batches that a source knows count as known in the target."""
+        """Add the batch keys of a source to the target."""
         self._db.run(_MERGE_QUERIES["move_keys"], {"conversation_id": to, "from": source_id})
 
     def drop_states(self, conversation_id: int) -> None:
-        """Forget what was remembered only for the next turn of a conversation."""
+        """Delete state that was kept for the next turn of a conversation."""
         for name, sql in _MERGE_QUERIES.items():
             if name.startswith("state."):
                 self._db.run(sql, {"conversation_id": conversation_id})
 
     def set_context(self, conversation_id: int, items: Sequence[tuple[int, int | str]], now: datetime) -> None:
-        """Let a context be exactly these items at these ordinals."""
+        """Set a context to exactly these items at these ordinals."""
         self._db.run(_MERGE_QUERIES["clear_context"], {"conversation_id": conversation_id})
         at = row_time(now)
         for ordinal, item in items:
@@ -355,7 +351,6 @@ class ConversationMerger:
                 self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
-        """Ask for a sweep of what was put together."""
         self._db.run(
             _MERGE_QUERIES["owe"], {"conversation_id": conversation_id, "now": state_time(now), "reason": MERGE_REASON}
         )
@@ -366,7 +361,7 @@ _PAGE = 500
 
 
 class SummaryCopier:
-    """Writes copies; every method that writes needs a transaction."""
+    """Writes copies; writes need a transaction."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
@@ -376,16 +371,16 @@ class SummaryCopier:
         return dict(self._db.rows(_COPY_QUERIES["summary_digests"], {"conversation_id": conversation_id}))
 
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """The files that messages carry: payloads that left them, or copies of their text."""
+        """The files of messages: payloads that were moved out, or copies of their text."""
         found: dict[int, tuple[str, ...]] = {}
         for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], by_ids(message_ids)):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
     def messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
-        """Copy messages with their parts to the free places from seq 1 on; they are in no context yet.
+        """Copy messages with their parts to free seqs from 1 on; not in a context yet.
 
-        What is hidden stays hidden.
+        Hidden ones stay hidden.
         """
         row = self._db.row(_COPY_QUERIES["next_id"])
         first: int = row[0] if row else 1
@@ -398,7 +393,6 @@ class SummaryCopier:
         return {old: new for old, new, _ in triples}
 
     def index(self, message_ids: Sequence[int]) -> None:
-        """Make copied messages findable."""
         for start in range(0, len(message_ids), _PAGE):
             for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
                 index = self._archive.index
@@ -408,7 +402,7 @@ class SummaryCopier:
                     self._db.run(_INDEX["upstream_message"], (stored.id, text))
 
     def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
-        """Let a copied message refer to copied files: in its mark, and where its payload left it in text and recipe."""
+        """Make a copied message refer to copied files: in its mark, and in text and recipe."""
         row = self._db.row(_COPY_QUERIES["file_texts"], {"message_id": message_id})
         assert row is not None
         parts = self._db.rows(_COPY_QUERIES["part_texts"], {"message_id": message_id})
@@ -423,7 +417,7 @@ class SummaryCopier:
             self._db.run(_COPY_QUERIES["set_part_texts"], values)
 
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
-        """Delete copied messages that nothing refers to any more."""
+        """Delete copied messages that are no longer referenced."""
         ids = json.dumps(list(message_ids))
         for query in ("delete_context_messages", "delete_hidden"):
             self._db.run(_COPY_QUERIES[query], {"conversation_id": conversation_id, "ids": ids})
@@ -440,7 +434,6 @@ class SummaryCopier:
             pass
 
     def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
-        """Take summaries out of a context."""
         values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
         self._db.run(_COPY_QUERIES["delete_context_summaries"], values)
 
@@ -456,7 +449,7 @@ _OWNER_QUERIES = load_queries("belonging")
 
 
 class RowOwners:
-    """Reads only. What is not in the archive is in no answer."""
+    """Finds the conversations of rows; read-only. Unknown ids are skipped."""
 
     def __init__(self, archive: Archive) -> None:
         self._db = archive.database
@@ -471,26 +464,25 @@ class RowOwners:
         return dict(self._db.rows(_OWNER_QUERIES["summaries"], {"ids": json.dumps(sorted(set(ids)))}))
 
     def brief(self, id_: str) -> int | None:
-        """The conversation of a focus brief."""
         row = self._db.row(_OWNER_QUERIES["briefs"], {"ids": json.dumps([id_])})
         return None if row is None else int(row[1])
 
     def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
-        """Line of the log and target of each merge that a conversation went away with, newest first."""
+        """Log entry and target of each merge of a conversation, newest first."""
         found = self._db.rows(_OWNER_QUERIES["merges_of"], {"conversation_id": conversation_id})
         return [(log_id, target) for log_id, target in found]
 
     def needed(
         self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
     ) -> tuple[str, str] | None:
-        """One of some copies that something else than they and the conversation's context needs, and what that is."""
+        """One of some copies that something outside of them and the conversation's context uses, and its user."""
         ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
         row = self._db.row(_OWNER_QUERIES["needed"], ids | {"conversation_id": conversation_id})
         return None if row is None else (str(row[0]), str(row[1]))
 
 
 _REBUILD_QUERIES = load_queries("rebuilding")
-#: Rules of `verify.sql` about numbers that follow from the sources of a summary.
+#: Rules of `verify.sql` about numbers derived from the sources of a summary.
 COUNT_RULES = (
     "summaries.leaf_counts",
     "summaries.condensed_counts",
@@ -500,15 +492,15 @@ COUNT_RULES = (
 
 
 class Rebuilder:
-    """Finds what can be made again from messages and summaries, and makes it; words are never touched."""
+    """Finds and rebuilds what can be derived from messages and summaries; texts are never changed."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
-    # --- what is wrong ---
+    # --- detection ---
 
     def contexts(self) -> list[int]:
-        """Conversations whose context does not hold what it should, in its order."""
+        """Conversations whose context has wrong content or order."""
         found = {row[0] for row in self._db.rows(_REBUILD_QUERIES["wrong_contexts"])}
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
@@ -520,42 +512,41 @@ class Rebuilder:
         return bool(ids) and not self._archive.cleared.explains(conversation_id, ids)
 
     def without_sources(self) -> list[str]:
-        """Summaries that have lost their sources, and of which the log says what they were made of."""
+        """Summaries that have lost their sources, which the log still names."""
         return self._db.column(_REBUILD_QUERIES["without_sources"])
 
     def miscounted(self) -> list[str]:
-        """Summaries whose counts or times are not those of their sources."""
+        """Summaries whose counts or times do not match their sources."""
         return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
 
     def counters(self) -> list[int]:
-        """Conversations whose counters do not add up."""
+        """Conversations with wrong counters."""
         return self._db.column(_REBUILD_QUERIES["wrong_counters"])
 
-    # --- making it again; each needs a transaction ---
+    # --- repair; needs a transaction ---
 
     def link(self, summary_id: str) -> None:
-        """Give a summary the sources that the log of its fold names."""
+        """Restore a summary's sources from the log of its fold."""
         self._db.run(_REBUILD_QUERIES["link_messages"], {"summary_id": summary_id})
         self._db.run(_REBUILD_QUERIES["link_summaries"], {"summary_id": summary_id})
         self._keep_digest([summary_id])
 
     def recount(self, summary_ids: list[str]) -> None:
-        """Work out counts and times again."""
         operations = SurgeryWrites(self._archive)
         operations.recount(summary_ids)
         self._keep_digest(operations.above(summary_ids))
 
     def _keep_digest(self, summary_ids: list[str]) -> None:
-        """What is derived is as it was written; a digest that is still another one tells of other damage, and stays."""
+        """Keeps the digest when only derived values changed; a digest that still differs shows other damage."""
         for id_ in summary_ids:
             self._archive.row_digests.forget_note("summaries", json.dumps([id_]))
 
     def count(self, conversation_id: int) -> None:
-        """Let the counters of a conversation add up, and its size be worked out anew."""
+        """Correct the counters of a conversation; its size is recomputed later."""
         self._db.run(_REBUILD_QUERIES["count"], {"conversation_id": conversation_id})
 
     def context(self, conversation_id: int, now: datetime) -> None:
-        """Lay the items of a context again: those that are there, each once, and those that nothing covers."""
+        """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
         place = {"conversation_id": conversation_id}
         before = self._archive.context.items(conversation_id)
         size = self._archive.context.tokens(conversation_id)
@@ -589,6 +580,6 @@ class Rebuilder:
 
 
 def _inserted(rows: list[Row], new: Row) -> list[Row]:
-    """Rows with one more at its place: before the first that begins later."""
+    """Rows with one more in order: before the first that begins later."""
     at = next((n for n, row in enumerate(rows) if not row[3] and row[2] > new[2]), len(rows))
     return [*rows[:at], new, *rows[at:]]

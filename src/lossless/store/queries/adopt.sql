@@ -1,11 +1,11 @@
--- Giving up the search tables that only lossless-claw reads.
+-- Dropping the search tables that only lossless-claw reads.
 
 -- name: tables
 SELECT name FROM sqlite_master
  WHERE type = 'table' AND name IN ('messages_fts', 'summaries_fts', 'summaries_fts_cjk') ORDER BY name;
 
 -- name: bytes
--- What the tables and their shadow tables take.
+-- The size of the tables and their shadow tables.
 SELECT coalesce(sum(pgsize), 0) FROM dbstat
  WHERE aggregate = TRUE AND (name GLOB 'messages_fts*' OR name GLOB 'summaries_fts*');
 
@@ -19,14 +19,14 @@ DROP TABLE IF EXISTS summaries_fts;
 DROP TABLE IF EXISTS summaries_fts_cjk;
 
 -- name: hold
--- From the next lock on, locks are kept until this is undone.
+-- From the next lock on, locks are kept until this is reset.
 PRAGMA locking_mode = EXCLUSIVE;
 
 -- name: let_go
 PRAGMA locking_mode = NORMAL;
 
 -- name: leave_wal
--- Works only for a connection that is alone: every other one in WAL mode keeps a shared lock for as long as it is open.
+-- Works only for the sole connection: every other one in WAL mode holds a shared lock while it is open.
 PRAGMA journal_mode = DELETE;
 
 -- name: enter_wal

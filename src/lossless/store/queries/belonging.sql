@@ -1,4 +1,4 @@
--- Whose messages, summaries and briefs are, and who else needs them.
+-- The conversations of messages, summaries and briefs, and what else uses them.
 
 -- name: messages
 SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
@@ -10,14 +10,15 @@ SELECT summary_id, conversation_id FROM summaries WHERE summary_id IN (SELECT va
 SELECT brief_id, conversation_id FROM focus_briefs WHERE brief_id IN (SELECT value FROM json_each(:ids));
 
 -- name: merges_of
--- The merges that a conversation went away with, newest first, whether they were taken back or not.
+-- The merges of a conversation, newest first, including undone ones.
 SELECT l.log_id, l.conversation_id FROM context_log l
  WHERE l.action = 'merge' AND json_valid(l.detail)
    AND EXISTS (SELECT 1 FROM json_each(l.detail, '$.sources') s WHERE s.value ->> 'id' = :conversation_id)
  ORDER BY l.log_id DESC;
 
 -- name: needed
--- Who keeps copies from being removed: contexts of others, what is hidden, briefs in use, summaries that are no copies.
+-- What prevents copies from being removed: contexts of others, hidden items, briefs in use, summaries that are not
+-- copies.
 SELECT summary_id, 'a context of another conversation' FROM context_items
  WHERE summary_id IN (SELECT value FROM json_each(:summaries)) AND conversation_id <> :conversation_id
 UNION ALL

@@ -1,4 +1,4 @@
--- Focus briefs: what a person wants the older history to be read for.
+-- Focus briefs.
 
 -- name: insert
 INSERT INTO focus_briefs (brief_id, conversation_id, session_key, prompt, content, status, token_count, target_tokens,
@@ -29,7 +29,7 @@ SELECT brief_id, conversation_id, prompt, content, status, token_count, target_t
 SELECT summary_id, role FROM focus_brief_sources WHERE brief_id = :id ORDER BY role, ordinal;
 
 -- name: since
--- Messages stored behind a seq, their tokens, and summaries made since a moment.
+-- Messages stored after a seq, their tokens, and summaries made since a moment.
 SELECT (SELECT count(*) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
        (SELECT coalesce(sum(token_count), 0) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
        (SELECT count(*) FROM summaries WHERE conversation_id = :conversation_id AND julianday(created_at) > julianday(:at));

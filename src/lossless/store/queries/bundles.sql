@@ -1,11 +1,11 @@
--- Whole conversations as rows: read from a file of any age, written into another. Ids are those of the file they come from.
+-- Whole conversations as rows: read from a file of any version, written into another. Ids are those of the source file.
 
 -- name: conversations
 SELECT conversation_id, session_id, session_key, active, archived_at, archive_cause, title, bootstrapped_at, created_at, updated_at
   FROM conversations ORDER BY conversation_id;
 
 -- name: keys
--- What tells messages apart; the text only where nobody has worked out its identity.
+-- What identifies messages; the text only where the identity is not stored.
 SELECT message_id, seq, role, identity_hash, created_at, transcript_entry_id, stable_event_key, token_count,
        CASE WHEN coalesce(identity_hash, '') = '' THEN content END
   FROM messages WHERE conversation_id = :conversation_id ORDER BY seq, message_id;
@@ -22,7 +22,7 @@ SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body
  WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, version_id;
 
 -- name: summaries
--- One without a conversation of its own belongs to that of its messages.
+-- One without its own conversation belongs to that of its messages.
 SELECT summary_id, kind, depth, content, token_count, earliest_at, latest_at, descendant_count, descendant_token_count,
        source_message_token_count, created_at, file_ids, model
   FROM summaries s
@@ -46,7 +46,7 @@ SELECT p.summary_id, p.parent_summary_id FROM summary_parents p
  WHERE p.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY p.summary_id, p.ordinal, p.parent_summary_id;
 
 -- name: stale
--- What changed below summaries since they were written.
+-- Changes to summarised messages since the summaries were written.
 SELECT summary_id, message_id, at FROM stale_summaries
  WHERE summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY summary_id, message_id;
 
@@ -71,11 +71,11 @@ UPDATE context_log SET detail = iif(action = 'undo', detail, :detail),
  WHERE conversation_id = :conversation_id;
 
 -- name: next_number
--- The number of the next row of a table that never gives one twice.
+-- The next number of an AUTOINCREMENT table.
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = :table), 0) + 1;
 
 -- name: candidates
--- Conversations that may be the one that comes: the same key, or the same run where not both have keys.
+-- Conversations that may match the incoming one: the same key, or the same run where not both have keys.
 SELECT conversation_id, session_id, session_key, created_at FROM conversations
  WHERE session_key = :session_key
     OR (session_id = :session_id AND (session_key IS NULL OR :session_key IS NULL OR session_key = :session_key))
@@ -85,7 +85,7 @@ SELECT conversation_id, session_id, session_key, created_at FROM conversations
 SELECT conversation_id FROM conversations WHERE session_key = :session_key AND active = 1;
 
 -- name: conversation_there
--- The number of a conversation that was deleted for good is not given again.
+-- The number of a permanently deleted conversation is not reused.
 SELECT 1 FROM conversations WHERE conversation_id = :conversation_id
 UNION ALL
 SELECT 1 FROM pruned_histories WHERE number = :conversation_id;
@@ -95,7 +95,7 @@ SELECT 1 FROM pruned_histories
  WHERE session_key IS :session_key AND path IS :path AND header_id IS :header_id AND marks = :marks;
 
 -- name: pruned_before
--- Below all numbers that are in use: what was deleted elsewhere counts as older than all that is here.
+-- Below all numbers in use: what was deleted elsewhere counts as older than everything here.
 SELECT min(0, coalesce((SELECT min(number) FROM pruned_histories), 0));
 
 -- name: numbers_known
@@ -105,7 +105,7 @@ SELECT 1 FROM sqlite_sequence WHERE name = 'conversations';
 INSERT INTO sqlite_sequence (name, seq) VALUES ('conversations', 0);
 
 -- name: lift_numbers
--- No new conversation gets the number of one that was deleted.
+-- No new conversation gets the number of a deleted one.
 UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(number) FROM pruned_histories), 0)) WHERE name = 'conversations';
 
 -- name: rely
@@ -137,8 +137,8 @@ SELECT item, cause FROM hidden_items WHERE conversation_id = :conversation_id;
 SELECT message_id, content FROM pins WHERE conversation_id = :conversation_id;
 
 -- name: moved
--- Messages that stand in a context before older ones, or before a summary of older ones, and whether something says why: the
--- mark of a preamble, or the log of branches. System prompts stand anywhere.
+-- Messages that are in a context before older ones, or before a summary of older ones, and whether the reason is
+-- recorded: the mark of a preamble, or the log of branches. System prompts may be anywhere.
 WITH RECURSIVE below (ordinal, summary_id) AS (
     SELECT ordinal, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION

@@ -5,7 +5,7 @@ SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM conversations
        (SELECT count(*) FROM messages), (SELECT count(*) FROM summaries), (SELECT count(*) FROM large_files);
 
 -- name: message_totals
--- What is no date and time counts apart.
+-- Invalid times are counted separately.
 SELECT count(*), coalesce(sum(tokens), 0), CAST(min(at) FILTER (WHERE day IS NOT NULL) AS BLOB),
        CAST(max(at) FILTER (WHERE day IS NOT NULL) AS BLOB), count(*) - count(day)
   FROM (SELECT token_count AS tokens, created_at AS at,
@@ -44,7 +44,7 @@ SELECT CAST(max(created_at) AS BLOB) FROM messages WHERE message_id = (SELECT ma
 SELECT CAST(max(at) AS BLOB) FROM (SELECT max(at) AS at FROM context_log WHERE action = 'fold' UNION ALL SELECT max(created_at) FROM summaries);
 
 -- name: sizes
--- Bytes by table and index; pages that are free belong to nobody.
+-- Bytes by table and index, without free pages.
 SELECT name, sum(pgsize) FROM dbstat WHERE aggregate = TRUE GROUP BY name;
 
 -- name: page_counts

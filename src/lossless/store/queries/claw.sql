@@ -1,4 +1,4 @@
--- What a database of lossless-claw 0.15 has beside the base tables: its own indexes and search tables.
+-- What a database of lossless-claw 0.15 has besides the base tables: its own indexes and search tables.
 
 -- name: create.messages_seq
 CREATE INDEX messages_conv_seq_idx ON messages (conversation_id, seq);

@@ -1,7 +1,7 @@
--- Contexts that lossless-claw has cleared for `/new`: it deletes their places and says so in its own state.
+-- Contexts that lossless-claw has cleared for `/new`: it deletes their items and records it in its own state.
 
 -- name: stamp
--- When it last cleared this context, if nothing that we have logged is as new.
+-- When it last cleared this context, if we have logged nothing as new since.
 SELECT b.soft_reset_pruned_at FROM conversation_bootstrap_state b
  WHERE b.conversation_id = :conversation_id AND julianday(b.soft_reset_pruned_at) IS NOT NULL
    AND datetime(b.soft_reset_pruned_at) > coalesce((SELECT max(datetime(g.at)) FROM context_log g
@@ -15,17 +15,17 @@ SELECT b.conversation_id FROM conversation_bootstrap_state b
  ORDER BY b.conversation_id;
 
 -- name: has_pending
--- Tables of lossless-claw 1.0, which does not say when it cleared a context.
+-- Tables of lossless-claw 1.0, which does not record when it cleared a context.
 SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'pending_compaction_batches';
 
 -- name: written_in
--- The conversations that some messages and summaries belong to.
+-- The conversations of some messages and summaries.
 SELECT conversation_id FROM messages WHERE message_id IN (SELECT value FROM json_each(:message_ids))
 UNION
 SELECT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:summary_ids));
 
 -- name: standing_before
--- Whether a message that came before the last of some stands in the context as it was said: then it was not cleared.
+-- Whether a message older than the last of some is in the context itself: then it was not cleared.
 SELECT 1 FROM context_items c JOIN messages m USING (message_id)
  WHERE c.conversation_id = :conversation_id
    AND m.seq < (SELECT max(seq) FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))) LIMIT 1;

@@ -1,5 +1,5 @@
--- What the model sees: an ordered list of messages and summaries.
--- Ordinals only ever grow and may have gaps; order is all that matters.
+-- What the model sees: an ordered list of messages and summaries. Ordinals only grow and may have gaps; only their
+-- order matters.
 
 -- name: items
 SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
@@ -39,7 +39,7 @@ SELECT m.role, max(coalesce(x.budget_tokens, 0), m.token_count) AS size
 SELECT count(*), count(summary_id) FROM context_items WHERE conversation_id = :conversation_id;
 
 -- name: remove_range
--- Take a folded run out of the context. The messages themselves stay.
+-- Remove a folded run from the context. The messages themselves stay.
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
 
 -- name: range
@@ -71,7 +71,7 @@ SELECT j.value, j.value IN (SELECT message_id FROM context_items WHERE conversat
  ORDER BY j.key;
 
 -- name: covered
--- Which of these messages are below a summary of the context, by whatever steps up from their leaves.
+-- Which of these messages are under a summary of the context, at any depth.
 WITH RECURSIVE above (message_id, summary_id) AS (
     SELECT message_id, summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:items))
     UNION
@@ -80,7 +80,7 @@ WITH RECURSIVE above (message_id, summary_id) AS (
 SELECT DISTINCT above.message_id FROM above JOIN context_items c USING (summary_id) WHERE c.conversation_id = :conversation_id;
 
 -- name: above
--- The first summary of the context that is above any of these messages.
+-- The first summary of the context over any of these messages.
 WITH RECURSIVE above (summary_id) AS (
     SELECT summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:items))
     UNION
@@ -94,22 +94,22 @@ DELETE FROM hidden_items
  WHERE conversation_id = :conversation_id AND cause IN ('branch', 'removed', 'transient') AND item IN (SELECT value FROM json_each(:items));
 
 -- name: shift
--- Make room before a place of a context: first out of the way, then to the new places.
+-- Make space before an ordinal: first out of the way, then to the new ordinals.
 UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id AND ordinal >= :first;
 
 -- name: shift_back
 UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
 
 -- name: numbered_before
--- The ordinal of the newest item that keeps its number, as so many follow it.
+-- The ordinal of the newest item that keeps its number, because so many follow it.
 SELECT ordinal FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1 OFFSET :most;
 
 -- name: span
--- How many items follow an ordinal, and the one that the newest has.
+-- How many items follow an ordinal, and the ordinal of the newest.
 SELECT count(*), coalesce(max(ordinal), :before) FROM context_items WHERE conversation_id = :conversation_id AND ordinal > :before;
 
 -- name: close_gaps
--- Every item at its place, through numbers below zero, as places are unique.
+-- Every item at its ordinal, via negative numbers, as ordinals are unique.
 UPDATE context_items SET ordinal = -1 - place
   FROM (SELECT rowid AS id, :before + row_number() OVER (ORDER BY ordinal) AS place FROM context_items
          WHERE conversation_id = :conversation_id AND ordinal > :before) dense
@@ -120,7 +120,7 @@ SELECT message_id, ordinal FROM context_items
  WHERE conversation_id = :conversation_id AND message_id IS NOT NULL ORDER BY ordinal DESC LIMIT :limit;
 
 -- name: first_of
--- The place of the first of these messages that is in the context.
+-- The ordinal of the first of these messages that is in the context.
 SELECT min(ordinal) FROM context_items
  WHERE conversation_id = :conversation_id AND message_id IN (SELECT value FROM json_each(:items));
 
@@ -138,7 +138,7 @@ INSERT INTO hidden_items (conversation_id, item, cause, at) VALUES (:conversatio
 DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item = :item;
 
 -- name: has_returned
--- Whether one of the last branches put back any of the messages that leave now, and took out any that come back.
+-- Whether one of the last branches restored any of the messages that leave now, and removed any that return.
 SELECT 1 FROM (SELECT removed, added FROM context_log WHERE conversation_id = :conversation_id AND action = 'branch'
                 ORDER BY log_id DESC LIMIT 64) g
  WHERE EXISTS (SELECT 1 FROM json_each(g.added) a JOIN json_each(:left) l ON l.value = a.value)
@@ -149,7 +149,7 @@ INSERT INTO context_log (conversation_id, at, actor, action, cause, removed, add
 VALUES (:conversation_id, :at, :actor, :action, :cause, :removed, :added, :ordinal, :tokens_before, :tokens_after, :detail);
 
 -- name: saved
--- What folds took out of each context, by the model of the summary that each put in.
+-- What folds removed from each context, by the model of their summaries.
 SELECT coalesce(s.model, 'unknown'), l.conversation_id, count(*), sum(l.tokens_before - l.tokens_after)
   FROM context_log l LEFT JOIN summaries s ON s.summary_id = l.added ->> 0
  WHERE l.action = 'fold' AND l.at >= :since AND (:conversation_id IS NULL OR l.conversation_id = :conversation_id)
@@ -196,7 +196,7 @@ SELECT count(*), coalesce(sum(m.token_count), 0), coalesce(sum(max(coalesce(x.bu
  WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal;
 
 -- name: prompts_before
--- The system prompts that a context begins with.
+-- The leading system prompts of a context.
 SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL, x.budget_tokens
   FROM context_items c JOIN messages m USING (message_id)
   LEFT JOIN message_extras x USING (message_id)
@@ -207,7 +207,7 @@ SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL, x.budg
  ORDER BY c.ordinal;
 
 -- name: standing
--- The items at these ordinals, as they stand now.
+-- The current items at these ordinals.
 SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
        coalesce(x.budget_tokens, y.budget_tokens)
   FROM context_items c
@@ -219,7 +219,7 @@ SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.
  ORDER BY c.ordinal;
 
 -- name: version
--- What is another after every change of a context but an append, whichever program made it.
+-- A value that changes with every change of a context except an append, by any program.
 SELECT (SELECT max(log_id) FROM context_log WHERE conversation_id = :conversation_id),
        (SELECT rowid FROM summaries WHERE conversation_id = :conversation_id ORDER BY created_at DESC, rowid DESC LIMIT 1);
 

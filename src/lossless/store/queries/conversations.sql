@@ -14,13 +14,13 @@ SELECT conversation_id, session_id, session_key, active, created_at, updated_at,
  ORDER BY created_at DESC, conversation_id DESC LIMIT 1;
 
 -- name: family_by_key
--- All conversations of a session key, the active one first, then the newest; but for what is quarantined.
+-- All conversations of a session key, active first, then newest; except quarantined ones.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_key = :key AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
  ORDER BY active DESC, created_at DESC, conversation_id DESC;
 
 -- name: run_of_key
--- One run of a job, whether it is closed or not.
+-- One run of a job, closed or not.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_key = :key AND session_id = :session_id
    AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
@@ -50,13 +50,13 @@ UPDATE conversations SET session_id = :session_id, updated_at = :now WHERE conve
 UPDATE conversations SET session_key = :key, updated_at = :now WHERE conversation_id = :id;
 
 -- name: archive
--- The first cause wins.
+-- The first cause is kept.
 UPDATE conversations
    SET active = 0, archived_at = coalesce(archived_at, :now), archive_cause = coalesce(archive_cause, :cause), updated_at = :now
  WHERE conversation_id = :id;
 
 -- name: closed_for
--- Conversations of the same session that were closed for a cause, the last one first.
+-- Conversations of the same session that were closed for a cause, last first.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations
  WHERE (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :session_id))
@@ -76,12 +76,12 @@ UPDATE conversations SET title = :title WHERE conversation_id = :id AND (title I
 SELECT conversation_id FROM conversations WHERE active = 1 ORDER BY conversation_id;
 
 -- name: quarantine
--- What has nothing in common with a session's conversation: a conversation of its family that nobody goes on with.
+-- An inactive conversation for messages that have nothing in common with their session's conversation.
 INSERT INTO conversations (session_id, session_key, active, archived_at, archive_cause, created_at, updated_at)
 VALUES (:session_id, :key, 0, :now, 'quarantined', :now, :now);
 
 -- name: quarantined_of
--- What is quarantined of a key, or of a run without one; the newest first.
+-- Quarantined conversations of a key, or of a run without one; newest first.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations
  WHERE archive_cause IN ('quarantined', 'refused') AND active = 0

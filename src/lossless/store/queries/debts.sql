@@ -1,4 +1,4 @@
--- Deferred sweeps: one coalesced row per conversation. Upstream's table, upstream's columns.
+-- Deferred compactions: one row per conversation. Upstream's table, upstream's columns.
 
 -- name: get
 SELECT conversation_id, pending, requested_at, reason, running, last_started_at, last_finished_at, last_failure_summary, token_budget,
@@ -19,7 +19,7 @@ VALUES (:conversation_id, :pending, :requested_at, :reason, :running, :last_star
         :retry_attempts, :next_attempt_after, :resolution_reason, :resolved_at, :maintenance_revision, :updated_at);
 
 -- name: pending
--- lossless-claw takes a debt off when it starts to pay: one of its sweeps that was killed is only running.
+-- lossless-claw clears the pending mark when it starts: one of its runs that was killed is only marked as running.
 SELECT d.conversation_id FROM conversation_compaction_maintenance d JOIN conversations c USING (conversation_id)
  WHERE (d.pending = 1 OR d.running = 1 AND (d.last_started_at IS NULL OR julianday(d.last_started_at) NOT BETWEEN
         julianday(:now) - :longest_days AND julianday(:now))) AND (:all OR c.active = 1) ORDER BY d.requested_at, d.conversation_id;

@@ -1,5 +1,5 @@
--- One thing with all that belongs to it. Where relatives must be of the same conversation, a + keeps that rule from
--- choosing where a read begins: at the thing itself, never at everything in its conversation.
+-- One record with everything that belongs to it. Where related rows must be of the same conversation, a unary + keeps
+-- that condition from selecting the index: the read starts at the record, not at its whole conversation.
 
 -- name: depths
 -- Of one conversation, or of those from :first to :last.

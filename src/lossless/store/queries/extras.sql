@@ -1,4 +1,4 @@
--- Pins and focus briefs: what stands beside the context.
+-- Pins and focus briefs.
 
 -- name: pins
 SELECT p.pin_id, p.message_id, coalesce(p.content, m.content), p.at FROM pins p LEFT JOIN messages m USING (message_id)
@@ -17,7 +17,7 @@ SELECT brief_id, conversation_id, prompt, content, status, token_count, target_t
  ORDER BY created_at DESC, brief_id LIMIT 1;
 
 -- name: newest_seqs
--- The newest message below each summary in the context.
+-- The newest message under each summary in the context.
 WITH RECURSIVE below (root, summary_id) AS (
     SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
@@ -27,8 +27,8 @@ SELECT below.root, max(m.seq) FROM below JOIN summary_messages l USING (summary_
  GROUP BY below.root;
 
 -- name: newcomers
--- Summaries of the context with something below them that came before the oldest source of a brief: only surgery puts it there.
--- What the brief was made of is known, with all below it. What has no messages has no place, and is new when it is not known.
+-- Summaries of the context with content older than the oldest source of a brief, which only surgery adds. A brief's
+-- sources and everything under them are excluded. A summary without messages counts as new unless it is a source.
 WITH RECURSIVE known (summary_id) AS (
     SELECT summary_id FROM focus_brief_sources JOIN summaries USING (summary_id) WHERE brief_id = :brief_id
     UNION

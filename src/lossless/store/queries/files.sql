@@ -1,4 +1,4 @@
--- Payloads that left their messages: their rows, and who refers to them.
+-- Payloads that were moved out of messages: their rows, and references to them.
 
 -- name: insert
 INSERT INTO large_files (file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at)
@@ -13,7 +13,7 @@ SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB
    AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: newest
--- The ids of files, newest first, behind a place; a time that is none counts as the beginning of 1970.
+-- The ids of files, newest first, after a position; an invalid time counts as the start of 1970.
 SELECT file_id FROM (
     SELECT file_id, coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0) AS at FROM large_files
      WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
@@ -29,7 +29,7 @@ SELECT count(*), coalesce(sum(byte_size), 0) FROM large_files
    AND (:before IS NULL OR coalesce(unixepoch(created_at, 'subsec') * 1000, 0) < :before);
 
 -- name: plain
--- The oldest files with a summary that was made here of prose, which a model can describe better.
+-- The oldest files with one of our prose summaries, which a model can improve.
 SELECT file_id FROM large_files
  WHERE conversation_id BETWEEN :first AND :last AND file_id NOT IN (SELECT value FROM json_each(:but))
    AND (exploration_summary LIKE 'Text exploration summary (%'
@@ -52,7 +52,7 @@ SELECT file_id FROM large_files;
 DELETE FROM large_files WHERE file_id = :id;
 
 -- name: mentions
--- Every text in which an id may stand.
+-- Every text that may contain an id.
 SELECT content FROM messages WHERE instr(content, 'file_') > 0
 UNION ALL
 SELECT large_content FROM messages WHERE large_content IS NOT NULL
@@ -87,7 +87,7 @@ SELECT CAST(content AS BLOB) FROM messages WHERE conversation_id = :conversation
  ORDER BY seq LIMIT 1;
 
 -- name: tool_of_call
--- The newest call with this id before a place: its tool and its input.
+-- The newest call with this id before a position: its tool and its input.
 SELECT p.tool_name, p.tool_input FROM messages m JOIN message_parts p USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.seq >= :from_seq AND m.seq < :seq
    AND p.tool_call_id = :call_id AND p.tool_input IS NOT NULL
@@ -109,7 +109,7 @@ SELECT m.message_id, m.conversation_id, octet_length(m.content), substr(m.conten
 UPDATE messages SET large_content = :file_id WHERE message_id = :message_id AND large_content IS NULL;
 
 -- name: stubs
--- Messages that also lie in a file.
+-- Messages whose text is also in a file.
 SELECT message_id, large_content FROM messages
  WHERE large_content IS NOT NULL AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
  ORDER BY message_id;

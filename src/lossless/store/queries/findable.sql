@@ -1,4 +1,4 @@
--- Whether our full-text tables find what they hold.
+-- Whether our full-text tables find their rows.
 
 -- name: message_index_integrity
 PRAGMA integrity_check(message_index);
@@ -22,7 +22,7 @@ SELECT 1 FROM summary_index WHERE summary_index MATCH :match AND rowid = :rowid;
 SELECT min(message_id), max(message_id) FROM message_extras;
 
 -- name: version_index_span
--- The text of a version is compressed: it is looked at when an archive is verified.
+-- The text of a version is compressed: it is checked when an archive is verified.
 SELECT NULL, NULL;
 
 -- name: summary_index_span

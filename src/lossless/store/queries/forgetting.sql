@@ -1,4 +1,4 @@
--- Removing texts for good: where texts lie, and what stays of hashes and index segments when they are gone.
+-- Permanent removal of texts: where they are stored, and which hashes and index segments remain.
 
 -- name: message_ids
 SELECT message_id FROM messages WHERE message_id > :after ORDER BY message_id LIMIT :limit;
@@ -19,12 +19,12 @@ SELECT m.message_id, m.conversation_id, x.fingerprint FROM message_extras x JOIN
  WHERE x.fingerprint IN (SELECT unhex(value) FROM json_each(:prints));
 
 -- name: tables
--- Tables with rows of their own, ours and other programs'; whether each has row ids.
+-- Tables with rows, ours and other programs'; whether each has row ids.
 SELECT name, wr = 0 FROM pragma_table_list
  WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name;
 
 -- name: every_table
--- The same with those inside of search indexes.
+-- The same with shadow tables of search indexes.
 SELECT name FROM pragma_table_list
  WHERE schema = 'main' AND type IN ('table', 'shadow') AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name;
 
@@ -32,7 +32,7 @@ SELECT name FROM pragma_table_list
 SELECT name, pk FROM pragma_table_info(:table) ORDER BY cid;
 
 -- name: referring
--- Columns that name rows, of their own table or another one: they are no words.
+-- Columns that reference rows: not text.
 SELECT f."from" FROM pragma_foreign_key_list(:table) f
 UNION
 SELECT i.name FROM pragma_index_list(:table) l, pragma_index_info(l.name) i WHERE l."unique" = 1
@@ -43,25 +43,25 @@ SELECT name FROM pragma_table_info(:table) WHERE pk > 0;
 SELECT conversation_id, record_key, kind, record FROM transcript_records;
 
 -- name: set_record
--- Of two that are the same without the words, one stays.
+-- Of two that are equal without the words, one stays.
 UPDATE OR REPLACE transcript_records SET record = :record, record_key = :fresh WHERE conversation_id = :conversation_id AND record_key = :key;
 
 -- name: drop_records
 DELETE FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: forget_key_digests
--- Which words came with a key is no longer known; the key still is.
+-- The words of a key are removed; the key stays.
 UPDATE turn_keys SET digest = 0 WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: drop_second_keys
--- Names of batches whose key was used before with other words: they hold a digest of those.
+-- Names of batches whose key was reused with other words: they contain a digest of those.
 DELETE FROM turn_keys WHERE instr(turn_key, char(0)) > 0 AND conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: has_advancements
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: forget_advancements
--- lossless-claw still knows these turns by their keys, and no longer by what was said in them.
+-- lossless-claw still recognises these turns by their keys, but not by their content.
 UPDATE turn_advancements SET payload_hash = lower(hex(randomblob(32))) WHERE EXISTS (
     SELECT 1 FROM conversations c WHERE c.conversation_id IN (SELECT value FROM json_each(:ids))
        AND (turn_advancements.session_key = c.session_key OR turn_advancements.session_id = c.session_id));
@@ -96,7 +96,7 @@ UPDATE focus_briefs SET content = :mark, prompt = :mark, raw_result_json = NULL,
  WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: empty_titles
--- Titles are often what a conversation began with.
+-- Titles are often the first words of a conversation.
 UPDATE conversations SET title = :mark WHERE title IS NOT NULL AND conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: former

@@ -1,4 +1,4 @@
--- Leave to read, given to sub-agents, and what keeps them from asking each other in circles.
+-- Read permissions of sub-agents, and the state that prevents recursive recall.
 
 -- name: issue
 INSERT INTO expansion_grants (grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, max_depth, created_at, expires_at)
@@ -25,7 +25,7 @@ UPDATE expansion_grants SET revoked_at = coalesce(revoked_at, :now) WHERE holder
 UPDATE expansion_grants SET holder = NULL WHERE holder = :holder;
 
 -- name: sweep
--- What ended a while ago is of no use to anybody.
+-- Delete what ended a while ago.
 DELETE FROM expansion_grants WHERE expires_at <= :before OR revoked_at <= :before;
 
 -- name: sweep_marks

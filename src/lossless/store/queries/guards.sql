@@ -1,7 +1,7 @@
--- What keeps model calls within bounds, across restarts and processes.
+-- Limits of model calls, across restarts and processes.
 
 -- name: take_lease
--- One owner at a time; an expired lease is anybody's.
+-- One owner at a time; an expired lease may be taken.
 INSERT INTO leases (name, owner, expires_at) VALUES (:name, :owner, :expires)
     ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
      WHERE leases.owner = excluded.owner OR leases.expires_at <= :now;
@@ -37,14 +37,14 @@ INSERT INTO breakers (breaker_key, failures, open_until, updated_at) VALUES (:ke
        failures = excluded.failures, open_until = excluded.open_until, updated_at = excluded.updated_at;
 
 -- name: spent
--- Model calls by model: how many, how they ended, what they took.
+-- Model calls by model: how many, how they ended, what they used.
 SELECT coalesce(model, 'unknown'), purpose, count(*), sum(result = 'done'), sum(result IN ('failed', 'auth')),
        coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), group_concat(cost), sum(cost IS NULL)
   FROM spend_ledger WHERE kind = 'call' AND at >= :since AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
  GROUP BY 1, 2 ORDER BY 3 DESC;
 
 -- name: factor
--- What is no number is not known.
+-- Anything but a number is unknown.
 SELECT ratio, spread, observations FROM token_factors
  WHERE model = :model AND typeof(ratio) = 'real' AND typeof(spread) = 'real' AND typeof(observations) = 'integer';
 
@@ -61,7 +61,7 @@ SELECT chunk, kind FROM stubborn_chunks WHERE conversation_id = :conversation_id
 INSERT OR IGNORE INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (:conversation_id, :chunk, :kind, :now);
 
 -- name: history
--- What is no number is not known.
+-- Anything but a number is unknown.
 SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_reply FROM history_budgets
  WHERE conversation_id = :conversation_id AND typeof(factor) = 'real' AND (typeof(window), typeof(beside), typeof(frame))
     = ('integer', 'integer', 'integer') AND (typeof(reply), typeof(counted_frame), typeof(longest_reply))

@@ -1,8 +1,8 @@
--- What other conversations hold of a transcript: closed before, deleted for good, or forked from.
+-- What other conversations have of a transcript: closed earlier, permanently deleted, or forked from.
 
 -- name: former
--- Conversations that were closed before another one began: of its key, or of its run where it has none; oldest first.
--- What is quarantined is not a part of their history.
+-- Conversations that were closed before another one began: of its key, or of its run without one; oldest first.
+-- Quarantined ones are not part of their history.
 SELECT conversation_id FROM conversations
  WHERE active = 0 AND conversation_id < :id AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
    AND (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :run))
@@ -20,7 +20,7 @@ SELECT m.transcript_entry_id, m.conversation_id, x.fingerprint, m.message_id
  ORDER BY m.message_id;
 
 -- name: told
--- All that was said in a conversation, in order; what stood at the head of windows has no place in it.
+-- All messages of a conversation, in order, without leading system prompts of windows.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, m.created_at, coalesce(x.claimed, 1),
        m.message_id IN (SELECT item FROM hidden_items
                          WHERE conversation_id = :conversation_id AND cause IN ('branch', 'superseded', 'removed', 'transient')),

@@ -1,7 +1,7 @@
--- The search index, kept in the transaction of the rows it indexes.
+-- The search index, updated in the transaction of the indexed rows.
 
 -- name: add_messages
--- For one row; more are added to the list of values.
+-- For one row; more are appended to the VALUES list.
 INSERT INTO message_index (rowid, body, extra) VALUES (?, ?, ?)
 
 -- name: add_passage
@@ -20,7 +20,7 @@ DELETE FROM message_passages WHERE message_id = :message_id;
 DELETE FROM message_index WHERE rowid = :rowid;
 
 -- name: unindexed_messages
--- Rows that another program wrote, above the mark up to which all are known to be indexed.
+-- Rows of other programs, above the mark up to which all are indexed.
 SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.message_id > :after AND x.digest IS NULL
  ORDER BY m.message_id LIMIT :limit;
@@ -31,27 +31,27 @@ SELECT 1 FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.message_id > :after AND m.message_id <= :through AND x.digest IS NULL LIMIT 1;
 
 -- name: lost_messages
--- Messages that were indexed, were not blank, and have no row in the index.
+-- Messages that were indexed, are not blank, and have no index row.
 SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
  WHERE x.message_id > :after AND substr(x.digest, 1, 8) <> :blank
    AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
  ORDER BY x.message_id LIMIT :limit;
 
 -- name: lost_passages
--- Messages one of whose further passages has no row in the index.
+-- Messages with a further passage that has no index row.
 SELECT DISTINCT p.message_id FROM message_passages p JOIN messages m USING (message_id)
  WHERE p.message_id > :after AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = :base + p.passage_id)
  ORDER BY p.message_id LIMIT :limit;
 
 -- name: gone_rows
--- Index rows of messages and passages that are not in the archive.
+-- Index rows without a message or passage.
 SELECT d.id FROM message_index_docsize d
  WHERE (d.id < :base AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = d.id))
     OR (d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base))
  LIMIT :limit;
 
 -- name: gone_summary_rows
--- Index rows of summaries that are not in the archive, or that were given another row.
+-- Index rows without a summary, or whose summary got another row.
 SELECT d.id FROM summary_index_docsize d
  WHERE NOT EXISTS (SELECT 1 FROM summary_extras x WHERE x.index_id = d.id) LIMIT :limit;
 
@@ -161,6 +161,6 @@ DROP TABLE summaries_fts;
 DROP TABLE summaries_fts_cjk;
 
 -- name: forget_context_tokens
--- A context with this summary may be another one than was counted.
+-- The count of a context with this summary may be outdated.
 UPDATE ingest_state SET context_tokens = NULL
  WHERE conversation_id = (SELECT conversation_id FROM summaries WHERE summary_id = :summary_id);

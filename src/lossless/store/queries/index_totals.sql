@@ -16,7 +16,7 @@ CREATE VIRTUAL TABLE temp.words USING fts5vocab (main, version_index, instance);
 DROP TABLE IF EXISTS temp.words;
 
 -- name: sums
--- Of each word a sum over its places that no other places of the same number have, as far as damage goes.
+-- For each word a sum over its positions that distinguishes any damage from the original.
 SELECT term, sum(((doc % 1000003) * 31 + "offset" * 7 + (col = 'extra') * 3 + 1) * ((doc + "offset") % 8191 + 1)) FROM temp.words
  GROUP BY term;
 

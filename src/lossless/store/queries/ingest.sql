@@ -1,4 +1,4 @@
--- What ingest remembers between calls.
+-- State of ingest between calls.
 
 -- name: state
 SELECT seen, stored, replayed, skipped, ambiguous, last_stored_at, blocked_at, blocked_reason, producers, revised, likely
@@ -40,7 +40,7 @@ VALUES (:conversation_id, :key, :count, :now, :digest);
 SELECT first_message_id, last_message_id, length, chain, began FROM last_windows WHERE conversation_id = :conversation_id;
 
 -- name: recent_windows
--- The newest windows of conversations that may go on, whose key is a base, a colon and a digest; `most` are looked at.
+-- The newest windows of active conversations whose key is a base, a colon and a digest; at most `most` are read.
 SELECT c.session_key, w.conversation_id, substr(w.chain, 1, 8 * w.length)
   FROM (SELECT conversation_id, last_message_id, length, chain FROM last_windows
          ORDER BY last_message_id DESC LIMIT :most) w
@@ -58,7 +58,7 @@ VALUES (:conversation_id, :first, :last, :length, :chain, :now,
        length = excluded.length, chain = excluded.chain, at = excluded.at;
 
 -- name: advancement
--- Upstream's own record of a committed turn, where its table is there.
+-- Upstream's own record of a committed turn, if its table exists.
 INSERT OR IGNORE INTO turn_advancements
        (advancement_key, payload_hash, session_id, session_key, admission_entry_id, terminal_entry_id, message_count)
 VALUES (:key, :payload_hash, :session_id, :session_key, :first_entry, :last_entry, :count);
@@ -71,7 +71,7 @@ SELECT t.payload_hash FROM turn_advancements t JOIN conversations c ON c.convers
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: context_tokens
--- As counted, unless another program has folded since, or cleared the context.
+-- The running count, unless another program has folded since, or cleared the context.
 SELECT context_tokens, context_extra FROM ingest_state
  WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
@@ -80,7 +80,7 @@ SELECT context_tokens, context_extra FROM ingest_state
          WHERE s.conversation_id = :conversation_id ORDER BY s.created_at DESC LIMIT 1) IS NOT 1;
 
 -- name: set_context_tokens
--- Messages that nobody has noted yet are another program's: the newest tells when it stored.
+-- Messages that we have not recorded are another program's: the newest shows when it stored.
 INSERT INTO ingest_state (conversation_id, context_tokens, context_extra, context_seq, last_stored_at)
 SELECT :conversation_id, :tokens, :extra, max(seq), strftime('%Y-%m-%dT%H:%M:%fZ', created_at)
   FROM messages WHERE conversation_id = :conversation_id

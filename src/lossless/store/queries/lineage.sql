@@ -1,4 +1,4 @@
--- Ways through the graph of summaries and along a conversation: ids and sizes, hardly any text.
+-- Traversal of the summary graph and of conversations: ids and sizes, little text.
 
 -- name: nodes
 SELECT s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
@@ -7,7 +7,7 @@ SELECT s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_tok
    AND (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: sources
--- The summaries that some summaries were made of, in order.
+-- The sources of some summaries, in order.
 SELECT l.summary_id, s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
        s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at
   FROM summary_parents l JOIN summaries s ON s.summary_id = l.parent_summary_id
@@ -16,12 +16,12 @@ SELECT l.summary_id, s.summary_id, s.conversation_id, s.depth, s.token_count, s.
  ORDER BY l.summary_id, l.ordinal;
 
 -- name: leaf_messages
--- The messages that some leaves were made of, in order.
+-- The messages of some leaves, in order.
 SELECT summary_id, message_id FROM summary_messages
  WHERE summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY summary_id, ordinal;
 
 -- name: is_below
--- Whether a summary is one of some, or below one of them. Walks up, so it costs the depth and not the breadth.
+-- Whether a summary is one of some, or under one of them. Walks up, so the cost is the depth, not the breadth.
 WITH RECURSIVE above (summary_id) AS (
     SELECT :id
     UNION

@@ -1,10 +1,10 @@
--- Pages, newest first. A query finds the ids of a page; others read, and count, for those ids only.
--- Whatever people or programs wrote as text leaves as bytes: it need not be UTF-8.
+-- Pages, newest first. One query finds the ids of a page; others read and count for those ids only. Text from people or
+-- programs is returned as bytes: it may not be UTF-8.
 
 -- name: conversation_page
--- By the time of the last change; those without a time come last. A turn does not write the row of its conversation:
--- it notes when it stored, and up to which message. Where another program stores, its newest message tells; it is not
--- read where it need not be, as a message's time stands behind its text. Conversations from :first to :last.
+-- By the time of the last change; those without a time come last. A turn does not write its conversation's row: it
+-- records when it stored, and up to which message. For other programs the newest message's time is used; it is read
+-- only when needed, because a message's time is stored after its text. Conversations from :first to :last.
 WITH changed AS MATERIALIZED (
     SELECT owner.conversation_id, max(
            coalesce(julianday(owner.updated_at), -1),
@@ -27,7 +27,7 @@ SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), act
   FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: said
--- The bound on seq is none: it asks for the index in whose order rows lie next to each other in the table.
+-- The bound on seq excludes nothing: it selects the index whose order matches the table.
 SELECT conversation_id, count(*), sum(token_count), CAST(min(created_at) FILTER (WHERE created_at < ':') AS BLOB),
        CAST(max(created_at) FILTER (WHERE created_at < ':') AS BLOB)
   FROM messages
@@ -57,7 +57,7 @@ SELECT conversation_id FROM conversations WHERE session_key = :key
  ORDER BY active DESC, created_at DESC, conversation_id DESC LIMIT 1;
 
 -- name: message_page
--- The last said first, behind the message :from_id; where that is gone, behind the place that it had.
+-- Newest first, after the message :from_id; if that is gone, after its former position.
 SELECT message_id FROM messages
  WHERE conversation_id = :conversation_id
    AND seq < coalesce(
@@ -81,7 +81,7 @@ SELECT message_id, CAST(tool_name AS BLOB) FROM message_parts
  ORDER BY message_id, ordinal;
 
 -- name: tool_calls
--- The messages with the newest :limit calls of some tools, and those that answer them. An answer stands behind its call.
+-- The messages with the newest :limit calls of some tools, and their results, which come after the calls.
 WITH calls AS MATERIALIZED (
     SELECT m.message_id, m.seq, p.tool_call_id FROM messages m CROSS JOIN message_parts p ON p.message_id = m.message_id
      WHERE m.conversation_id = :conversation_id AND m.seq > -9e18
@@ -95,7 +95,7 @@ SELECT m.message_id FROM messages m
  ORDER BY m.seq;
 
 -- name: newest_items
--- The last :count items of each context, the newest first.
+-- The last :count items of each context, newest first.
 SELECT c.conversation_id, c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count, 0), m.seq, s.depth,
        coalesce(x.budget_tokens, y.budget_tokens, -1)
   FROM json_each(:ids) j
@@ -109,7 +109,7 @@ SELECT c.conversation_id, c.ordinal, c.message_id, c.summary_id, m.role, coalesc
  ORDER BY c.conversation_id, c.ordinal DESC;
 
 -- name: summary_page
--- By the time of the newest message below; those without a time come last. Conversations from :first to :last.
+-- By the time of the newest message under each; those without a time come last. Conversations from :first to :last.
 SELECT summary_id, at FROM (
     SELECT summary_id, coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at), '') AS at
       FROM summaries
@@ -122,7 +122,7 @@ SELECT summary_id, at FROM (
  ORDER BY at DESC, summary_id DESC LIMIT :limit;
 
 -- name: summaries
--- Relatives count when they are of the same conversation. The + keeps that rule from choosing where a count begins.
+-- Only rows of the same conversation count. The unary + keeps that condition from selecting the index.
 SELECT s.summary_id, s.conversation_id, s.kind, s.depth, s.token_count, CAST(s.earliest_at AS BLOB), CAST(s.latest_at AS BLOB),
        coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', s.latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', s.created_at)),
        s.descendant_count, s.descendant_token_count, s.source_message_token_count, CAST(s.created_at AS BLOB),

@@ -1,7 +1,7 @@
--- What was said. Rows are only ever added; ids of the host may be stamped on later.
+-- Messages. Rows are only added; ids of the host may be set later.
 
 -- name: next_places
--- Where the next message of a conversation goes: its id, its seq, its context ordinal.
+-- The id, seq and context ordinal of the next message of a conversation.
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) + 1,
        coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :conversation_id), 0) + 1,
        coalesce((SELECT max(ordinal) FROM context_items WHERE conversation_id = :conversation_id), -1) + 1;
@@ -41,7 +41,7 @@ SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, c
  WHERE m.conversation_id = :conversation_id AND m.stable_event_key IN (SELECT value FROM json_each(:ids));
 
 -- name: called_after
--- Calls that were made again behind the result that is stored of them.
+-- Calls that were repeated after their stored result.
 SELECT DISTINCT r.value ->> 0
   FROM json_each(:results) r
   JOIN messages m ON m.conversation_id = :conversation_id AND m.message_id > r.value ->> 1 AND m.role = 'assistant'
@@ -66,12 +66,12 @@ SELECT c.value, (SELECT m.message_id FROM messages m
   FROM json_each(:ids) c;
 
 -- name: newest_said
--- What stands at the head of windows has no place in the order of what was said.
+-- Leading system prompts of windows have no position in the order of messages.
 SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND coalesce(x.preamble, 0) = 0 ORDER BY m.seq DESC LIMIT 1;
 
 -- name: tail
--- The newest visible rows, newest first, as alignment needs them. What another program has just written has no extras yet.
+-- The newest visible rows, newest first, for alignment. Rows that another program has just written have no extras yet.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
   FROM messages m
   LEFT JOIN message_extras x USING (message_id)
@@ -86,7 +86,7 @@ SELECT message_id, transcript_entry_id FROM messages
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND transcript_entry_id IS NOT NULL;
 
 -- name: tail_rows
--- Those of some rows that are visible, as alignment needs them.
+-- The visible ones of these rows, for alignment.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
   FROM messages m
   LEFT JOIN message_extras x USING (message_id)
@@ -153,11 +153,12 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  ORDER BY m.seq;
 
 -- name: seqs_of_identity
--- Where messages of one identity stand, newest first, hidden ones too. The plus keeps it from walking all seqs.
+-- Positions of messages with one identity, newest first, including hidden ones. The unary + avoids a walk over all
+-- seqs.
 SELECT seq FROM messages WHERE conversation_id = :conversation_id AND identity_hash = :identity ORDER BY +seq DESC LIMIT :limit;
 
 -- name: referring
--- Messages from a seq on with the id of a file in their words, newest first; none in a conversation without files.
+-- Messages from a seq on with the id of a file in their text, newest first; none in a conversation without files.
 SELECT message_id FROM messages
  WHERE conversation_id = :conversation_id AND seq >= :first AND instr(content, ': file_') > 0
    AND EXISTS (SELECT 1 FROM large_files WHERE conversation_id = :conversation_id)
@@ -179,7 +180,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  ORDER BY m.seq;
 
 -- name: preamble
--- The system prompts and notices that windows began with and that say the same, newest first.
+-- Equal leading system prompts and notices of windows, newest first.
 SELECT m.message_id FROM messages m JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.identity_hash = :identity AND x.preamble = 1 AND x.fingerprint = :fingerprint
  ORDER BY +m.seq DESC LIMIT 1;

@@ -1,4 +1,4 @@
--- Reading a file's shape, and filling what older shapes lack.
+-- Reading a file's schema, and filling what older versions lack.
 
 -- name: tables
 SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\';
@@ -7,7 +7,7 @@ SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqli
 SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(:table);
 
 -- name: file_columns
--- Of the file itself, whatever stands in for its tables.
+-- Of the file itself, not of temporary replacements.
 SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(:table, 'main');
 
 -- name: steps
@@ -27,7 +27,7 @@ INSERT INTO archive_state (name, value) VALUES (:name, :value)
 SELECT name FROM sqlite_master WHERE type = 'index' AND name = 'conversations_session_key_idx';
 
 -- name: drop_old_key_index
--- Older files allow a session key once, archived conversations included; upstream drops this index, too.
+-- Older files allow a session key only once, including archived conversations; upstream drops this index, too.
 DROP INDEX IF EXISTS conversations_session_key_idx;
 
 -- name: without_identity
@@ -36,7 +36,7 @@ SELECT message_id, role, content FROM messages
  ORDER BY message_id LIMIT 1000;
 
 -- name: framed_users
--- User rows whose text begins with a metadata frame: their identity leaves volatile keys out.
+-- User rows whose text begins with a metadata frame: their identity excludes volatile keys.
 SELECT message_id, role, content FROM messages
  WHERE message_id > :after AND role = 'user' AND instr(substr(content, 1, 4000), 'Conversation info (untrusted metadata):') > 0
  ORDER BY message_id LIMIT 1000;
@@ -45,7 +45,7 @@ SELECT message_id, role, content FROM messages
 UPDATE messages SET identity_hash = :identity WHERE message_id = :message_id;
 
 -- name: fill_depths
--- A leaf is 0; a condensed summary one more than its deepest source; one without sources, or in a circle, 1.
+-- A leaf is 0; a condensed summary one more than its deepest source; one without sources, or in a cycle, 1.
 WITH RECURSIVE known (summary_id, depth) AS (
     SELECT summary_id, CASE kind WHEN 'leaf' THEN 0 ELSE 1 END FROM summaries
      WHERE kind = 'leaf' OR summary_id NOT IN (SELECT summary_id FROM summary_parents)
@@ -77,7 +77,7 @@ UPDATE summaries
 SELECT coalesce(max(depth), 0) FROM summaries;
 
 -- name: fill_condensed_spans
--- One depth at a time, so that sources are right before the summaries made of them.
+-- One depth at a time, so that sources are correct before the summaries made of them.
 UPDATE summaries
    SET earliest_at = coalesce(earliest_at, (
            SELECT min(s.earliest_at) FROM summary_parents p JOIN summaries s ON s.summary_id = p.parent_summary_id

@@ -1,7 +1,7 @@
--- Copies of graphs into another conversation, and conversations that become one.
+-- Copying summary graphs into another conversation, and merging conversations.
 
 -- name: summary_digests
--- The texts of a conversation's summaries, to find copies by.
+-- The texts of a conversation's summaries, to detect copies.
 SELECT summary_id, content FROM summaries WHERE conversation_id = :conversation_id;
 
 -- name: next_id
@@ -28,7 +28,7 @@ SELECT j.value ->> 1, x.fingerprint, NULL, 1, 0, x.format, x.skeleton, x.budget_
   FROM json_each(:places) j JOIN message_extras x ON x.message_id = j.value ->> 0;
 
 -- name: copy_hidden
--- What is hidden where it was said is hidden in its copy, for the same cause.
+-- A hidden item is hidden in its copy, too, for the same cause.
 INSERT INTO hidden_items (conversation_id, item, cause, at)
 SELECT :conversation_id, j.value ->> 1, h.cause, h.at FROM json_each(:places) j
   JOIN messages m ON m.message_id = j.value ->> 0
@@ -47,7 +47,7 @@ SELECT part_id, text_content, tool_output, metadata FROM message_parts WHERE mes
 UPDATE message_parts SET text_content = :text, tool_output = :output, metadata = :metadata WHERE part_id = :part_id;
 
 -- name: files_of_messages
--- Files that messages carry: in a mark of their own, or as the place of a payload that left them.
+-- Files of messages: in a mark, or as the reference to a payload that was moved out.
 SELECT m.message_id, m.large_content FROM messages m
  WHERE m.message_id IN (SELECT value FROM json_each(:ids)) AND m.large_content IS NOT NULL
 UNION ALL
@@ -70,7 +70,7 @@ DELETE FROM messages_fts WHERE rowid = :id;
 DELETE FROM message_trigrams WHERE rowid IN (SELECT value FROM json_each(:ids));
 
 -- name: lend_index
--- SQLite looks up references to each message that goes; without an index it reads the whole table each time.
+-- SQLite looks up references to each deleted message; without an index it scans the table each time.
 CREATE INDEX IF NOT EXISTS lossless_moving_idx ON context_items (message_id);
 
 -- name: return_index
@@ -80,7 +80,7 @@ DROP INDEX IF EXISTS lossless_moving_idx;
 DELETE FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: split_keys
--- Session keys with one active conversation and archived ones that hold messages.
+-- Session keys with one active conversation and archived ones with messages.
 SELECT a.conversation_id, s.conversation_id, s.archive_cause, s.created_at,
        (SELECT count(*) FROM messages m WHERE m.conversation_id = s.conversation_id),
        (SELECT max(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = s.conversation_id)
@@ -99,12 +99,12 @@ SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation
 SELECT ordinal, coalesce(message_id, summary_id) FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal;
 
 -- name: move_messages
--- A stretch of one conversation becomes another's, or its own at other places. Seqs are unique: they are set negative first.
+-- Moves a range to another conversation, or to other seqs of its own. Seqs are unique: they are set negative first.
 UPDATE messages SET conversation_id = :to, seq = -(seq + :by)
  WHERE conversation_id = :from AND seq BETWEEN :first AND :last;
 
 -- name: shift_briefs
--- The newest message that a brief of ours remembers is numbered anew, too.
+-- The newest message recorded in one of our briefs is renumbered, too.
 UPDATE focus_briefs SET covered_message_seq = covered_message_seq + :by,
        raw_result_json = CASE WHEN json_valid(raw_result_json) AND json_type(raw_result_json, '$.lastSeq') = 'integer'
        THEN json_set(raw_result_json, '$.lastSeq', (raw_result_json ->> '$.lastSeq') + :by) ELSE raw_result_json END
@@ -117,7 +117,7 @@ UPDATE transcript_records SET after_seq = after_seq + :by WHERE conversation_id 
 UPDATE messages SET seq = -seq WHERE conversation_id = :conversation_id AND seq < 0;
 
 -- name: clashing_ids
--- Messages of a source whose host ids the target uses, too.
+-- Messages of a source whose host ids the target also uses.
 SELECT s.message_id, s.transcript_entry_id, s.stable_event_key FROM messages s
  WHERE s.conversation_id = :source AND (
        EXISTS (SELECT 1 FROM messages t WHERE t.conversation_id IN (SELECT value FROM json_each(:others)) AND t.transcript_entry_id = s.transcript_entry_id)

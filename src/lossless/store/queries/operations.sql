@@ -1,4 +1,4 @@
--- What a person's commands do to summaries and contexts, and how it is undone.
+-- Surgery on summaries and contexts, and its undo.
 
 -- name: entries
 SELECT log_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail
@@ -32,7 +32,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 UPDATE summaries SET content = :content, token_count = :tokens, model = :model, file_ids = :files WHERE summary_id = :id;
 
 -- name: recount_leaf
--- Spans and counts that follow from a leaf's messages.
+-- Spans and counts derived from a leaf's messages.
 UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descendant_count, descendant_token_count) = (
        SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(julianday(m.created_at))), strftime('%Y-%m-%dT%H:%M:%fZ', max(julianday(m.created_at))),
               coalesce(sum(m.token_count), 0), 0, 0
@@ -40,7 +40,7 @@ UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descen
  WHERE summary_id = :id AND kind = 'leaf';
 
 -- name: recount_condensed
--- Times are compared as times: other programs write them in more than one way.
+-- Times are compared as times: other programs write them in different formats.
 UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descendant_count, descendant_token_count) = (
        SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(julianday(c.earliest_at))), strftime('%Y-%m-%dT%H:%M:%fZ', max(julianday(c.latest_at))),
               coalesce(sum(c.source_message_token_count), 0),
@@ -49,7 +49,7 @@ UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descen
  WHERE summary_id = :id AND kind = 'condensed';
 
 -- name: above
--- Some summaries and everything that was made of them, the shallow ones first.
+-- Some summaries and everything made of them, shallowest first.
 WITH RECURSIVE above (summary_id) AS (
     SELECT value FROM json_each(:ids)
     UNION
@@ -58,7 +58,7 @@ WITH RECURSIVE above (summary_id) AS (
 SELECT s.summary_id FROM summaries s JOIN above USING (summary_id) ORDER BY s.depth, s.summary_id;
 
 -- name: below
--- Some summaries and everything that they were made of, the shallow ones first, the older before the newer.
+-- Some summaries and everything under them, shallowest first, then oldest first.
 WITH RECURSIVE below (summary_id) AS (
     SELECT value FROM json_each(:ids)
     UNION
@@ -83,7 +83,7 @@ SELECT coalesce((SELECT sum(m.token_count) FROM summary_messages l JOIN messages
                   WHERE p.summary_id = :id), 0);
 
 -- name: uses
--- Who needs a summary: `context`, `hidden`, a `brief` in use, or the id of a summary that was made of it.
+-- What uses a summary: `context`, `hidden`, a `brief` in use, or the id of a summary made of it.
 SELECT 'context' FROM context_items WHERE summary_id = :id
 UNION ALL SELECT 'hidden' FROM hidden_items WHERE item = :id
 UNION ALL SELECT 'brief' FROM focus_brief_sources JOIN focus_briefs USING (brief_id)
@@ -103,14 +103,14 @@ DELETE FROM summary_messages WHERE summary_id = :id;
 DELETE FROM summary_parents WHERE summary_id = :id;
 
 -- name: drop_brief_links
--- Briefs that are no longer in use need not know it.
+-- Briefs that are no longer in use need no source.
 DELETE FROM focus_brief_sources WHERE summary_id = :id;
 
 -- name: brief_links
 SELECT brief_id, ordinal, role, created_at FROM focus_brief_sources WHERE summary_id = :id ORDER BY brief_id, role, ordinal;
 
 -- name: link_brief
--- A brief that is gone by now needs none.
+-- A brief that no longer exists is skipped.
 INSERT OR IGNORE INTO focus_brief_sources (summary_id, brief_id, ordinal, role, created_at)
 SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM focus_briefs WHERE brief_id = ?2);
 
@@ -127,7 +127,7 @@ DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal B
 SELECT min(ordinal) FROM context_items WHERE conversation_id = :conversation_id AND ordinal >= :ordinal;
 
 -- name: shift_from
--- Make room: first out of the way, then to the new places.
+-- Make space: first out of the way, then to the new ordinals.
 UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id AND ordinal >= :ordinal;
 
 -- name: shift_back

@@ -1,7 +1,7 @@
--- The shape of a graph of summaries, and what happened to a context over time: ids and sizes, no text.
+-- The shape of a summary graph, and changes of a context over time: ids and sizes, no text.
 
 -- name: tops
--- The summaries of a conversation that stand in its context, or that nothing was made of; the oldest first.
+-- The summaries of a conversation that are in its context or not a source of any other; oldest first.
 WITH standing AS MATERIALIZED (
     SELECT summary_id, min(ordinal) AS ordinal FROM context_items
      WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL GROUP BY summary_id)
@@ -15,12 +15,12 @@ SELECT s.summary_id, c.ordinal, count(*) OVER ()
  LIMIT :limit OFFSET :offset;
 
 -- name: standing
--- Which of some summaries stand in the context of their conversation.
+-- Which of some summaries are in the context of their conversation.
 SELECT summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
 
 -- name: shapes
--- All summaries of a conversation, shallow ones first, then by time.
+-- All summaries of a conversation, shallowest first, then by time.
 SELECT s.summary_id, s.depth, s.token_count, s.source_message_token_count,
        CAST(coalesce(s.earliest_at, s.created_at) AS BLOB), CAST(coalesce(s.latest_at, s.created_at) AS BLOB),
        s.summary_id IN (SELECT c.summary_id FROM context_items c
@@ -30,7 +30,7 @@ SELECT s.summary_id, s.depth, s.token_count, s.source_message_token_count,
           s.summary_id;
 
 -- name: edges
--- Who was made of whom in a conversation, in order.
+-- The sources of a conversation's summaries, in order.
 SELECT l.summary_id, l.parent_summary_id
   FROM summaries s JOIN summary_parents l ON l.summary_id = s.summary_id
  WHERE s.conversation_id = :conversation_id ORDER BY l.summary_id, l.ordinal;
@@ -40,7 +40,7 @@ SELECT l.summary_id, l.parent_summary_id
 SELECT summary_id, substr(CAST(content AS BLOB), 1, :bytes) FROM summaries WHERE conversation_id = :conversation_id;
 
 -- name: sizes
--- How large a context was before and after each of its newest changes, the newest first.
+-- The size of a context before and after each of its newest changes, newest first.
 SELECT at, action, tokens_before, tokens_after FROM context_log
  WHERE conversation_id = :conversation_id ORDER BY log_id DESC LIMIT :limit;
 

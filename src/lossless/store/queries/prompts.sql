@@ -1,4 +1,4 @@
--- What stands in prompts beside the context, and how prompts were put together.
+-- Evidence in prompts, and receipts of how prompts were assembled.
 
 -- name: fold
 -- The newest fold of a conversation; 0 when nothing was folded.
@@ -21,7 +21,7 @@ DELETE FROM prompt_evidence WHERE conversation_id = :conversation_id
 UPDATE prompt_evidence SET message_id = :message_id, asked = NULL WHERE evidence_id = :evidence_id;
 
 -- name: user_after
--- The first message of a user behind another message.
+-- The first user message after another message.
 SELECT min(message_id) FROM messages WHERE conversation_id = :conversation_id AND message_id > :after_id AND role = 'user';
 
 -- name: empty_evidence
@@ -30,7 +30,7 @@ UPDATE prompt_evidence SET quotes = '[]', tokens = 0, digest = NULL
  WHERE evidence_id IN (SELECT value FROM json_each(:ids));
 
 -- name: hidden
--- Of these messages those that somebody took out of the conversation.
+-- The messages among these that were removed from the conversation.
 SELECT h.item FROM json_each(:ids) j JOIN messages m ON m.message_id = j.value
   JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = m.message_id;
 

@@ -1,7 +1,7 @@
--- What can be derived: where items of contexts stand, what summaries were made of, counters.
+-- Derived values: positions of context items, sources of summaries, counters.
 
 -- name: wrong_contexts
--- Conversations with a place whose item is gone, belongs elsewhere or stands twice, or that is hidden as well.
+-- Conversations with a context item that is missing, of another conversation, duplicated, or hidden as well.
 SELECT c.conversation_id FROM context_items c LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id)
  WHERE c.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1)
     OR c.item_type IS NOT iif(c.message_id IS NULL, 'summary', 'message')
@@ -9,8 +9,8 @@ UNION
 SELECT conversation_id FROM context_items GROUP BY conversation_id, message_id, summary_id HAVING count(*) > 1;
 
 -- name: kept
--- Items of a context that are in the archive, each once and in order: id, ordinal, the seq that it begins with, and whether
--- it is a system prompt or a notice, which have no place in the order of what was said.
+-- Items of a context that are in the archive, without duplicates and in order: id, ordinal, first seq, and whether it
+-- is a system prompt or a notice, which have no position in the order of messages.
 WITH RECURSIVE below (root, summary_id) AS (
     SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
@@ -28,7 +28,7 @@ SELECT s.summary_id, min(c.ordinal), coalesce(t.seq, 0), 0
  ORDER BY place;
 
 -- name: lost_summaries
--- Summaries that nothing was made of and that have lost their place: none of their messages stands anywhere else.
+-- Summaries that are no source and have lost their position: none of their messages is anywhere else.
 WITH RECURSIVE tops (summary_id) AS (
     SELECT summary_id FROM summaries s
      WHERE s.conversation_id = :conversation_id

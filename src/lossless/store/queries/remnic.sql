@@ -1,4 +1,4 @@
--- Remnic's own archive: its tables, schema version 2, and tables of ours beside them that it does not look at.
+-- Remnic's own archive: its tables, schema version 2, and additional tables of ours, which it ignores.
 
 -- name: create.meta
 CREATE TABLE IF NOT EXISTS lcm_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -76,19 +76,19 @@ CREATE VIRTUAL TABLE IF NOT EXISTS lcm_messages_fts USING fts5 (content, content
 CREATE VIRTUAL TABLE IF NOT EXISTS lcm_summaries_fts USING fts5 (summary_text, content='lcm_summary_nodes', content_rowid='rowid');
 
 -- name: beside.edges
--- Every source of every condensed summary, where a tree has room for one parent only.
+-- Every source of every condensed summary, as Remnic's tree allows one parent only.
 CREATE TABLE IF NOT EXISTS lcm_x_edges (
     summary_id TEXT NOT NULL, source_id TEXT NOT NULL, ordinal INTEGER NOT NULL, PRIMARY KEY (summary_id, source_id)
 ) WITHOUT ROWID;
 
 -- name: beside.summary_messages
--- The messages of a leaf, where a range may hold those of another conversation.
+-- The messages of a leaf, as a range may include those of another conversation.
 CREATE TABLE IF NOT EXISTS lcm_x_summary_messages (
     summary_id TEXT NOT NULL, message_id INTEGER NOT NULL, ordinal INTEGER NOT NULL, PRIMARY KEY (summary_id, ordinal)
 ) WITHOUT ROWID;
 
 -- name: beside.source_rows
--- Columns that have no place in Remnic's tables, as JSON.
+-- Columns that Remnic's tables do not have, as JSON.
 CREATE TABLE IF NOT EXISTS lcm_x_source_rows (
     kind TEXT NOT NULL, conversation_id TEXT NOT NULL, id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, conversation_id, id)
 ) WITHOUT ROWID;
@@ -103,7 +103,7 @@ INSERT INTO lcm_meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPD
 SELECT value FROM lcm_meta WHERE key = :key;
 
 -- name: imported
--- Messages of a session that came from lossless-claw: where they came from, and where they stand.
+-- Messages of a session that came from lossless-claw: their source, and their position.
 SELECT CAST(json_extract(metadata, '$.conversation_id') AS TEXT), CAST(json_extract(metadata, '$.source_seq') AS TEXT), id, turn_index
   FROM lcm_messages
  WHERE session_id = :session_id AND json_valid(metadata) AND json_extract(metadata, '$.conversation_id') IS NOT NULL;

@@ -1,7 +1,7 @@
--- What conversations take, what may be deleted of them on a person's command, and giving the room back.
+-- Sizes of conversations, deletion on the user's command, and vacuum.
 
 -- name: conversations
--- Every conversation with its newest word and the bytes of its texts; oldest first.
+-- Every conversation with its newest message time and the bytes of its texts; oldest first.
 WITH said AS (
     SELECT conversation_id, count(*) AS count, max(created_at) AS newest, sum(octet_length(content)) AS bytes
       FROM messages GROUP BY conversation_id),
@@ -25,7 +25,7 @@ SELECT c.conversation_id, c.session_id, c.session_key, c.title, c.active, c.crea
  ORDER BY coalesce(said.newest, c.created_at), c.conversation_id;
 
 -- name: borrowed
--- Which conversations hold something of another one: the holder, and whose it is.
+-- Which conversations hold something of another one: the holder, and the owner.
 SELECT s.conversation_id, m.conversation_id
   FROM summary_messages l JOIN summaries s USING (summary_id) JOIN messages m USING (message_id)
  WHERE s.conversation_id <> m.conversation_id
@@ -43,7 +43,7 @@ UNION
 SELECT conversation_id, source_id FROM fork_sources;
 
 -- name: state
--- What must not have changed between looking and deleting.
+-- What must not have changed between reading and deleting.
 SELECT c.conversation_id, c.active, coalesce((SELECT max(created_at) FROM messages m WHERE m.conversation_id = c.conversation_id), c.created_at),
        (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id),
        EXISTS (SELECT 1 FROM leases l WHERE l.name = 'compact:' || c.conversation_id AND l.expires_at > :now)
@@ -55,7 +55,7 @@ SELECT t.name FROM pragma_table_list t, pragma_table_info(t.name) i
  WHERE t.schema = 'main' AND t.type = 'table' AND i.name = :column ORDER BY t.name;
 
 -- name: unindexed_references
--- References to messages and summaries that SQLite would look for by reading a whole table.
+-- References to messages and summaries that SQLite would find only by a table scan.
 SELECT DISTINCT t.name, f."from" FROM pragma_table_list t, pragma_foreign_key_list(t.name) f
  WHERE t.schema = 'main' AND t.type = 'table' AND f."table" IN ('messages', 'summaries')
    AND NOT EXISTS (SELECT 1 FROM pragma_index_list(t.name) l, pragma_index_info(l.name) i WHERE i.seqno = 0 AND i.name = f."from")
@@ -102,25 +102,25 @@ SELECT name FROM sqlite_master
  WHERE type = 'table' AND name IN ('message_trigrams', 'messages_fts', 'summaries_fts', 'summaries_fts_cjk') ORDER BY name;
 
 -- name: forget_spending
--- What was paid stays known, but no longer for whom.
+-- Spend stays recorded, without the conversation.
 UPDATE spend_ledger SET conversation_id = NULL WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: drop_leases
 DELETE FROM leases WHERE name IN (SELECT 'compact:' || value FROM json_each(:ids));
 
 -- name: drop_grants
--- Leave to read nothing but what is deleted.
+-- Grants for deleted conversations only.
 DELETE FROM expansion_grants
  WHERE NOT EXISTS (SELECT 1 FROM json_each(conversation_ids) g WHERE g.value NOT IN (SELECT value FROM json_each(:ids)));
 
 -- name: drop_parents
--- Links from and to the summaries that go.
+-- Links from and to the deleted summaries.
 DELETE FROM summary_parents
  WHERE summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id IN (SELECT value FROM json_each(:ids)))
     OR parent_summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id IN (SELECT value FROM json_each(:ids)));
 
 -- name: tidy_message_index
--- Deleted rows leave marks behind; this writes the index anew without them.
+-- Deleted rows leave tombstones; this rebuilds the index without them.
 INSERT INTO message_index (message_index) VALUES ('optimize');
 
 -- name: tidy_summary_index
@@ -146,7 +146,7 @@ SELECT 1 FROM pragma_module_list WHERE name = 'dbstat';
 SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE;
 
 -- name: text_sizes
--- What texts alone take, where pages cannot be counted.
+-- The size of texts alone, where pages cannot be counted.
 SELECT 'messages', coalesce(sum(octet_length(content)), 0) FROM messages
 UNION ALL
 SELECT 'message_parts', coalesce(sum(coalesce(octet_length(text_content), 0) + coalesce(octet_length(tool_input), 0)
@@ -168,7 +168,7 @@ SELECT file_id, conversation_id, storage_uri, coalesce(byte_size, 0) FROM large_
  WHERE conversation_id IN (SELECT value FROM json_each(:ids)) ORDER BY file_id;
 
 -- name: collectable
--- Answers of tools whose text lies in a file, below a leaf, in no context; the oldest first.
+-- Tool results whose text is in a file, under a leaf, in no context; oldest first.
 SELECT m.message_id, m.transcript_entry_id, p.tool_call_id, m.content,
        coalesce(m.large_content, CASE WHEN json_valid(p.metadata) THEN json_extract(p.metadata, '$.externalizedFileId') END) AS file_id
   FROM messages m JOIN message_parts p ON p.message_id = m.message_id AND p.tool_call_id IS NOT NULL
@@ -180,6 +180,6 @@ SELECT m.message_id, m.transcript_entry_id, p.tool_call_id, m.content,
  ORDER BY m.seq, p.ordinal;
 
 -- name: kept_records
--- Records of a transcript that are kept beside the messages.
+-- Records of a transcript that are stored in addition to messages.
 SELECT record_key FROM transcript_records
  WHERE conversation_id = :conversation_id AND record_key IN (SELECT value FROM json_each(:ids));

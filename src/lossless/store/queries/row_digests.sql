@@ -1,4 +1,4 @@
--- Digests of rows: which rows were just written, what their digests are, what they are made of.
+-- Digests of rows: which rows were just written, their digests, and the digested columns.
 
 -- name: columns
 SELECT name FROM pragma_table_info(:table) ORDER BY cid;

@@ -1,9 +1,9 @@
--- Finding what was said. Every search looks only at rows in its scope: conversations, and a stretch of time.
--- Times are milliseconds since 1970; texts leave as bytes, so that no foreign row can make a search fail.
--- Index rows from :base on are passages beyond the first of a message.
+-- Search. Every search reads only rows in its scope: conversations, and a time range. Times are milliseconds since
+-- 1970; texts are returned as bytes, so that no foreign row can make a search fail. Index rows from :base on are
+-- further passages of a message.
 
 -- name: quotes
--- What users and assistants said about a phrase in one conversation, but for what left on a branch; newest first.
+-- Messages of users and assistants about a phrase in one conversation, except abandoned branches; newest first.
 SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
   JOIN messages m ON m.message_id = i.rowid
  WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
@@ -12,7 +12,7 @@ SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
  ORDER BY i.rowid DESC LIMIT :limit;
 
 -- name: spoken_of
--- What users and assistants of one conversation said up to a message that has a name in it, newest first.
+-- Messages of users and assistants in one conversation, up to one, with a name in them; newest first.
 SELECT DISTINCT m.message_id
   FROM (SELECT rowid AS r FROM message_index WHERE message_index MATCH :match ORDER BY rowid DESC LIMIT :among) f
   LEFT JOIN message_passages p ON f.r >= :base AND p.passage_id = f.r - :base
@@ -22,17 +22,17 @@ SELECT DISTINCT m.message_id
  ORDER BY m.seq DESC LIMIT :limit;
 
 -- name: sizes
--- Rows in the index, about: messages and further passages.
+-- The approximate number of index rows: messages and further passages.
 SELECT coalesce((SELECT max(message_id) FROM messages), 0),
        coalesce((SELECT max(passage_id) FROM message_passages), 0),
        coalesce((SELECT max(index_id) FROM summary_extras), 0);
 
 -- name: marked
--- Up to which message all are known to be indexed.
+-- Up to which message all are indexed.
 SELECT value FROM archive_state WHERE name = 'indexed_through';
 
 -- name: messages_in
--- Messages of some conversations, about.
+-- The approximate number of messages of some conversations.
 SELECT coalesce(sum((SELECT max(seq) FROM messages WHERE conversation_id = w.value)), 0) FROM json_each(:conversations) w;
 
 -- name: summaries_in
@@ -52,8 +52,8 @@ SELECT count(*) FROM message_index f
 SELECT count(*) FROM (SELECT 1 FROM summary_index WHERE summary_index MATCH :match LIMIT :limit);
 
 -- name: candidates
--- The best rows by bm25: message, and where the passage begins (none for the first). The + keeps the index from
--- being asked once per message of the scope.
+-- The best rows by bm25: message, and the start of the passage (none for the first). The unary + keeps the index from
+-- being queried once per message of the scope.
 SELECT coalesce(p.message_id, t.r), p.start
   FROM (SELECT f.rowid AS r, bm25(message_index) AS b FROM message_index f
          WHERE message_index MATCH :match
@@ -90,8 +90,8 @@ SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at
    AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before);
 
 -- name: echoes
--- Those of some messages that do nothing but call our own recall tools, or bring their results: a result has the id of
--- a call a little before it.
+-- The messages among these that only call our own recall tools, or have their results: a result has the id of a call
+-- shortly before it.
 SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
  WHERE EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL))
    AND NOT EXISTS (
@@ -115,7 +115,7 @@ SELECT DISTINCT coalesce(p.message_id, f.rowid) FROM message_index f
  WHERE message_index MATCH :match;
 
 -- name: newest_ids
--- Messages that match, newest first, and how many there are. For few matches, or times that do not rise with ids.
+-- Matching messages, newest first, and how many there are. For few matches, or times that do not increase with ids.
 SELECT message_id, count(*) OVER () FROM (
     SELECT m.message_id, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0) AS at
       FROM (SELECT DISTINCT coalesce(p.message_id, f.rowid) AS id FROM message_index f
@@ -128,7 +128,7 @@ SELECT message_id, count(*) OVER () FROM (
  ORDER BY at DESC, message_id DESC LIMIT :limit;
 
 -- name: newest_heads
--- The same for many matches, where times rise with ids: the first passages of messages.
+-- The same for many matches, where times increase with ids: the first passages of messages.
 SELECT m.message_id, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0) FROM message_index f JOIN messages m ON m.message_id = f.rowid
  WHERE message_index MATCH :match AND f.rowid < :below
    AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
@@ -160,7 +160,7 @@ SELECT summary_id, count(*) OVER () FROM (
  ORDER BY at DESC, summary_id DESC LIMIT :limit;
 
 -- name: unread
--- Messages of the scope that are not indexed, the last stored first.
+-- Messages of the scope that are not indexed, last stored first.
 SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.message_id > coalesce((SELECT value FROM archive_state WHERE name = 'indexed_through'), 0) AND x.digest IS NULL
    AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
@@ -177,7 +177,7 @@ SELECT s.summary_id FROM summaries s LEFT JOIN summary_extras x USING (summary_i
  ORDER BY s.created_at DESC LIMIT :limit;
 
 -- name: all_ids
--- Every message of the scope, in no order: so that an index can answer without reading the texts.
+-- Every message of the scope, unordered, so that an index can answer without reading texts.
 SELECT message_id FROM messages
  WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
    AND (:below IS NULL OR +message_id < :below);
@@ -223,13 +223,13 @@ SELECT m.message_id, CAST(m.content AS BLOB) FROM json_each(:ids) w JOIN message
  WHERE (:within IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: calls
--- What messages called tools with, and what tells a call from a result.
+-- The tool inputs of messages, and what distinguishes a call from a result.
 SELECT message_id, CAST(tool_input AS BLOB), metadata FROM message_parts
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_input IS NOT NULL AND +part_type = 'tool'
  ORDER BY message_id, ordinal;
 
 -- name: holding
--- Messages whose text has these letters.
+-- Messages whose text has these characters.
 SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
  WHERE instr(CASE WHEN :ignore_case THEN lower(m.content) ELSE m.content END, :text)
 UNION

@@ -43,7 +43,7 @@ SELECT message_id FROM summary_messages WHERE summary_id = :id ORDER BY ordinal;
 SELECT message_id, summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: mark_pending_stale
--- Upstream's half-made summaries over a conversation whose context we changed.
+-- Upstream's unfinished summaries over a conversation whose context we changed.
 UPDATE pending_compaction_batches SET status = 'stale', updated_at = datetime('now')
  WHERE conversation_id = :conversation_id AND status IN ('planning', 'ready', 'publishing')
    AND compactable_start_ordinal <= :last AND compactable_end_ordinal >= :first;
@@ -57,7 +57,7 @@ UPDATE pending_summary_nodes SET status = 'stale', updated_at = datetime('now')
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pending_compaction_batches';
 
 -- name: above
--- Every summary over some messages, the leaves first.
+-- Every summary over some messages, leaves first.
 WITH RECURSIVE above (id) AS (
     SELECT summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:ids))
     UNION
@@ -78,7 +78,7 @@ SELECT t.summary_id, t.message_id FROM stale_summaries t JOIN summaries s USING 
  WHERE s.conversation_id = :conversation_id ORDER BY s.depth, s.rowid, m.seq;
 
 -- name: clear_stale
--- But for what a source of the summary does not say yet, and what was revised after the new text was begun.
+-- Except changes that a source of the summary does not reflect yet, and revisions after the new text was started.
 DELETE FROM stale_summaries WHERE summary_id = :id
    AND message_id NOT IN (SELECT b.message_id FROM summary_parents p JOIN stale_summaries b ON b.summary_id = p.parent_summary_id
                            WHERE p.summary_id = :id)
@@ -86,7 +86,7 @@ DELETE FROM stale_summaries WHERE summary_id = :id
                     WHERE v.message_id = stale_summaries.message_id AND NOT v.lesser AND v.version_id > :since);
 
 -- name: carry_stale
--- A summary of stale summaries is stale as they are.
+-- A summary of stale summaries is stale, too.
 INSERT INTO stale_summaries (summary_id, message_id, at)
 SELECT DISTINCT :id, message_id, :at FROM stale_summaries WHERE summary_id IN (SELECT value FROM json_each(:ids))
     ON CONFLICT DO NOTHING;
@@ -99,7 +99,7 @@ SELECT 1 WHERE (SELECT coalesce(max(version_id), 0) FROM message_versions) > :ve
             OR EXISTS (SELECT 1 FROM context_log WHERE log_id > :change AND action = 'branch');
 
 -- name: mark_since
--- Messages below a summary that got other words, joined or left after a moment.
+-- Messages under a summary that were reworded, added or removed after a moment.
 WITH RECURSIVE below (source) AS (
     SELECT :id
     UNION
@@ -113,7 +113,7 @@ SELECT DISTINCT :id, l.message_id, :at FROM below JOIN summary_messages l ON l.s
     ON CONFLICT DO NOTHING;
 
 -- name: changes_below
--- What changed below stale summaries: a message left, has other words, or joined.
+-- Changes under stale summaries: a message was removed, reworded, or added.
 SELECT t.summary_id, m.message_id,
        CASE WHEN h.item IS NOT NULL THEN 'removed'
             WHEN EXISTS (SELECT 1 FROM message_versions v WHERE v.message_id = m.message_id AND NOT v.lesser) THEN 'revised'
@@ -124,7 +124,8 @@ SELECT t.summary_id, m.message_id,
  WHERE t.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY t.summary_id, m.seq;
 
 -- name: leaf_in_context
--- The leaf over a message that the context shows, itself or in a summary above it, and the message's place in it.
+-- The leaf over a message that the context shows directly or through a summary above it, and the message's position in
+-- it.
 WITH RECURSIVE above (leaf, ordinal, summary_id) AS (
     SELECT summary_id, ordinal, summary_id FROM summary_messages WHERE message_id = :message_id
     UNION
@@ -133,7 +134,7 @@ SELECT above.leaf, above.ordinal, summary_id FROM above JOIN context_items c USI
  WHERE c.conversation_id = :conversation_id LIMIT 1;
 
 -- name: first_below
--- The first message of all that a summary covers.
+-- The first of all messages that a summary covers.
 WITH RECURSIVE first (id) AS (
     SELECT :id
     UNION ALL
@@ -154,7 +155,7 @@ SELECT coalesce((SELECT max(g.at) FROM former_summaries f JOIN context_log g USI
                 (SELECT created_at FROM summaries WHERE summary_id = :id));
 
 -- name: mark_changed_since
--- Messages below a summary that got other words, or left, from a second on.
+-- Messages under a summary that were reworded or removed from a second on.
 WITH RECURSIVE below (source) AS (
     SELECT :id
     UNION
@@ -166,7 +167,7 @@ SELECT DISTINCT :id, l.message_id, :at FROM below JOIN summary_messages l ON l.s
     ON CONFLICT DO NOTHING;
 
 -- name: prepared
--- Leaves that were written ahead for a run of messages that begins with this one, and that still tell what it says.
+-- Leaves written in advance for a run of messages that begins with this one, and that still match its text.
 SELECT l.summary_id FROM summary_messages l JOIN summaries s USING (summary_id)
  WHERE l.message_id = :first AND l.ordinal = 0 AND s.conversation_id = :conversation_id AND s.depth = 0
    AND EXISTS (SELECT 1 FROM context_log g WHERE g.conversation_id = :conversation_id AND g.action = 'prepare'

@@ -1,7 +1,7 @@
--- What `lcm doctor` looks for. Every query is cheap: it reads rows that are few, or counts.
+-- Checks of `lcm doctor`. Every query is cheap: it reads few rows, or counts.
 
 -- name: suspects
--- Summaries that may be broken; what exactly is said in Python.
+-- Summaries that may be broken; the exact problem is determined in Python.
 SELECT summary_id, conversation_id, content, model FROM summaries
  WHERE (:conversation_id IS NULL OR conversation_id = :conversation_id) AND (
        trim(content, ' ' || char(9, 10, 13)) = '' OR model IN ('emergency-fallback', 'unknown')
@@ -16,7 +16,7 @@ SELECT (SELECT count(*) FROM messages m LEFT JOIN message_extras x USING (messag
        (SELECT count(*) FROM summaries s LEFT JOIN summary_extras x USING (summary_id) WHERE x.summary_id IS NULL);
 
 -- name: lost_from_index
--- Messages that were indexed and whose row in the index is missing, their first passage or a further one.
+-- Messages that were indexed and whose index row is missing, for the first passage or a further one.
 WITH lost (message_id) AS (
     SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
      WHERE substr(x.digest, 1, 8) <> :blank AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
@@ -47,7 +47,7 @@ SELECT d.conversation_id, c.session_key, c.active, d.pending, d.running, d.reaso
  WHERE d.pending = 1 OR d.running = 1 ORDER BY c.active, d.requested_at, d.conversation_id;
 
 -- name: duplicates
--- Rows that older engines stored twice: the same words of the same role in the same second, side by side.
+-- Rows that older engines stored twice: the same words, role and second, adjacent.
 SELECT b.conversation_id, count(*), min(b.message_id) FROM messages b
   JOIN messages a ON a.conversation_id = b.conversation_id AND a.seq = b.seq - 1
  WHERE a.identity_hash = b.identity_hash AND a.role = b.role AND a.created_at = b.created_at AND b.role <> 'tool'
@@ -67,8 +67,8 @@ SELECT sqlite_version();
 SELECT step_name, max(algorithm_version) FROM lcm_migration_state GROUP BY step_name ORDER BY step_name;
 
 -- name: null_subagent_context
--- Nothing but the first words of its user tell that it is a sub-agent's; a host may have put the time before them. Nobody
--- closes a conversation without a key, so one that is silent and that nobody works on counts as well.
+-- Only the first words of the user identify a sub-agent; a host may have put the time before them. Conversations
+-- without a key are never closed, so an inactive one that is not leased counts as well.
 SELECT c.conversation_id FROM conversations c
  WHERE coalesce(trim(c.session_key), '') = ''
    AND (c.active = 0
@@ -81,13 +81,13 @@ SELECT c.conversation_id FROM conversations c
           AND (ltrim(m.content) LIKE '[Subagent Context]%' OR substr(ltrim(m.content), 1, 80) LIKE '[%] [Subagent Context]%'));
 
 -- name: archived_subagents
--- The third word of the key says whose it is; the words behind it may be anything.
+-- The third part of the key identifies the owner; the parts after it may be anything.
 SELECT conversation_id FROM conversations
  WHERE active = 0 AND session_key GLOB 'agent:*'
    AND substr(session_key, 6 + instr(substr(session_key, 7), ':')) GLOB ':subagent:*';
 
 -- name: cron_sessions
--- Each run of a job is a conversation of its own: closed ones are finished, and so is the last one when it is silent.
+-- Each run of a job is a separate conversation: closed ones are finished, and so is the last one when it is inactive.
 SELECT c.conversation_id FROM conversations c
  WHERE c.session_key GLOB 'agent:*' AND substr(c.session_key, 6 + instr(substr(c.session_key, 7), ':')) GLOB ':cron:*'
    AND (c.active = 0
@@ -105,14 +105,14 @@ UPDATE conversation_compaction_maintenance
 PRAGMA foreign_key_check;
 
 -- name: hanging
--- Places of a context whose message or summary is not in the archive.
+-- Context items whose message or summary is not in the archive.
 SELECT c.conversation_id, c.ordinal, coalesce(c.summary_id, 'msg#' || c.message_id) FROM context_items c
  WHERE (c.message_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = c.message_id))
     OR (c.summary_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.summary_id = c.summary_id))
  ORDER BY c.conversation_id, c.ordinal;
 
 -- name: uncovered
--- By conversation, messages that are neither in its context, nor below a summary in it, nor hidden with a cause.
+-- By conversation, messages that are not in its context, not under a summary in it, and not hidden with a cause.
 WITH RECURSIVE reached (conversation_id, summary_id) AS (
     SELECT conversation_id, summary_id FROM context_items WHERE summary_id IS NOT NULL
     UNION
@@ -140,13 +140,13 @@ SELECT s.conversation_id, s.summary_id FROM summaries s
  ORDER BY s.conversation_id, s.summary_id;
 
 -- name: no_texts
--- Rows whose words are bytes.
+-- Rows whose text is stored as bytes.
 SELECT conversation_id, 'msg#' || message_id FROM messages WHERE typeof(content) <> 'text'
 UNION ALL
 SELECT conversation_id, summary_id FROM summaries WHERE typeof(content) <> 'text';
 
 -- name: left_behind
--- Whether messages that are not there have left parts, extras or rows in the index behind.
+-- Whether missing messages have left parts, extras or index rows behind.
 SELECT 1 FROM message_extras WHERE message_id IN (SELECT value FROM json_each(:ids))
 UNION ALL
 SELECT 1 FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))

@@ -1,4 +1,4 @@
--- What was forgotten, as far as it takes to know it again.
+-- Marks of forgotten texts, so that they can be recognised.
 
 -- name: newest
 SELECT max(round), count(*) FROM tombstones;

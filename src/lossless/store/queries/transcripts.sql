@@ -1,4 +1,4 @@
--- Transcripts: how far each was read, what was decided about it, and what in it is no message.
+-- Transcripts: how far each was read, the decisions about it, and its records that are not messages.
 
 -- name: checkpoint
 SELECT b.session_file_path, b.last_seen_size, b.last_seen_mtime_ms, b.last_processed_offset, b.session_header_id,
@@ -9,7 +9,7 @@ SELECT b.session_file_path, b.last_seen_size, b.last_seen_mtime_ms, b.last_proce
  WHERE b.conversation_id = :conversation_id;
 
 -- name: advance
--- In the same file nothing changes that an index holds, which is what a turn costs.
+-- For the same file no indexed column changes, which keeps turns cheap.
 UPDATE conversation_bootstrap_state
    SET last_seen_size = :size, last_seen_mtime_ms = :mtime_ms, last_processed_offset = :offset,
        last_processed_entry_id = :entry_id, last_processed_entry_hash = :entry_hash
@@ -58,7 +58,7 @@ SELECT epoch_id, conversation_id, path, header_id, size, mtime_ms, decision, rea
  WHERE :conversation_id IS NULL OR conversation_id = :conversation_id ORDER BY epoch_id;
 
 -- name: decided
--- Transcripts about which the newest decision is this one: held back until a person decides, or refused.
+-- Transcripts whose newest decision is this one: held until the user decides, or refused.
 SELECT e.epoch_id, e.conversation_id, e.path, e.header_id, e.size, e.mtime_ms, e.decision, e.reason, e.messages, e.at
   FROM transcript_epochs e
  WHERE e.decision = :decision

@@ -1,4 +1,4 @@
--- An index of all pieces of three letters, for texts that are no words: built when a scan was too slow, or asked for.
+-- A trigram index, for searches that are not words: built when a scan was too slow, or on request.
 
 -- name: is_there
 SELECT 1 FROM sqlite_master WHERE name = 'message_trigrams';

@@ -1,5 +1,5 @@
--- What must hold of the rows themselves. Each query returns offenders: their id, and what is wrong.
--- A query's name begins with the table that it is about. SQLite forgets CHECK rules when it reads only, so they are here again.
+-- Rules that rows must satisfy. Each query returns violations: their id, and what is wrong. A query's name begins with
+-- its table. CHECK constraints do not apply to reads, so they are repeated here.
 
 -- name: integrity
 PRAGMA integrity_check(100);
@@ -8,7 +8,7 @@ PRAGMA integrity_check(100);
 PRAGMA foreign_key_check;
 
 -- name: conversations.fields
-SELECT conversation_id, 'active is neither 0 nor 1, or a time is no time' FROM conversations
+SELECT conversation_id, 'active is neither 0 nor 1, or a time is invalid' FROM conversations
  WHERE active NOT IN (0, 1) OR julianday(created_at) IS NULL OR julianday(updated_at) IS NULL
     OR (archived_at IS NOT NULL AND julianday(archived_at) IS NULL) OR session_id = '' OR typeof(session_id) <> 'text';
 
@@ -22,21 +22,21 @@ SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM m
     OR julianday(created_at) IS NULL;
 
 -- name: messages.order
--- Ids and seqs of a conversation grow together.
+-- Ids and seqs of a conversation increase together.
 SELECT message_id, 'its seq is out of order' FROM (
     SELECT message_id, conversation_id, lag(message_id) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
  WHERE message_id <= before AND conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant'));
 
 -- name: messages.gaps
--- Nothing of ours deletes single messages; lossless-claw, whose search tables the file has then, prunes heartbeats.
-SELECT message_id, 'a message before it is missing, or its seq is another' FROM (
+-- We never delete single messages; lossless-claw, recognisable by its search tables in the file, prunes heartbeats.
+SELECT message_id, 'a message before it is missing, or its seq is wrong' FROM (
     SELECT message_id, conversation_id, seq, lag(seq, 1, 0) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
  WHERE seq <> before + 1 AND conversation_id IN (SELECT conversation_id FROM ingest_state)
    AND conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant', 'undo', 'import'))
    AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'messages_fts');
 
 -- name: message_parts.fields
-SELECT part_id, 'its type is unknown, metadata or tool_input is no JSON, or the ordinal is negative' FROM message_parts
+SELECT part_id, 'its type is unknown, metadata or tool_input is not JSON, or the ordinal is negative' FROM message_parts
  WHERE part_type NOT IN ('text', 'reasoning', 'tool', 'patch', 'file', 'subtask', 'compaction', 'step_start', 'step_finish',
        'snapshot', 'agent', 'retry') OR ordinal < 0 OR (metadata IS NOT NULL AND NOT json_valid(metadata)) OR (tool_input IS NOT NULL AND NOT json_valid(tool_input));
 
@@ -53,8 +53,8 @@ SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_e
  WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) NOT IN (8, 16));
 
 -- name: message_extras.lost
--- A message of ours whose extras are gone; other programs give every message a part with an id of their own.
-SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
+-- A message of ours whose extras are gone; other programs give every message a part with their own id.
+SELECT m.message_id, 'its derived values are missing' FROM messages m
  WHERE m.message_id < (SELECT max(message_id) FROM message_extras)
    AND m.message_id NOT IN (SELECT message_id FROM message_extras)
    AND NOT EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND p.part_id <> m.message_id || '.' || p.ordinal);
@@ -64,7 +64,7 @@ SELECT name || ' ' || row_key, 'its digest has the wrong size, or is of no table
  WHERE octet_length(digest) <> 8 OR (name <> 'payloads' AND name NOT IN (SELECT name FROM sqlite_master WHERE type = 'table'));
 
 -- name: message_passages.rows
-SELECT p.passage_id, 'it lies outside its message' FROM message_passages p LEFT JOIN messages m USING (message_id)
+SELECT p.passage_id, 'it is outside its message' FROM message_passages p LEFT JOIN messages m USING (message_id)
  WHERE m.message_id IS NULL OR p.start < 0 OR p.length <= 0;
 
 -- name: message_versions.rows
@@ -78,7 +78,7 @@ SELECT d.id, 'it is in the index but not in the archive' FROM version_index_docs
  WHERE NOT EXISTS (SELECT 1 FROM message_versions v WHERE v.version_id = d.id AND v.body IS NOT NULL);
 
 -- name: stale_summaries.rows
-SELECT t.summary_id, 'it or the message that was revised below it is gone' FROM stale_summaries t
+SELECT t.summary_id, 'it, or the revised message under it, is missing' FROM stale_summaries t
   LEFT JOIN summaries s USING (summary_id) LEFT JOIN messages m USING (message_id)
  WHERE s.summary_id IS NULL OR m.message_id IS NULL;
 
@@ -93,14 +93,14 @@ SELECT d.id, 'it is in the index but not in the archive' FROM summary_index_docs
   LEFT JOIN summary_extras x ON x.index_id = d.id WHERE x.summary_id IS NULL;
 
 -- name: summaries.fields
-SELECT summary_id, 'its kind is unknown, a count is negative, file_ids is no JSON, or a time is no time' FROM summaries
+SELECT summary_id, 'its kind is unknown, a count is negative, file_ids is not JSON, or a time is invalid' FROM summaries
  WHERE kind NOT IN ('leaf', 'condensed') OR depth < 0 OR token_count < 0 OR descendant_count < 0 OR descendant_token_count < 0
     OR source_message_token_count < 0 OR NOT json_valid(file_ids) OR julianday(created_at) IS NULL
     OR (earliest_at IS NOT NULL AND julianday(earliest_at) IS NULL)
     OR (latest_at IS NOT NULL AND julianday(latest_at) IS NULL);
 
 -- name: summaries.leaf_counts
--- What upstream's one-time steps fill in is looked at once they have run.
+-- What upstream's one-time steps fill in is checked once they have run.
 SELECT s.summary_id, 'its depth or its source tokens differ from its messages' FROM summaries s
  WHERE s.kind = 'leaf' AND EXISTS (SELECT 1 FROM lcm_migration_state WHERE step_name = 'backfillSummaryMetadata')
    AND (s.depth <> 0 OR s.source_message_token_count <> (
@@ -118,15 +118,15 @@ SELECT s.summary_id, 'its depth or counts differ from its sources' FROM summarie
         WHERE p.summary_id = s.summary_id);
 
 -- name: summaries.leaf_times
--- Programs write times in two ways, which do not compare as texts: where both are below a summary, its day must do.
-SELECT s.summary_id, 'its times are not those of its messages' FROM summaries s
+-- Programs write times in two formats, which do not compare as text: where a summary has both, only its day is checked.
+SELECT s.summary_id, 'its times do not match its messages' FROM summaries s
   JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
  WHERE s.kind = 'leaf' GROUP BY s.summary_id
 HAVING max(abs(julianday(s.earliest_at) - min(julianday(m.created_at))), abs(julianday(s.latest_at) - max(julianday(m.created_at))))
        > iif(min(substr(m.created_at, 11, 1)) = max(substr(m.created_at, 11, 1)), 3e-8, 1);
 
 -- name: summaries.condensed_times
-SELECT s.summary_id, 'its times are not those of its sources' FROM summaries s
+SELECT s.summary_id, 'its times do not match its sources' FROM summaries s
   JOIN summary_parents p USING (summary_id) JOIN summaries c ON c.summary_id = p.parent_summary_id
  WHERE s.kind = 'condensed' GROUP BY s.summary_id
 HAVING max(abs(julianday(s.earliest_at) - min(julianday(c.earliest_at))), abs(julianday(s.latest_at) - max(julianday(c.latest_at))))
@@ -158,7 +158,7 @@ SELECT summary_id, 'two of its sources have the same ordinal' FROM summary_paren
  GROUP BY summary_id, ordinal HAVING count(*) > 1;
 
 -- name: context_items.places
-SELECT conversation_id || ':' || ordinal, 'its place is no number' FROM context_items WHERE typeof(ordinal) <> 'integer';
+SELECT conversation_id || ':' || ordinal, 'its position is not a number' FROM context_items WHERE typeof(ordinal) <> 'integer';
 
 -- name: context_items.fields
 SELECT conversation_id || ':' || ordinal, 'it is neither a message nor a summary' FROM context_items
@@ -170,13 +170,13 @@ SELECT c.conversation_id || ':' || c.ordinal, 'its message or summary belongs to
   LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id)
  WHERE c.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1)
 UNION ALL
-SELECT conversation_id || ':' || max(ordinal), 'the same item stands in the context twice' FROM context_items
+SELECT conversation_id || ':' || max(ordinal), 'the same item is in the context twice' FROM context_items
  GROUP BY conversation_id, message_id, summary_id HAVING count(*) > 1;
 
 -- name: context_order
--- Items that stand behind younger ones: whether behind a message (1), or only behind a summary (0), as lossless-claw's
--- transplants leave them. System prompts and notices go to the front; a host's branches and edits put messages at places of
--- their own, and the log names these.
+-- Items after newer ones: whether after a message (1), or only after a summary (0), as lossless-claw's transplants
+-- leave them. System prompts and notices go to the front; a host's branches and edits put messages at their own
+-- positions, which the log names.
 WITH RECURSIVE moved (message_id) AS MATERIALIZED (
     SELECT message_id FROM message_extras WHERE preamble = 1
     UNION
@@ -203,7 +203,7 @@ SELECT file_id, 'it has no place, or its size is negative' FROM large_files
  WHERE storage_uri = '' OR byte_size < 0 OR julianday(created_at) IS NULL;
 
 -- name: large_files.conversation
--- A file that lies where another conversation stores: some message there names it, and none of its own.
+-- A file stored in another conversation's folder: some message there names it, and none of its own.
 WITH moved AS MATERIALIZED (
     SELECT file_id, conversation_id FROM large_files
      WHERE instr(replace(storage_uri, '\', '/'), '/' || conversation_id || '/' || file_id) = 0
@@ -216,24 +216,24 @@ WITH moved AS MATERIALIZED (
       FROM message_parts p CROSS JOIN moved f ON instr(p.metadata, '"' || f.file_id || '"') > 0 JOIN messages m USING (message_id)
      WHERE instr(p.metadata, '"file_') > 0 AND EXISTS (SELECT 1 FROM moved)
 )
-SELECT file_id, 'it is said to be of a conversation whose messages do not name it, and those of another do' FROM named
+SELECT file_id, 'the messages of its conversation do not name it, and those of another do' FROM named
  GROUP BY file_id HAVING max(is_own) = 0;
 
 -- name: conversation_bootstrap_state.fields
-SELECT conversation_id, 'its offset lies beyond the size, or is negative' FROM conversation_bootstrap_state
+SELECT conversation_id, 'its offset is beyond the size, or negative' FROM conversation_bootstrap_state
  WHERE last_processed_offset > last_seen_size OR last_processed_offset < 0 OR fork_bounded NOT IN (0, 1);
 
 -- name: conversation_compaction_telemetry.fields
-SELECT conversation_id, 'a state is unknown, a count is negative or a time is no time' FROM conversation_compaction_telemetry
+SELECT conversation_id, 'a state is unknown, a count is negative or a time is invalid' FROM conversation_compaction_telemetry
  WHERE cache_state NOT IN ('hot', 'cold', 'unknown') OR last_activity_band NOT IN ('low', 'medium', 'high') OR consecutive_cold_observations < 0 OR turns_since_leaf_compaction < 0 OR julianday(updated_at) IS NULL;
 
 -- name: conversation_compaction_maintenance.fields
-SELECT conversation_id, 'pending or running is neither 0 nor 1, or a time is no time' FROM conversation_compaction_maintenance
+SELECT conversation_id, 'pending or running is neither 0 nor 1, or a time is invalid' FROM conversation_compaction_maintenance
  WHERE pending NOT IN (0, 1) OR running NOT IN (0, 1) OR retry_attempts < 0 OR maintenance_revision < 0
     OR julianday(updated_at) IS NULL OR (requested_at IS NOT NULL AND julianday(requested_at) IS NULL);
 
 -- name: focus_briefs.fields
-SELECT brief_id, 'its status is unknown, a count is negative or a time is no time' FROM focus_briefs
+SELECT brief_id, 'its status is unknown, a count is negative or a time is invalid' FROM focus_briefs
  WHERE status NOT IN ('draft', 'active', 'superseded', 'failed', 'inactive') OR token_count < 0 OR target_tokens < 0 OR julianday(created_at) IS NULL;
 
 -- name: focus_briefs.rows
@@ -246,11 +246,11 @@ SELECT brief_id, 'its source ' || summary_id || ' is not in the archive' FROM fo
  WHERE summary_id NOT IN (SELECT summary_id FROM summaries);
 
 -- name: lcm_migration_state.fields
-SELECT step_name, 'its version or time makes no sense' FROM lcm_migration_state
+SELECT step_name, 'its version or time is invalid' FROM lcm_migration_state
  WHERE algorithm_version < 1 OR julianday(completed_at) IS NULL;
 
 -- name: context_log.fields
-SELECT log_id, 'its ids are no JSON, or its time is no time' FROM context_log
+SELECT log_id, 'its ids are not JSON, or its time is invalid' FROM context_log
  WHERE NOT json_valid(removed) OR NOT json_valid(added) OR julianday(at) IS NULL OR tokens_before < 0 OR tokens_after < 0;
 
 -- name: hidden_items.rows
@@ -259,11 +259,11 @@ SELECT h.item, 'its message or summary is missing or belongs to another conversa
  WHERE h.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1) OR h.cause = '';
 
 -- name: hidden_items.shown
-SELECT h.item, 'it is hidden and stands in the context' FROM context_items c
+SELECT h.item, 'it is hidden and in the context' FROM context_items c
   JOIN hidden_items h ON h.conversation_id = c.conversation_id AND h.item = coalesce(c.message_id, c.summary_id);
 
 -- name: turn_keys.fields
-SELECT turn_key, 'its count or time makes no sense' FROM turn_keys WHERE message_count < 0 OR julianday(at) IS NULL;
+SELECT turn_key, 'its count or time is invalid' FROM turn_keys WHERE message_count < 0 OR julianday(at) IS NULL;
 
 -- name: last_windows.rows
 SELECT w.conversation_id, 'it points at messages of another conversation' FROM last_windows w
@@ -278,8 +278,8 @@ SELECT conversation_id, 'its counters do not add up' FROM ingest_state
     OR (blocked_at IS NULL) <> (blocked_reason IS NULL) OR typeof(context_tokens) NOT IN ('null', 'integer');
 
 -- name: ingest_state.tokens
--- Another program that folds, or clears a context, does not count: what it has written is not indexed, or says so.
-SELECT i.conversation_id, 'its context has other tokens than were counted' FROM ingest_state i
+-- Another program that folds or clears a context does not count along: what it wrote is not indexed, or recorded.
+SELECT i.conversation_id, 'its context has a different number of tokens than was counted' FROM ingest_state i
  WHERE i.context_tokens IS NOT NULL AND i.context_seq IS (SELECT max(seq) FROM messages m WHERE m.conversation_id = i.conversation_id)
    AND i.context_tokens <> (SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
          LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id)
@@ -290,18 +290,18 @@ SELECT i.conversation_id, 'its context has other tokens than were counted' FROM 
                WHERE g.conversation_id = b.conversation_id AND g.action = 'new'), ''));
 
 -- name: leases.fields
-SELECT name, 'it has no owner, or its end is no time' FROM leases WHERE owner = '' OR julianday(expires_at) IS NULL;
+SELECT name, 'it has no owner, or its end is invalid' FROM leases WHERE owner = '' OR julianday(expires_at) IS NULL;
 
 -- name: spend_ledger.fields
-SELECT spend_id, 'its kind is unknown, a count is negative or a time is no time' FROM spend_ledger
+SELECT spend_id, 'its kind is unknown, a count is negative or a time is invalid' FROM spend_ledger
  WHERE kind NOT IN ('call', 'reset', 'backoff') OR julianday(at) IS NULL OR input_tokens < 0 OR output_tokens < 0
     OR (until IS NOT NULL AND julianday(until) IS NULL);
 
 -- name: breakers.fields
-SELECT breaker_key, 'its count or time makes no sense' FROM breakers WHERE failures < 0 OR julianday(updated_at) IS NULL;
+SELECT breaker_key, 'its count or time is invalid' FROM breakers WHERE failures < 0 OR julianday(updated_at) IS NULL;
 
 -- name: expansion_grants.fields
-SELECT grant_id, 'its scope is no JSON, or its limits make no sense' FROM expansion_grants
+SELECT grant_id, 'its scope is not JSON, or its limits are invalid' FROM expansion_grants
  WHERE NOT json_valid(conversation_ids) OR NOT json_valid(summary_ids) OR token_cap < 0 OR tokens_used < 0
     OR max_depth < 0 OR julianday(expires_at) IS NULL;
 
@@ -310,11 +310,11 @@ SELECT p.pin_id, 'its message is missing or belongs to another conversation' FRO
  WHERE p.message_id IS NOT NULL AND m.conversation_id IS NOT p.conversation_id;
 
 -- name: pins.fields
-SELECT pin_id, 'it is neither a text nor a message, or its time is no time' FROM pins
+SELECT pin_id, 'it is neither a text nor a message, or its time is invalid' FROM pins
  WHERE (message_id IS NULL) = (content IS NULL) OR julianday(at) IS NULL;
 
 -- name: token_factors.fields
-SELECT model, 'its ratio makes no sense' FROM token_factors
+SELECT model, 'its ratio is invalid' FROM token_factors
  WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL
     OR (typeof(ratio), typeof(spread), typeof(observations)) <> ('real', 'real', 'integer');
 
@@ -323,33 +323,33 @@ SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time
  WHERE chunk = '' OR kind NOT IN ('unshrinkable', 'blank', 'blank summary') OR julianday(at) IS NULL;
 
 -- name: history_budgets.fields
-SELECT conversation_id, 'its history budget makes no sense' FROM history_budgets
+SELECT conversation_id, 'its history budget is invalid' FROM history_budgets
  WHERE window <= 0 OR beside < 0 OR frame < 0 OR reply < 0 OR factor <= 0 OR counted_frame < 0 OR longest_reply < 0
     OR julianday(updated_at) IS NULL OR typeof(factor) <> 'real' OR typeof(counted_at) NOT IN ('null', 'integer')
     OR (typeof(window), typeof(beside), typeof(frame)) <> ('integer', 'integer', 'integer')
     OR (typeof(reply), typeof(counted_frame), typeof(longest_reply)) <> ('integer', 'integer', 'integer');
 
 -- name: prompt_evidence.fields
-SELECT evidence_id, 'its quotes are no JSON, or its digest, tokens or time make no sense' FROM prompt_evidence
+SELECT evidence_id, 'its quotes are not JSON, or its digest, tokens or time are invalid' FROM prompt_evidence
  WHERE NOT json_valid(quotes) OR (digest IS NULL) <> (quotes = '[]') OR tokens < 0 OR julianday(at) IS NULL
     OR (typeof(after_id), typeof(fold), typeof(tokens)) <> ('integer', 'integer', 'integer')
     OR (message_id IS NULL) <> (asked IS NOT NULL) OR (digest IS NOT NULL AND length(CAST(digest AS BLOB)) <> 12);
 
 -- name: prompt_evidence.rows
-SELECT e.evidence_id, 'the words that it stands before belong to another conversation' FROM prompt_evidence e
+SELECT e.evidence_id, 'its user message belongs to another conversation' FROM prompt_evidence e
   LEFT JOIN messages m USING (message_id) WHERE e.message_id IS NOT NULL AND m.conversation_id IS NOT e.conversation_id;
 
 -- name: prompt_receipts.fields
-SELECT receipt_id, 'its detail is no JSON, or its tokens or time make no sense' FROM prompt_receipts
+SELECT receipt_id, 'its detail is not JSON, or its tokens or time are invalid' FROM prompt_receipts
  WHERE NOT json_valid(detail) OR tokens < 0 OR julianday(at) IS NULL
     OR (typeof(tokens), typeof(capacity)) <> ('integer', 'integer');
 
 -- name: archive_state.fields
-SELECT name, 'its value makes no sense' FROM archive_state
+SELECT name, 'its value is invalid' FROM archive_state
  WHERE name IN ('schema', 'indexed_through') AND (typeof(value) <> 'integer' OR value < 0);
 
 -- name: page
--- Messages with what was worked out about them when they were stored.
+-- Messages with the values derived when they were stored.
 SELECT m.message_id, m.identity_hash, x.fingerprint, CAST(x.digest AS BLOB), d.sz FROM messages m
   LEFT JOIN message_extras x USING (message_id) LEFT JOIN message_index_docsize d ON d.id = m.message_id
  WHERE m.message_id > :after ORDER BY m.message_id LIMIT :limit;
@@ -363,7 +363,7 @@ SELECT p.message_id, p.start, p.length, d.sz, p.passage_id FROM message_passages
 SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 
 -- name: rewritten
--- Whether lossless-claw has written the text of a summary: its own search table holds the same.
+-- Whether lossless-claw has written the text of a summary: its own search table has the same.
 SELECT s.content, CAST(x.digest AS BLOB) FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id
   LEFT JOIN summary_extras x ON x.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
 
@@ -376,14 +376,14 @@ SELECT s.summary_id, s.content, CAST(x.digest AS BLOB), d.sz, x.index_id FROM su
  WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
 
 -- name: not_smaller
--- Summaries that are no smaller than what they stand for, and who wrote them.
+-- Summaries that are not smaller than what they cover, and their models.
 SELECT s.summary_id, s.model, s.token_count FROM summaries s
  WHERE s.content <> '[forgotten]' AND s.token_count >= CASE s.kind WHEN 'leaf' THEN s.source_message_token_count ELSE (
        SELECT sum(c.token_count) FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
         WHERE p.summary_id = s.summary_id) END;
 
 -- name: unreachable
--- Messages that are neither in the context, nor below a summary in it, nor hidden with a cause.
+-- Messages that are not in the context, not under a summary in it, and not hidden with a cause.
 WITH RECURSIVE reached (summary_id) AS (
     SELECT summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
@@ -399,7 +399,7 @@ SELECT m.message_id FROM messages m
  ORDER BY m.seq;
 
 -- name: covered_twice
--- Messages that stand in the context and below a summary in it, or below two.
+-- Messages that are both in the context and under a summary in it, or under two.
 WITH RECURSIVE roots (root, summary_id) AS (
     SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
     UNION
@@ -418,24 +418,24 @@ SELECT conversation_id FROM conversations ORDER BY conversation_id;
 SELECT file_id, storage_uri, byte_size, conversation_id FROM large_files ORDER BY file_id;
 
 -- name: transcript_state.fields
-SELECT conversation_id, 'it says where no transcript can be' FROM transcript_state
+SELECT conversation_id, 'it has no valid path of a transcript' FROM transcript_state
  WHERE read_to < 0 OR lines < 0 OR NOT json_valid(coalesce(front, '[]'));
 
 -- name: transcript_epochs.fields
-SELECT epoch_id, 'its decision, count or time makes no sense' FROM transcript_epochs
+SELECT epoch_id, 'its decision, count or time is invalid' FROM transcript_epochs
  WHERE decision NOT IN ('first', 'continued', 'fresh', 'small', 'held', 'accepted', 'refused')
     OR messages < 0 OR julianday(at) IS NULL;
 
 -- name: transcript_records.fields
-SELECT conversation_id || ', ' || record_key, 'it is not as it was written' FROM transcript_records
+SELECT conversation_id || ', ' || record_key, 'it differs from what was written' FROM transcript_records
  WHERE after_seq < 0 OR hex(substr(record, 1, 1)) <> '78';
 
 -- name: pruned_histories.fields
-SELECT number, 'its marks or its time make no sense' FROM pruned_histories
+SELECT number, 'its marks or its time are invalid' FROM pruned_histories
  WHERE octet_length(marks) % 20 <> 0 OR julianday(at) IS NULL;
 
 -- name: fork_sources.fields
-SELECT conversation_id || ', ' || source_id, 'the conversation that it relies on is gone' FROM fork_sources
+SELECT conversation_id || ', ' || source_id, 'the conversation that it depends on is missing' FROM fork_sources
  WHERE source_id NOT IN (SELECT conversation_id FROM conversations);
 
 -- name: conversation_extras.fields
@@ -447,4 +447,4 @@ SELECT message_id, 'its digest has not eight bytes, or it has no vector' FROM me
     OR octet_length(vector) <> (SELECT octet_length(vector) FROM message_vectors LIMIT 1);
 
 -- name: former_summaries.fields
-SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);
+SELECT log_id || ', ' || summary_id, 'it differs from what was written' FROM former_summaries WHERE NOT json_valid(state);

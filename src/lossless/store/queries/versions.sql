@@ -1,4 +1,4 @@
--- Earlier and lesser wordings of messages; the row of a message has its current words.
+-- Earlier and reduced wordings of messages; the row of a message has its current text.
 
 -- name: wording
 SELECT m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleton
@@ -39,7 +39,7 @@ SELECT count(*) FROM message_versions v JOIN messages m USING (message_id)
  WHERE :conversation_id IS NULL OR m.conversation_id = :conversation_id;
 
 -- name: base_on
--- Beginnings of the current words become beginnings of a version, or the other way round.
+-- Prefixes of the current text become prefixes of a version, or the other way round.
 UPDATE message_versions SET base_id = :to WHERE message_id = :message_id AND length IS NOT NULL AND base_id IS :from;
 
 -- name: fill
@@ -55,7 +55,7 @@ INSERT INTO version_index (rowid, body, extra) VALUES (:version_id, :body, :extr
 DELETE FROM version_index WHERE rowid = :version_id;
 
 -- name: set_words
--- Its own event key stays when the new one is another row's.
+-- Its own event key stays when the new one belongs to another row.
 UPDATE messages SET content = :content, token_count = :tokens, identity_hash = :identity, large_content = :file_id,
        openclaw_sender_metadata = coalesce(:sender, openclaw_sender_metadata),
        stable_event_key = CASE WHEN :event_key IS NULL OR EXISTS (
@@ -79,7 +79,7 @@ UPDATE ingest_state SET context_tokens = context_tokens + :more, context_extra =
    AND EXISTS (SELECT 1 FROM context_items WHERE conversation_id = :conversation_id AND message_id = :message_id);
 
 -- name: count_source_tokens
--- Summaries count the tokens of the messages below them, once for each way down.
+-- Summaries count the tokens of the messages under them, once per path.
 WITH RECURSIVE above (id) AS (
     SELECT summary_id FROM summary_messages WHERE message_id = :message_id
     UNION ALL

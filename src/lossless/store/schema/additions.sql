@@ -1,7 +1,7 @@
--- What lossless adds. All of it is additive: dropping these tables leaves a plain lossless-claw database.
+-- The tables that lossless adds. All of them are additive: dropping them leaves a plain lossless-claw database.
 
--- The rest of a message: what aligns it with a host's window, how it is indexed, and the part of the
--- original that content and parts do not already hold.
+-- Further columns of a message: its alignment with a host's window, its index state, and the part of the original that
+-- content and parts do not hold.
 CREATE TABLE IF NOT EXISTS message_extras (
     message_id  INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
     fingerprint BLOB NOT NULL,
@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS turn_keys (
     PRIMARY KEY (conversation_id, turn_key)
 ) WITHOUT ROWID;
 
--- The last window that a host showed, so that the next one is read as what it adds.
+-- The last window that a host sent, to find what the next one adds.
 CREATE TABLE IF NOT EXISTS last_windows (
     conversation_id  INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     first_message_id INTEGER,
@@ -129,7 +129,7 @@ CREATE TABLE IF NOT EXISTS last_windows (
 );
 CREATE INDEX IF NOT EXISTS last_windows_newest_idx ON last_windows (last_message_id);
 
--- Honest counters of what arrived, and the visible state of a conversation that refuses input.
+-- Counters of what arrived, and the state of a conversation that refuses input.
 CREATE TABLE IF NOT EXISTS ingest_state (
     conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     seen            INTEGER NOT NULL DEFAULT 0,
@@ -155,7 +155,7 @@ CREATE TABLE IF NOT EXISTS leases (
     expires_at TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Model calls: reserved before, settled after; what is spent is known across restarts.
+-- Model calls: reserved before, settled after, so that spend is known across restarts.
 CREATE TABLE IF NOT EXISTS spend_ledger (
     spend_id        INTEGER PRIMARY KEY AUTOINCREMENT,
     scope           TEXT NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE IF NOT EXISTS breakers (
     updated_at  TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Leave to read, given to a sub-agent.
+-- Read permissions of sub-agents.
 CREATE TABLE IF NOT EXISTS expansion_grants (
     grant_id         TEXT PRIMARY KEY,
     issuer           TEXT NOT NULL,
@@ -195,7 +195,7 @@ CREATE TABLE IF NOT EXISTS expansion_grants (
     revoked_at       TEXT
 ) WITHOUT ROWID;
 
--- Words that are never summarised: text of its own, or a message.
+-- Text or messages that are never summarised.
 CREATE TABLE IF NOT EXISTS pins (
     pin_id          INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
@@ -205,7 +205,7 @@ CREATE TABLE IF NOT EXISTS pins (
     CHECK ((message_id IS NULL) <> (content IS NULL))
 );
 
--- What a model's tokenizer makes of our estimate, learned from reported usage.
+-- The ratio of a model's tokenizer to our estimate, learned from reported usage.
 CREATE TABLE IF NOT EXISTS token_factors (
     model        TEXT PRIMARY KEY,
     ratio        REAL NOT NULL,
@@ -214,7 +214,7 @@ CREATE TABLE IF NOT EXISTS token_factors (
     updated_at   TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- How much of the window is the conversation's, and what it was computed from: the same in every process.
+-- The conversation's share of the window, and what it was computed from: the same in every process.
 CREATE TABLE IF NOT EXISTS history_budgets (
     conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     window          INTEGER NOT NULL,
@@ -228,7 +228,7 @@ CREATE TABLE IF NOT EXISTS history_budgets (
     updated_at      TEXT NOT NULL
 );
 
--- Chunks that no level could shrink or that hold no words, so that a second sweep does not try them again.
+-- Chunks that could not be shrunk or have no words, so that they are not tried again.
 CREATE TABLE IF NOT EXISTS stubborn_chunks (
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     chunk           TEXT NOT NULL,
@@ -242,7 +242,7 @@ CREATE TABLE IF NOT EXISTS archive_state (
     value
 ) WITHOUT ROWID;
 
--- How far a transcript was read, beside what upstream remembers of it in `conversation_bootstrap_state`.
+-- How far a transcript was read, in addition to upstream's `conversation_bootstrap_state`.
 CREATE TABLE IF NOT EXISTS transcript_state (
     conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     lane            TEXT,              -- the side line that was read; NULL for the main one
@@ -254,7 +254,7 @@ CREATE TABLE IF NOT EXISTS transcript_state (
     kind            TEXT               -- of the transcript: openclaw, claude-code, …
 );
 
--- What was decided about each transcript of a conversation, the newest decision last.
+-- The decisions about each transcript of a conversation, newest last.
 CREATE TABLE IF NOT EXISTS transcript_epochs (
     epoch_id        INTEGER PRIMARY KEY,
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
@@ -269,7 +269,7 @@ CREATE TABLE IF NOT EXISTS transcript_epochs (
 );
 CREATE INDEX IF NOT EXISTS transcript_epochs_conv_idx ON transcript_epochs (conversation_id, epoch_id);
 
--- Records of a transcript that are no messages, kept as they came (deflated JSON).
+-- Records of a transcript that are not messages, unchanged (deflated JSON).
 CREATE TABLE IF NOT EXISTS transcript_records (
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
     record_key      TEXT NOT NULL,     -- its id, else a digest
@@ -279,7 +279,7 @@ CREATE TABLE IF NOT EXISTS transcript_records (
     PRIMARY KEY (conversation_id, record_key)
 );
 
--- Summaries as they were before a person's command changed or removed them, so that it can be undone.
+-- Summaries before a user's command changed or removed them, for undo.
 CREATE TABLE IF NOT EXISTS former_summaries (
     log_id     INTEGER NOT NULL REFERENCES context_log (log_id) ON DELETE CASCADE,
     summary_id TEXT NOT NULL,
@@ -287,7 +287,7 @@ CREATE TABLE IF NOT EXISTS former_summaries (
     PRIMARY KEY (log_id, summary_id)
 ) WITHOUT ROWID;
 
--- What was deleted for good: enough to know its messages again, and nothing of what they said.
+-- Permanently deleted conversations: enough to recognise their messages, without their text.
 CREATE TABLE IF NOT EXISTS pruned_histories (
     number      INTEGER PRIMARY KEY,  -- of the conversation that was deleted
     session_key TEXT,
@@ -307,7 +307,7 @@ CREATE TABLE IF NOT EXISTS fork_sources (
     PRIMARY KEY (conversation_id, source_id)
 ) WITHOUT ROWID;
 
--- What was forgotten on purpose, so that it does not come back: enough to know it again, never its words.
+-- What was forgotten on purpose: enough to recognise it, never its words.
 CREATE TABLE IF NOT EXISTS tombstones (
     round           INTEGER NOT NULL,  -- of forgetting; they hold in this order
     digest          BLOB NOT NULL,     -- keyed: of a phrase, or of the fingerprint of a whole message
@@ -317,7 +317,7 @@ CREATE TABLE IF NOT EXISTS tombstones (
     PRIMARY KEY (round, digest, conversation_id)
 ) WITHOUT ROWID;
 
--- What is quoted from the past before the words of users, chosen once for each: ids and places, never text.
+-- Evidence quoted before user messages, chosen once for each: ids and positions, never text.
 CREATE TABLE IF NOT EXISTS prompt_evidence (
     evidence_id     INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
@@ -332,7 +332,7 @@ CREATE TABLE IF NOT EXISTS prompt_evidence (
 );
 CREATE INDEX IF NOT EXISTS prompt_evidence_conv_idx ON prompt_evidence (conversation_id, evidence_id);
 
--- How prompts were put together, the newest of each conversation: sizes, ids and reasons, never text.
+-- How prompts were assembled, the newest of each conversation: sizes, ids and reasons, never text.
 CREATE TABLE IF NOT EXISTS prompt_receipts (
     receipt_id      INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
