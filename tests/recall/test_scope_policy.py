@@ -46,7 +46,9 @@ def archive_of_marks() -> tuple[Archive, dict[str, int], tuple[str, ...]]:
     for mark, session in SESSIONS.items():
         lines = [f"{mark} turn {n}: the harbour crane lifted crate {n} for {mark} on the pier." for n in range(24)]
         chat = [{"role": "user" if n % 2 == 0 else "assistant", "content": line} for n, line in enumerate(lines)]
-        chat.append({"role": "user", "content": f"```\n{mark} log of the harbour crane\n```\n" + f"{mark} line\n" * 30_000})
+        chat.append(
+            {"role": "user", "content": f"```\n{mark} log of the harbour crane\n```\n" + f"{mark} line\n" * 30_000}
+        )
         report = engine.append(session, chat)
         engine.compact(session, budget=4_000, force=True)
         assert report.conversation_id
@@ -74,7 +76,9 @@ WHERE = {
     "conversationId": st.integers(1, len(SESSIONS) + 1),
     "allConversations": st.booleans(),
 }
-WORDS = st.sampled_from(["harbour crane", "crate 7", "turn", *(f"{mark} turn 3" for mark in SESSIONS), "pier|log", ".*"])
+WORDS = st.sampled_from(
+    ["harbour crane", "crate 7", "turn", *(f"{mark} turn 3" for mark in SESSIONS), "pier|log", ".*"]
+)
 
 
 @st.composite
@@ -82,7 +86,9 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """A call of any tool, with ids from anywhere and all flags."""
     ids = st.sampled_from(archive_of_marks()[2])
     some = st.lists(ids, max_size=3)
-    tool = draw(st.sampled_from(["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_status"]))
+    tool = draw(
+        st.sampled_from(["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_status"])
+    )
     options: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "lcm_grep": {
             "pattern": WORDS,
@@ -189,7 +195,9 @@ def test_a_delegated_reader_sees_no_more_than_its_parent() -> None:
 def test_what_is_near_goes_before_the_same_elsewhere() -> None:
     box = box_for("all")
     for mark in ("quince", "sloe", "loquat"):
-        found = box.call("lcm_recall", {"question": "crate 7 harbour crane", "allConversations": True}, Caller(SESSIONS[mark]))
+        found = box.call(
+            "lcm_recall", {"question": "crate 7 harbour crane", "allConversations": True}, Caller(SESSIONS[mark])
+        )
         assert mark in found.details["evidence"][0]["text"]
 
 

@@ -160,6 +160,7 @@ SYNONYMS = {
     "version": "--version",
 }
 
+
 @click.pass_context
 def _without_command(ctx: click.Context) -> None:
     """`lcm` alone says what is there, and what to do next."""
@@ -186,7 +187,9 @@ cli = Root(
             ),
             "search": CommandEntry("lossless.cli.recall:search", "Find words in messages and summaries.", "read"),
             "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
-            "recent": CommandEntry("lossless.cli.recall:recent", "Show what happened in a time, by day and topic.", "read"),
+            "recent": CommandEntry(
+                "lossless.cli.recall:recent", "Show what happened in a time, by day and topic.", "read"
+            ),
             "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question from what was said."),
             "context": CommandEntry("lossless.cli.context:context", "Show what the model sees now."),
             "tui": CommandEntry("lossless.cli.charts:tui", "Browse everything at a terminal."),

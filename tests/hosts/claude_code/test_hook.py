@@ -59,7 +59,9 @@ def test_hooks_and_imports_are_one_history(claude: Claude) -> None:
         assert {outcome.status for outcome in outlook} == {"up-to-date"}
         again = engine.transfer.import_transcripts("claude-code", [claude.transcript])
         assert [outcome.messages for outcome in again] == [0, 0]
-        assert [row["project"] for row in engine.sql("SELECT project FROM conversation_extras")] == ["/home/me/ferry"] * 2
+        assert [row["project"] for row in engine.sql("SELECT project FROM conversation_extras")] == [
+            "/home/me/ferry"
+        ] * 2
 
 
 def test_imports_and_hooks_are_one_history(claude: Claude) -> None:
