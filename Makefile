@@ -40,9 +40,10 @@ demo: $(VENV)/.base ## show on a made-up conversation what lossless does
 
 test: lint types unit ## all checks and tests, as the continuous integration runs them
 
-lint: $(VENV)/.full ## style and formatting
+lint: $(VENV)/.full ## style, formatting, and the spelling of the docs
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/codespell docs examples bridges README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 types: $(VENV)/.full ## the strict type checker
 	$(RUN)/mypy
