@@ -156,20 +156,21 @@ def test_while_nothing_is_folded_a_prompt_grows_at_its_end(kind: str, turns: lis
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:
         before: list[Raw] = []
         stood: list[tuple[str, str, int]] = []
+        quoted: set[tuple[str, str]] = set()
         for added in chat(turns):
             engine.append(SESSION, added)
             made = engine.assemble(SESSION, budget=budget, format=kind)
             assert made.receipt.fits
             assert size(made.messages) <= budget
             if made.receipt.repairs:
-                before, stood = [], []
+                before, stood, quoted = [], [], set()
                 continue
-            stand = forms(made.receipt)
-            if stand[: len(stood)] == stood:
+            stand, kept = forms(made.receipt), quoted <= set(made.receipt.evidence)  # quotations leave in one step
+            if stand[: len(stood)] == stood and kept:
                 may_join = kind == "anthropic"  # what follows to its last message
                 shared = max(0, len(before) - may_join)
                 assert made.messages[:shared] == before[:shared]
-            before, stood = made.messages, stand
+            before, stood, quoted = made.messages, stand, set(made.receipt.evidence)
 
 
 def forms(receipt: Receipt) -> list[tuple[str, str, int]]:
