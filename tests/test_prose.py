@@ -51,6 +51,7 @@ BANNED = {
 PENDING = {
     "README.md",
     "docs/tui.md",
+    "docs/reference/aliases.md",
     "docs/reference/cli.md",
     "docs/reference/library.md",
     "docs/reference/settings.md",
