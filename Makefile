@@ -7,16 +7,16 @@ PIP := $(RUN)/python -m pip install -qq --constraint constraints.txt
 BENCHES := $(sort $(patsubst bench/%.py,%,$(shell grep -l __main__ bench/*.py)))
 WORKERS ?= 2
 
-# Written bytecode makes every later start faster, whatever the machine's habit is.
+# Written bytecode makes every later start faster, also where the environment disables it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint types unit test-host format bench docs clean test-openclaw test-hosts
 
-help: ## say what there is to make
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-# What the package itself needs. The build backend is pinned too, so nothing is fetched behind our back.
+# What the package itself needs. The build backend is pinned too, so nothing is fetched implicitly.
 $(VENV)/.base: pyproject.toml constraints.txt scripts/venv
 	@echo "Setting up $(VENV)"
 	@scripts/venv $(VENV)
@@ -26,7 +26,7 @@ $(VENV)/.base: pyproject.toml constraints.txt scripts/venv
 	@$(RUN)/python -m compileall -qq -j 0 $(VENV)/lib src || true
 	@touch $@
 
-# What tests, checks and real models need besides.
+# What tests, checks and real models need in addition.
 $(VENV)/.full: $(VENV)/.base
 	@echo "Adding the tools for tests"
 	@$(PIP) --no-build-isolation --editable '.[dev,llm,mcp,tui,proxy,openai-agents]'
@@ -40,9 +40,10 @@ demo: $(VENV)/.base ## show on a made-up conversation what lossless does
 
 test: lint types unit ## all checks and tests, as the continuous integration runs them
 
-lint: $(VENV)/.full ## style and formatting
+lint: $(VENV)/.full ## style, formatting, and the spelling of the docs
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/codespell docs examples bridges README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 types: $(VENV)/.full ## the strict type checker
 	$(RUN)/mypy
@@ -60,14 +61,14 @@ test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 fo
 test-hosts: test-openclaw ## that, and what real hosts send to a model, against the aims; QUICK=1 for a few of them
 	$(RUN)/python -m bench.hosts $(if $(QUICK),--quick)
 
-format: $(VENV)/.full ## put the code into shape
+format: $(VENV)/.full ## format the code
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 
 bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
 	@set -e; for name in $(BENCHES); do $(RUN)/python -m bench.$$name; done
 
-docs: $(VENV)/.full ## write the generated pages anew
+docs: $(VENV)/.full ## regenerate the generated pages
 	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/aliases.md
