@@ -13,7 +13,7 @@ from lossless.testing.strategies import MESSAGES, ToolStream, hostile_text, nast
 
 _QUICK = settings(max_examples=25, database=None, deadline=None)
 
-_WIDE = settings(max_examples=500, derandomize=True, deadline=None)
+_WIDE = settings(max_examples=5000, derandomize=True, deadline=None)
 
 
 @pytest.mark.parametrize("piece", ["\ud800", "\x00", "👩‍💻", "NEAR(a b)", "你好，世界", "שלום", "</summary>"])
