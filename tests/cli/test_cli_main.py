@@ -81,10 +81,11 @@ def test_the_list_of_commands_says_what_each_is(lcm: Lcm) -> None:
 
 
 def test_help_says_how_a_command_is_called(lcm: Lcm) -> None:
-    shown = lcm("grep", "--help").out
-    assert "\nExample:\n  lcm grep 'sandbox merchant'\n" in shown
-    assert "\n  PATTERN\n" not in shown, "an argument is no option"
-    assert "\n  lcm dissolve ID --apply\n" in lcm("dissolve", "--help").out
+    shown = lcm("search", "--help").out
+    assert "\nExample:\n  lcm search sandbox merchant\n" in shown
+    assert "\n  WORDS\n" not in shown, "an argument is no option"
+    assert shown.index("--since") < shown.index("Global options: --db")
+    assert "\n  lcm summary dissolve ID\n" in lcm("summary", "dissolve", "--help").out
     assert lcm("append", "--help").out.count("\n  END\n") == 1
     assert lcm("prompts", "show", "--help").out.startswith("Usage: lcm prompts show [OPTIONS] NAME\n")
 
@@ -141,7 +142,7 @@ def test_where_the_archive_is_looked_for(lcm: Lcm, home: Path, tmp_path: Path, m
         (("messages",), "Missing command: list, show, tail."),
         (("messages", "list"), "`lcm list`"),
         (("context",), "`lcm list`"),
-        (("summary", "udno"), "Did you mean 'undo'?"),
+        (("--json", "summary", "udno"), "Did you mean 'undo'?"),
         (("--fromat", "json", "status"), "No such option"),
         (("--format", "xml", "status"), "'json'"),
         (("--db",), "requires an argument"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from copy import copy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -420,6 +419,8 @@ _YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
 
 def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command:
     """The command under a new name and the one rule for changes; its own `--apply` and `--confirm` are gone."""
+    from copy import copy
+
     made = copy(command)
     made.name = name
     if isinstance(command, click.Group) or rule == "read":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lossless import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
 INTERRUPTED = 130
@@ -22,20 +25,19 @@ _EXIT_CODES: tuple[tuple[type[errors.LosslessError], int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEnvelope:
+class ErrorEnvelope(NamedTuple):
     """A failure as the envelope shows it."""
 
     code: str
     message: str
     exit_code: int
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = MappingProxyType({})
     #: What a person may do about it.
     hint: str = ""
 
     def envelope(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
-        details = self.details | ({"hint": self.hint} if self.hint else {})
+        details = {**self.details} | ({"hint": self.hint} if self.hint else {})
         if details:
             error["details"] = details
         return {"ok": False, "error": error}
@@ -67,7 +69,7 @@ def error_envelope(error: errors.LosslessError | click.ClickException | CommandF
 def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
     """The same failure with more details."""
     outcome = error_envelope(error)
-    return CommandFailed(replace(outcome, details=outcome.details | details))
+    return CommandFailed(outcome._replace(details={**outcome.details, **details}))
 
 
 def _usage_envelope(error: click.ClickException) -> ErrorEnvelope:
