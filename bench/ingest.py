@@ -205,6 +205,7 @@ def memory(megabytes: int) -> dict[str, object]:
             "lossless.cli.main",
             "--db",
             str(Path(folder) / "a.db"),
+            "--create",
             "append",
             "--session-key",
             "bench:memory",

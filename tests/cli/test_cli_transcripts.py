@@ -156,7 +156,7 @@ def test_a_folder_without_transcripts_is_told_as_such(lcm: Lcm, tmp_path: Path) 
 def test_a_whole_archive_is_json_lines_too(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
     before = lcm("status").data["status"]
     lcm("export", "jsonl", str(tmp_path / "all.jsonl"))
-    other = ("--db", str(tmp_path / "other.db"))
+    other = ("--db", str(tmp_path / "other.db"), "--create")
     assert lcm("import", "jsonl", str(tmp_path / "all.jsonl"), *other).code == 0
     assert not (tmp_path / "other.db").exists()
     assert lcm("import", "jsonl", str(tmp_path / "all.jsonl"), "--apply", *other).data["verified"]["ok"]

@@ -223,5 +223,5 @@ def test_options_as_remnic_spells_them(lcm: Lcm, archive: Path, tmp_path: Path) 
 def test_parts_come_back_from_remnic_as_they_were(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
     parts = "SELECT part_id, session_id, part_type FROM message_parts ORDER BY part_id"
     lcm("export", "remnic", tmp_path / "r.sqlite")
-    assert lcm("--db", tmp_path / "back.db", "import", "remnic", tmp_path / "r.sqlite").code == 0
+    assert lcm("--db", tmp_path / "back.db", "--create", "import", "remnic", tmp_path / "r.sqlite").code == 0
     assert rows(tmp_path / "back.db", parts) == rows(archive, parts) != []
