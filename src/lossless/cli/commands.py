@@ -4,10 +4,10 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
@@ -18,7 +18,6 @@ from lossless.cli import failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from click.shell_completion import CompletionItem
 

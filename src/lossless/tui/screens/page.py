@@ -135,19 +135,24 @@ class DetailPane(VerticalScroll):
 
 def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
     """A thing as it is read: what is known about it, then its text; nothing in it can steer the terminal."""
-    head = Text(one_line(detail.title), "bold").append_text(facts_text(detail))
+    head = Text().append(one_line(detail.title), "bold")
+    if not detail.text:
+        return head.append_text(facts_text(detail))
+    if detail.facts:
+        facts = (Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.facts)
+        head.append("\n").append_text(Text("   ").join(facts))
     if detail.parts:
         return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, most=_PANE_CHARS))
-    if detail.is_markdown and detail.text:
+    if detail.is_markdown:
         return Group(head, Text(), markdown(detail.text, is_dark=is_dark, most=_PANE_CHARS))
-    return head.append("\n\n" + clip_text(detail.text), "not bold") if detail.text else head
+    return head.append("\n\n" + clip_text(detail.text))
 
 
 def facts_text(detail: DetailView) -> Text:
     """What is known of a thing, a line each."""
     text = Text(end="")
     for name, value in detail.facts:
-        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim not bold").append(one_line(value), "not bold")
+        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(one_line(value))
     return text
 
 

@@ -110,7 +110,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._is_all_open = False
         #: The chosen message is kept in sight until somebody scrolls; the way says from where it was reached.
         self.is_following, self._way = True, 1
-        self._is_reading, self._width = False, 0
+        self._is_reading, self._is_dark, self._width = False, True, 0
         #: The names of tools by the ids of their calls, as far as these were drawn.
         self._tools: dict[str, str] = {}
 
@@ -181,7 +181,8 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         if not wanted:
             return
         self._is_reading = True
-        browse, width, is_dark = self.access.browse, self.width_of_text, self.app.current_theme.dark
+        browse, width = self.access.browse, self.width_of_text
+        is_dark = self._is_dark = self.app.current_theme.dark
         jobs = [(block, self._is_all_open != (block.key in self._open)) for block in wanted]
         times, tools = self.lcm.times, self._tools
         self.fetch(
@@ -298,9 +299,9 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._lay_out()
 
     def notify_style_update(self) -> None:
-        """Colours are others."""
+        """Draw anew when the ground turns light or dark."""
         super().notify_style_update()
-        if self.is_attached:
+        if self.is_attached and self._is_dark != self.app.current_theme.dark:
             self.redraw()
 
     def render_line(self, y: int) -> Strip:
