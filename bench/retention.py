@@ -355,7 +355,8 @@ def _with_target(fraction: float, budget: int, messages: Sequence[Any]) -> dict[
     """Each user message begins a turn, before which the context is looked at as the model would get it."""
     settings = lossless.Settings(sweep_target_fraction=fraction, proactive_threshold_compaction_mode="inline")
     starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    sweeps, ids, sizes, verbatim = 0, [], [], []
+    sweeps, sizes, verbatim = 0, list[int](), list[int]()
+    ids: list[str] = []
     with lossless.open(":memory:", settings, background=False) as engine:
         for start, stop in pairwise([*starts, len(messages)]):
             done = engine.after_turn("spare", new_messages=messages[start:stop], budget=budget).compaction

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
+from lossless.llm.completion import list_prices
 
 from .conftest import FERRY, START, sql
 
@@ -92,6 +93,22 @@ def test_status_says_whether_anything_is_lost(lcm: Lcm, archive: Path) -> None:
     shown = lcm("status", "--format", "table").out
     assert "Conversation 1 is blocked" in shown
     assert "a page is missing" in " ".join(shown.split())
+
+
+def test_status_says_what_a_model_would_have_cost_when_there_is_none(
+    lcm: Lcm, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = lcm("status").data["withoutModel"]
+    assert (told["summaries"], told["outputTokens"]) == (3, 11)
+    prices, day = list_prices()
+    for model, cost in told["costs"].items():
+        read, written = prices[model]["input"] * told["inputTokens"], prices[model]["output"] * 11
+        assert cost == pytest.approx((read + written) / 1_000_000)
+    assert told["costs"]
+    assert f"list prices of {day}" in " ".join(lcm("status", "--format", "table").out.split())
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "ollama/qwen3:8b")
+    assert lcm("status").data["withoutModel"] is None
+    assert "No model" not in lcm("status", "--format", "table").out
 
 
 def test_conversations_list(lcm: Lcm, archive: Path) -> None:

@@ -251,8 +251,8 @@ def test_a_row_says_who_did_what_and_when() -> None:
     lines = [line(f"{name}: {text}", "user", n) for n, (name, text) in enumerate([*said, *said])]
     assert written(extract(lines, 120, source_tokens=2000)).splitlines()[1:3] == [
         "Ann: Last Friday (2 January 2026) I adopted a grey cat called Oscar from the shelter in Leeds.",
-        "Bo: I quit the bakery two weeks ago (week of 22 December 2025) and start at the museum next month"
-        " (February 2026).",
+        "Bo: I quit the bakery two weeks ago (week of 22 December 2025) "
+        "and start at the museum next month (February 2026).",
     ]
     leaf = SourceSummary(START, START, "\n".join(f"{name}: {text}" for name, text in [*said, *said]))
     assert "Ann: Last Friday I adopted a grey cat" in written(condense([leaf], 80))

@@ -52,6 +52,16 @@ def test_a_look_that_is_due_while_the_program_ends_finds_no_screen(archive: Path
     ended[0]._look()
 
 
+@pytest.mark.parametrize("model", ["", "ollama/qwen3:8b"])
+def test_without_a_model_the_start_says_what_one_would_have_cost(archive: Path, model: str) -> None:
+    async def do(person: Person) -> None:
+        assert not person.told
+        await person.app.tell_estimate().wait()
+        assert [("No model is configured" in told, "$" in told) for told in person.told] == [(True, True)] * (not model)
+
+    at(room_of(archive, changed={"summary_model": model}), do)
+
+
 def test_windows_of_a_conversation(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "enter")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
-    from lossless.settings import Settings
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -83,7 +82,7 @@ def status(
                 {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
             ],
             "status": _totals_json(engine),
-            "withoutModel": _without_model_json(engine, settings),
+            "withoutModel": _without_model_json(engine),
             "liveness": _liveness_json(browse.health(), datetime.now(UTC))
             | {
                 "heldTranscripts": len(engine.transcripts.held()),
@@ -131,12 +130,11 @@ def _totals_json(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _without_model_json(engine: Engine, settings: Settings) -> dict[str, Any] | None:
+def _without_model_json(engine: Engine) -> dict[str, Any] | None:
     """What a model would have cost for the summaries, when none is configured to write them."""
-    from lossless.compaction.summariser import Summariser
     from lossless.llm.estimate import estimate_model
 
-    if Summariser(settings).has_model:
+    if engine.loop.summariser.has_model:
         return None
     estimate = estimate_model(engine.browse.depths())
     if estimate is None:

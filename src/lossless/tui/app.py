@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
+from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.theme import Theme
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lossless.tui.archive import ArchiveAccess
 
 _LOOK_SECONDS = 0.5
+_ESTIMATE_SECONDS = 15
 #: Each has a connection with a cache of its own; one may wait for a person.
 _THREADS = 3
 _PICTURE_SIZE = (120, 34)
@@ -117,6 +119,14 @@ class TerminalApp(App[None]):
 
             self.push_screen(SessionFilesScreen(self._folder))
         self.set_interval(_LOOK_SECONDS, self._look)
+        if not self.is_headless:
+            self.tell_estimate()
+
+    @work(thread=True)
+    def tell_estimate(self) -> None:
+        """Say what a model would add and would have cost, when none is configured; once, at the start."""
+        if estimate := self.access.model_estimate():
+            self.call_from_thread(self.notify, str(estimate), timeout=_ESTIMATE_SECONDS, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What goes wrong in work that outlives its screen is a message, too."""

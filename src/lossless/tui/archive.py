@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.llm.completion import Prompt
+    from lossless.llm.estimate import ModelEstimate
     from lossless.maintenance.browse import Browse
     from lossless.settings import Settings
 
@@ -71,6 +72,12 @@ class ArchiveAccess:
     def browse(self) -> Browse:
         """What can be looked at."""
         return self.engine.browse
+
+    def model_estimate(self) -> ModelEstimate | None:
+        """What a model would have cost for the summaries here; None when one is configured, or there are none."""
+        from lossless.llm.estimate import estimate_model
+
+        return None if self.engine.loop.summariser.has_model else estimate_model(self.browse.depths())
 
     @property
     def work_settings(self) -> Settings:
