@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 import lossless
-from lossless.model.conversations import Session
 from lossless.serve.archive_tools import ArchiveTools
 from tests.recall.archives import SETTINGS, folded
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import mcp_types as types
+
+    from lossless.model.conversations import Session
 
 T = TypeVar("T")
 

@@ -404,8 +404,8 @@ class Settings:
         "embedder",
         "",
         FreeText(blank_counts=True),
-        "Search by meaning, too: the address of an OpenAI-compatible API (`http://localhost:11434/v1`), or a folder with "
-        "a model for model2vec or fastembed. Nothing is downloaded.",
+        "Search by meaning, too: the address of an OpenAI-compatible API (`http://localhost:11434/v1`), or a folder "
+        "with a model for model2vec or fastembed. Nothing is downloaded.",
         ours=True,
     )
     embedder_model: str = recall(

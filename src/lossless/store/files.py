@@ -13,7 +13,7 @@ from lossless.model.identity import file_ids_in
 from lossless.model.messages import Role, StoredFile
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
-from lossless.store.database import TableAccess, by_ids, column_text, conversation_range, load_queries
+from lossless.store.database import TableAccess, column_text, conversation_range, load_queries
 from lossless.store.rows import DIGEST_BYTES, RowDigests, decompress_residual, storable_json
 from lossless.store.search import SearchScope
 
