@@ -29,7 +29,7 @@ _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
 settings.register_profile(
     "lossless",
-    max_examples=int(_EXAMPLES or 60),
+    max_examples=int(_EXAMPLES or 20),
     derandomize=_EXAMPLES is None,
     phases=list(Phase) if _EXAMPLES else [Phase.explicit, Phase.generate],  # shrinking may take many minutes
     deadline=None,

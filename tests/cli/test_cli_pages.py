@@ -201,7 +201,7 @@ def test_no_time_raises_anything_but_a_usage_error(text: str, option: str) -> No
 shapes = st.lists(st.sampled_from("us0at"), max_size=40)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes, count=st.integers(1, 12), cap=st.none() | st.integers(0, 80))
 def test_a_tail_read_in_steps_is_the_tail_of_the_whole(shape: list[str], count: int, cap: int | None) -> None:
     with lossless.open(":memory:", background=False) as engine:

@@ -153,7 +153,7 @@ answers = st.lists(st.sampled_from((0, 10, 40, 90, 100)), min_size=1, max_size=6
 rounds = st.lists(st.tuples(st.lists(appends, max_size=12), st.integers(20, 400), answers), min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(policies, rounds)
 def test_every_message_stays_reachable_once_and_in_order(
     policy: CompactionPolicy, story: list[tuple[list[tuple[str, int, int]], int, list[int]]]
@@ -167,7 +167,7 @@ def test_every_message_stays_reachable_once_and_in_order(
         assert [item.ordinal for item in world.context] == sorted({item.ordinal for item in world.context})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(policies, st.lists(appends, max_size=40), st.integers(20, 400), answers)
 def test_a_second_sweep_over_unchanged_history_asks_nobody_and_writes_nothing(
     policy: CompactionPolicy, said: list[tuple[str, int, int]], budget: int, answer: list[int]
@@ -185,7 +185,7 @@ def test_a_second_sweep_over_unchanged_history_asks_nobody_and_writes_nothing(
         assert (world.context, len(world.below)) == (context, folds)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(policies, st.lists(appends, max_size=40), st.integers(20, 400), st.integers(1, 9))
 def test_a_batch_keeps_the_same_promises_and_shares_no_source(
     policy: CompactionPolicy, said: list[tuple[str, int, int]], budget: int, size: int
@@ -202,7 +202,7 @@ def test_a_batch_keeps_the_same_promises_and_shares_no_source(
     assert sources == sorted(set(sources))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(policies, st.lists(appends, max_size=40), st.integers(20, 400))
 def test_leaves_planned_at_once_are_those_planned_one_by_one(
     policy: CompactionPolicy, said: list[tuple[str, int, int]], budget: int

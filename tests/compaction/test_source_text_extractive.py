@@ -103,7 +103,7 @@ def test_examples_in_docstrings(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(lines_of_any_kind, st.integers(0, 400))
 def test_a_summary_is_smaller_than_its_target_and_its_source(lines: list[SourceMessage], target: int) -> None:
     summary = extract(lines, target)
@@ -114,7 +114,7 @@ def test_a_summary_is_smaller_than_its_target_and_its_source(lines: list[SourceM
         assert "\n" not in summary.strip().rpartition("\n")[2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(texts, max_size=6), st.integers(0, 300))
 def test_a_condensed_summary_is_smaller_too(contents: list[str], target: int) -> None:
     sections = [SourceSummary(START, START, content) for content in contents]

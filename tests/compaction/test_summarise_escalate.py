@@ -279,7 +279,7 @@ sources = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sources, scripts, st.integers(1, 300), st.floats(1, 4))
 def test_whatever_a_model_does(
     source: SummarySource, script: list[ModelAnswer | Exception], target: int, factor: float

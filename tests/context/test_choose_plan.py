@@ -141,7 +141,7 @@ def contexts(draw: st.DrawFn) -> list[ContextCandidate]:
 
 
 @given(contexts(), st.integers(50, 4000), st.integers(0, 12), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_promises_of_a_choice(candidates: list[ContextCandidate], budget: int, tail: int, is_aware: bool) -> None:
     rules = policy(candidates, budget, tail, is_prompt_aware=is_aware)
     chosen = choose(candidates, rules)

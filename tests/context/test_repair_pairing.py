@@ -183,7 +183,7 @@ def test_calls_of_neighbouring_items_are_one_turn_in_item_style() -> None:
 
 
 @given(broken_streams(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_repair_is_idempotent_and_prefers_real_results(messages: tuple[Message, ...], item_style: bool) -> None:
     repaired = repair_pairs(messages, item_style=item_style)
     assert repair_pairs(repaired, item_style=item_style) is repaired
@@ -231,7 +231,7 @@ def test_in_the_tail_a_call_goes_only_when_its_result_exists_elsewhere() -> None
 
 
 @given(broken_streams(), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_proven_to_be_paired_needs_no_repair(messages: tuple[Message, ...], item_style: bool) -> None:
     """The proof may fail on what is in order; it never holds for what is not."""
     for stream in (messages, repair_pairs(messages, item_style=item_style)):

@@ -12,7 +12,7 @@ from tests.context.streams import IDENTITY, assistant, broken_streams, results, 
 
 
 @given(broken_streams(), st.sampled_from(PROVIDERS))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_strict_provider_has_nothing_to_say(messages: tuple[Message, ...], provider: str) -> None:
     valid = make_valid(messages, provider).messages
     assert complaints(valid, provider) == []
@@ -20,7 +20,7 @@ def test_a_strict_provider_has_nothing_to_say(messages: tuple[Message, ...], pro
 
 
 @given(broken_streams(), st.sampled_from([*PROVIDERS, "openclaw"]), st.sampled_from([None, IDENTITY]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_making_valid_twice_changes_nothing(
     messages: tuple[Message, ...], provider: str, model: ModelIdentity | None
 ) -> None:
@@ -31,7 +31,7 @@ def test_making_valid_twice_changes_nothing(
 
 
 @given(broken_streams(), st.sampled_from(PROVIDERS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_word_of_the_newest_turn_is_lost(messages: tuple[Message, ...], provider: str) -> None:
     at = newest_user(messages)
     valid = make_valid(messages, provider, allow_trailing_assistant=True).messages
@@ -50,7 +50,7 @@ def _texts(message: Message) -> list[Text]:
 
 
 @given(broken_streams(), st.sampled_from(PROVIDERS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_was_sent_is_repaired_the_same_way_when_the_talk_goes_on(
     messages: tuple[Message, ...], provider: str
 ) -> None:

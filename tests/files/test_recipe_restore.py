@@ -29,7 +29,7 @@ from lossless.model.identity import fingerprint, identity_hash
 from tests.files.payloads import LARGE, THRESHOLD, Body, assert_restores, bodies, caught, given_back
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(bodies())
 def test_every_original_comes_back(body: Body) -> None:
     message = formats.decode(body)
@@ -44,7 +44,7 @@ def test_every_original_comes_back(body: Body) -> None:
     assert (shown.role, shown.content) == (message.role, found.message.content)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(bodies())
 def test_nothing_is_left_that_should_leave(body: Body) -> None:
     """A message that was looked at once holds nothing more for a second look, but for what always stays."""

@@ -206,7 +206,7 @@ def test_ranges(vault: Vault) -> None:
             vault.read(file, start, length)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(text=st.text(alphabet="aé你😀\n", min_size=1, max_size=60), size=st.integers(4, 20))
 def test_no_character_is_cut_in_two(text: str, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     vault = Vault(tmp_path_factory.getbasetemp() / "cuts")

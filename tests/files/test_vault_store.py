@@ -60,7 +60,7 @@ def test_originals_come_back_from_the_archive(kept: Kept, body: Body) -> None:
     assert fingerprint(back) == fingerprint(formats.decode(body))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies())
 def test_every_original_comes_back_from_the_archive(kept: Kept, body: Body) -> None:
     id_ = kept.append(body)

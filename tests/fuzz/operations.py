@@ -282,7 +282,10 @@ class Redact(Silent):
         if not world.kind.with_ids and (len(pieces) < 9 or 9 * len(pieces[place]) > len(words)):
             return
         pieces[place] = "<redacted>"
-        ways: tuple[str, ...] = (" ".join(pieces), words[: len(words) * 2 // 3] + "…", f"<12:03> {words}")
+        # With dots in the place of its end a short message under its own id is an edit, not a shorter copy.
+        is_edit = world.kind.with_ids and len(words) < 200
+        shorter = words if is_edit else words[: len(words) * 2 // 3] + "…"
+        ways: tuple[str, ...] = (" ".join(pieces), shorter, f"<12:03> {words}")
         if world.kind.with_ids:
             ways += presented(words)
             ways += framed(words) if body["role"] == "user" else ()

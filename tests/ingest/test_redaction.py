@@ -107,7 +107,7 @@ def test_patterns_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     slow.close()
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 @given(
     st.sampled_from(sorted(EXAMPLES.items())), st.sampled_from(("", "so ", '"')), st.sampled_from(("", "\n", '", and'))
 )

@@ -86,7 +86,7 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 RECORDS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=7)
-QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)
+QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 
 
 @QUIET

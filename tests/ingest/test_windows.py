@@ -496,3 +496,11 @@ def test_the_end_of_a_window_shown_again_is_not_the_last_window(engine: lossless
     for shown in (window, window[1:], window):
         engine.sync(SESSION, shown)
     assert contents(engine) == ["a", "a"]
+
+
+def test_a_window_of_the_newest_message_alone_is_known_whoever_stored_it(engine: lossless.Engine) -> None:
+    first, second = said("a: the ship sails at noon tomorrow", "a: and it is back on Friday evening, at six")
+    engine.sync(SESSION, [first])
+    engine.append(SESSION, [Incoming(second, entry_id="x1")])
+    report = engine.sync(SESSION, [second])
+    assert (report.stored, report.replayed) == (0, 1)

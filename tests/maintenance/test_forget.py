@@ -349,7 +349,7 @@ def test_bad_asks_are_refused(engine: lossless.Engine) -> None:
         engine.admin.forget(sessions=[lossless.Session(key="nobody")])
 
 
-@hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
         st.lists(openai_chat_messages(), min_size=1, max_size=5),

@@ -60,7 +60,7 @@ def test_a_message_that_has_grown_is_taken_over(tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_reading_line_by_line_is_reading_in_one_go(
     tmp_path_factory: pytest.TempPathFactory, texts: list[list[str]]
 ) -> None:

@@ -68,7 +68,7 @@ def test_ids_of_their_own_stay_the_names(tmp_path: Path) -> None:
     assert lane_session("chatgpt", export, "6a-b") == Session(key="chatgpt:6a-b", id="6a-b")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(st.characters(blacklist_characters="/\0"), min_size=1, max_size=12), min_size=2))
 def test_no_name_of_a_file_is_too_odd(tmp_path: Path, names: list[str]) -> None:
     text = "/".join(names)

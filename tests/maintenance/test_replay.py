@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from tests.fuzz.world import ReplayStage
 
-#: 300 runs in all.
-RUNS = int(os.environ.get("LOSSLESS_EXAMPLES") or 1 + 300 // len(KINDS))
+#: 100 runs in all.
+RUNS = int(os.environ.get("LOSSLESS_EXAMPLES") or 1 + 100 // len(KINDS))
 NUMBERS = st.integers(0, 65_535)
 
 

@@ -74,7 +74,7 @@ def engine() -> Iterator[lossless.Engine]:
 
 
 @given(st.sampled_from(sorted(PATHS)), SAID)
-@search(max_examples=25)
+@search(max_examples=12)
 def test_a_request_is_stored_once_and_what_is_said_again_again(name: str, said: list[tuple[str, str, str]]) -> None:
     """Who gets no reply sends the same request until there is one; what is said next may be the same words."""
     dialect, path = PATHS[name]

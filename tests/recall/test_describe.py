@@ -172,7 +172,7 @@ def test_tool_calls_and_results_are_shown_reasoning_is_not(engine: lossless.Engi
     assert "port = 8443" in str(describe(engine.archive, "msg#2", whole_archive(), NOW))
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(text=nasty_text(20).filter(str.strip), cap=st.integers(2, 40))
 def test_pages_of_a_message_join_to_the_whole(text: str, cap: int) -> None:
     with lossless.open(":memory:", background=False) as engine:

@@ -169,7 +169,7 @@ def test_planted_facts_are_recalled(ferry: lossless.Engine) -> None:
     assert not missed
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(
     question=st.text(max_size=40) | st.sampled_from([fact.question for fact in PLANTED]), tokens=st.integers(0, 3000)
 )

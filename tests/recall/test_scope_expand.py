@@ -208,7 +208,7 @@ def test_a_cap_that_holds_nothing_says_so() -> None:
     assert opened(odd(), cursor=found.cursor, token_cap=500).pieces[0].id == "msg#3"
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(st.text() | nasty_text())
 def test_no_cursor_raises_anything_unexpected(cursor: str) -> None:
     with pytest.raises(BadInput):

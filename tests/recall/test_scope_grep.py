@@ -245,7 +245,7 @@ _letters = st.characters(codec="utf-8") | st.sampled_from("abcdeé 数据库.,\n
 _texts = st.text(_letters, max_size=80)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(contents=st.lists(_texts, min_size=1, max_size=6), data=st.data())
 def test_every_piece_of_what_was_said_is_found(contents: list[str], data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(contents))
@@ -278,7 +278,7 @@ def crowd() -> Iterator[lossless.Engine]:
 _odd = st.text(max_size=30) | st.text("\"'()*:^-+{}[]|\\.?ANDORNEAR \0\ud800数é", max_size=20)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=35)
 @given(
     pattern=_odd,
     sort=st.sampled_from(["relevance", "recency", "hybrid"]),

@@ -57,7 +57,7 @@ def test_any_way_to_write_a_value_is_read(data: st.DataObject, value: Any) -> No
     assert parse_json5(data.draw(written(value))).value == value
 
 
-@settings(max_examples=300)
+@settings(max_examples=50)
 @given(st.data(), _OBJECTS, _OBJECTS)
 def test_an_edited_text_holds_the_new_value(data: st.DataObject, before: Any, after: Any) -> None:
     text = data.draw(written(before))

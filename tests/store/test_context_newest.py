@@ -93,7 +93,7 @@ def change(engine: lossless.Engine, session: lossless.Session, id_: int, step: s
 
 
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60), st.integers(0, 2_000)), max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_what_is_remembered_is_what_would_be_read(engine: lossless.Engine, steps: list[tuple[str, int, int]]) -> None:
     session, id_ = begin(engine, 40)
     for step, at, tokens in steps:
@@ -152,7 +152,7 @@ def steps_of(engine: lossless.Engine, act: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("format", MESSAGES)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_sketch_gives_the_message_as_it_is_read_whole(
     engine: lossless.Engine, format: str, data: st.DataObject
 ) -> None:

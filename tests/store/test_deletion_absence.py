@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WORD = "quaggahunter"
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 @given(st.lists(st.text("abcdefghij ", min_size=1, max_size=60), min_size=1, max_size=40))
 def test_all_terms_of_an_index_are_read_from_its_pages(texts: list[str]) -> None:
     connection = apsw.Connection(":memory:")

@@ -11,7 +11,7 @@ from hypothesis import find, given, settings
 from lossless.testing import openai_chat
 from lossless.testing.strategies import MESSAGES, ToolStream, hostile_text, nasty_text, tool_streams
 
-_QUICK = settings(max_examples=100, database=None, deadline=None)
+_QUICK = settings(max_examples=25, database=None, deadline=None)
 
 _WIDE = settings(max_examples=5000, derandomize=True, deadline=None)
 

@@ -50,7 +50,7 @@ ITEMS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(ITEMS, st.integers(0, 9))
 def test_every_item_is_stored_whatever_its_id(said: list[tuple[str, str, str | None]], first: int) -> None:
     items = [item(second, *one) for second, one in enumerate(said)]

@@ -70,7 +70,7 @@ def refused_or_done(act: Any) -> None:
         act()
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(places=st.lists(st.tuples(st.sampled_from(CLAW), ODD), min_size=1, max_size=2))
 def test_a_lossless_claw_file(places: list[tuple[str, object]]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -85,7 +85,7 @@ def test_a_lossless_claw_file(places: list[tuple[str, object]]) -> None:
             refused_or_done(lambda: export_remnic(theirs, None, folder / "memory.sqlite"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(places=st.lists(st.tuples(st.sampled_from(REMNIC), ODD), min_size=1, max_size=2), metadata=METADATA)
 def test_a_remnic_file(places: list[tuple[str, object]], metadata: dict[str, object]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -104,7 +104,7 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_a_file_of_lines(data: Any) -> None:
     with tempfile.TemporaryDirectory() as name:

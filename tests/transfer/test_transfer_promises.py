@@ -166,7 +166,7 @@ def _tree(draw: st.DrawFn, session: str, turns: list[int]) -> list[tuple[Any, ..
     return found[::-1]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(memory=memories())
 def test_what_remnic_heard_goes_there_and_back(memory: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]) -> None:
     with place() as name:

@@ -246,7 +246,7 @@ def test_a_conversation_does_not_follow_a_copy_of_its_transcript(engine: lossles
     cut=st.integers(0, 8),
     enveloped=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_plain_message_is_lost_whatever_its_id_means(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[Any, str]], cut: int, enveloped: bool
 ) -> None:

@@ -1,6 +1,7 @@
 """For tests, demos and benchmarks, ours and yours: made-up conversations, a scripted model, a virtual clock.
 
-`lossless.testing.strategies` holds generators for property tests; it needs hypothesis.
+`lossless.testing.strategies` holds generators for property tests; it needs hypothesis. `lossless.testing.contract`
+holds the tests that every store must pass.
 """
 
 from __future__ import annotations

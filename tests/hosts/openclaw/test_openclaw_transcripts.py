@@ -66,7 +66,7 @@ def turn(number: int, repeat: bool) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["turn", "typed", "unread", "again", "read", "moved"]), st.booleans()), max_size=14
@@ -102,7 +102,7 @@ def committed(host: HostTranscript, number: int, messages: list[dict[str, Any]])
     return PluginCall(2, "commitTurn", {**params, "admission": {"entryId": first}, "terminal": {"entryId": last}})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=12))
 def test_a_transcript_that_comes_and_goes_costs_no_turn_and_doubles_none(steps: list[tuple[bool, bool, bool]]) -> None:
     host = HostTranscript(4)
@@ -128,7 +128,7 @@ def stored(engine: Engine) -> list[object]:
     return [row.message.original["timestamp"] for row in engine.archive.messages.in_order(found.id)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8))
 def test_a_file_and_the_parts_of_a_turn_are_one_history(steps: list[tuple[bool, bool]]) -> None:
     """Older hosts write each message to their file before they hand it over, but for the first one of a session."""
