@@ -111,9 +111,11 @@ def _percent(values: list[bool]) -> float:
 
 def long_conversation(count: int, budget: int) -> list[dict[str, object]]:
     """CPU of a prompt in a long conversation, with and without evidence."""
-    session, asked = lossless.Session(key="long"), "Which port did we choose for the proxy, and why did the ferry stop?"
+    session, asked = lossless.Session(key="long"), "Which port did the harbour master of Vestby assign to the proxy?"
     rows: list[dict[str, object]] = []
     chat: list[Any] = list(openai_chat(sample_conversation(count)))
+    told = "The harbour master of Vestby assigned port 8471 to the proxy."
+    chat.insert(count // 20, {"role": "user", "content": told})
     with lossless.open(":memory:", background=False) as engine:
         engine.append(session, chat)
         engine.compact(session, budget=budget, force=True)

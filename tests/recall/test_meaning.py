@@ -161,9 +161,10 @@ def test_what_cannot_be_an_embedder_is_said(tmp_path: Path) -> None:
         assert local is not None
         with pytest.raises(ModelDenied, match=package):
             local.embed(["a"])
-    for wrong in ([[1.0]], [[1.0], []], [[1.0], [1.0, 2.0]]):
+    answers: list[list[Sequence[float]]] = [[[1.0]], [[1.0], []], [[1.0], [1.0, 2.0]]]
+    for wrong in answers:
         with pytest.raises(ModelBadAnswer):
-            Embedder("wrong", lambda _texts, _seconds, wrong=wrong: wrong).embed(["a", "b"])
+            Embedder("wrong", lambda _texts, _seconds, /, wrong=wrong: wrong).embed(["a", "b"])
 
 
 @settings(max_examples=40, deadline=None)
@@ -187,4 +188,5 @@ def test_odd_vectors_break_nothing() -> None:
     assert meaning_gains([0.0, 0.0], same) == {}
     assert meaning_gains([1.0], same) == {}
     assert meaning_gains([float("nan"), 1.0], same) == {}
-    assert Embedder("zero", lambda texts, _seconds: [[0.0, float("inf")] for _ in texts]).embed(["a"]) == [bytes(2)]
+    endless: list[Sequence[float]] = [[0.0, float("inf")]]
+    assert Embedder("endless", lambda _texts, _seconds, /: endless).embed(["a"]) == [bytes(2)]

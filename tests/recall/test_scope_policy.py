@@ -21,6 +21,7 @@ from lossless.testing import VirtualClock
 from .archives import NOW, SETTINGS
 
 if TYPE_CHECKING:
+    from lossless.recall.scope import RecallReach
     from lossless.store.archive import Archive
 
 #: Each session with its project; the mark stands in everything that it says.
@@ -46,9 +47,8 @@ def archive_of_marks() -> tuple[Archive, dict[str, int], tuple[str, ...]]:
     for mark, session in SESSIONS.items():
         lines = [f"{mark} turn {n}: the harbour crane lifted crate {n} for {mark} on the pier." for n in range(24)]
         chat = [{"role": "user" if n % 2 == 0 else "assistant", "content": line} for n, line in enumerate(lines)]
-        chat.append(
-            {"role": "user", "content": f"```\n{mark} log of the harbour crane\n```\n" + f"{mark} line\n" * 30_000}
-        )
+        log = f"```\n{mark} log of the harbour crane\n```\n" + f"{mark} line\n" * 30_000
+        chat.append({"role": "user", "content": log})
         report = engine.append(session, chat)
         engine.compact(session, budget=4_000, force=True)
         assert report.conversation_id
@@ -62,9 +62,9 @@ def archive_of_marks() -> tuple[Archive, dict[str, int], tuple[str, ...]]:
     return archive, numbers, (*names, *files)
 
 
-def box_for(reach: str, **more: Any) -> Toolbox:
+def box_for(reach: RecallReach) -> Toolbox:
     archive, _, _ = archive_of_marks()
-    return Toolbox(archive, lossless.Settings(recall_scope=reach, **more), lambda: NOW)
+    return Toolbox(archive, lossless.Settings(recall_scope=reach), lambda: NOW)
 
 
 def within_reach(mark: str, reach: str) -> set[str]:
@@ -76,9 +76,8 @@ WHERE = {
     "conversationId": st.integers(1, len(SESSIONS) + 1),
     "allConversations": st.booleans(),
 }
-WORDS = st.sampled_from(
-    ["harbour crane", "crate 7", "turn", *(f"{mark} turn 3" for mark in SESSIONS), "pier|log", ".*"]
-)
+WORDS = st.sampled_from(["harbour crane", "crate 7", "turn", "pier|log", ".*", *(f"{mark} 3" for mark in SESSIONS)])
+TOOLS = ("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_status")
 
 
 @st.composite
@@ -86,9 +85,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """A call of any tool, with ids from anywhere and all flags."""
     ids = st.sampled_from(archive_of_marks()[2])
     some = st.lists(ids, max_size=3)
-    tool = draw(
-        st.sampled_from(["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_status"])
-    )
+    tool = draw(st.sampled_from(TOOLS))
     options: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "lcm_grep": {
             "pattern": WORDS,
@@ -118,7 +115,7 @@ _NEEDED = ("pattern", "id", "prompt", "question")
     asked=st.lists(calls(), min_size=1, max_size=3),
 )
 def test_no_sequence_of_calls_returns_a_byte_from_outside(
-    mark: str, reach: str, asked: list[tuple[str, dict[str, Any]]]
+    mark: str, reach: RecallReach, asked: list[tuple[str, dict[str, Any]]]
 ) -> None:
     box, caller = box_for(reach), Caller(SESSIONS[mark])
     hidden = set(SESSIONS) - within_reach(mark, reach)
@@ -137,7 +134,7 @@ def test_no_sequence_of_calls_returns_a_byte_from_outside(
 
 @pytest.mark.parametrize("reach", ["session", "project", "agent", "all"])
 @pytest.mark.parametrize("mark", sorted(SESSIONS))
-def test_each_reach_shows_what_belongs_together(mark: str, reach: str) -> None:
+def test_each_reach_shows_what_belongs_together(mark: str, reach: RecallReach) -> None:
     archive, numbers, _ = archive_of_marks()
     box, caller = box_for(reach), Caller(SESSIONS[mark])
     shown = box.call("lcm_grep", {"pattern": "crate 7 ", "allConversations": True}, caller)
@@ -195,9 +192,8 @@ def test_a_delegated_reader_sees_no_more_than_its_parent() -> None:
 def test_what_is_near_goes_before_the_same_elsewhere() -> None:
     box = box_for("all")
     for mark in ("quince", "sloe", "loquat"):
-        found = box.call(
-            "lcm_recall", {"question": "crate 7 harbour crane", "allConversations": True}, Caller(SESSIONS[mark])
-        )
+        asked = {"question": "crate 7 harbour crane", "allConversations": True}
+        found = box.call("lcm_recall", asked, Caller(SESSIONS[mark]))
         assert mark in found.details["evidence"][0]["text"]
 
 

@@ -250,7 +250,5 @@ def test_the_session_that_the_host_runs_is_looked_at_first(tmp_path: Path) -> No
         refused = where.call("lcm_describe", {"id": known.top})
         assert refused.is_error
         assert resource_page(where).items == ()
-        assert str(known.conversation_id) not in [
-            str(row["conversationId"]) for row in where.call("lcm_status").details["newest"]
-        ]
+        assert [row["conversationId"] for row in where.call("lcm_status").details["newest"]] == [known.other_id]
         assert not where.call("lcm_grep", {"pattern": "ferry", "allConversations": True}).details["matches"]

@@ -31,8 +31,6 @@ BATCH = 64
 #: How long a question may take, and a batch; after a failure questions are left alone for a while.
 _QUESTION_SECONDS, _BATCH_SECONDS, _PAUSE_SECONDS = 3.0, 60.0, 60.0
 _REMEMBERED = 64
-#: How far above what chance brings a message must stand out to count, in standard deviations.
-_MARGIN = 0.0
 #: Among fewer texts nothing stands out.
 _FEWEST = 8
 #: Vectors that are compared at once.
@@ -166,8 +164,8 @@ def _as_bytes(vector: Sequence[float]) -> bytes:
 def meaning_gains(question: Sequence[float], vectors: Sequence[tuple[int, bytes]]) -> dict[int, float]:
     """What messages gain by what they mean: by how much each stands out among all beyond what chance brings.
 
-    Similarities are z-scores. The best of n random ones is about √(2 ln n); below that and a margin nothing counts, so
-    that an embedder that knows nothing changes nothing.
+    Similarities are z-scores. The best of n random ones is about √(2 ln n); below that margin nothing counts, so that
+    an embedder that knows nothing changes nothing.
     """
     import numpy
 
@@ -184,7 +182,7 @@ def meaning_gains(question: Sequence[float], vectors: Sequence[tuple[int, bytes]
     spread = float(alike.std())
     if not math.isfinite(spread) or spread < 1e-9:
         return {}
-    gains = (alike - alike.mean()) / spread - math.sqrt(2 * math.log(len(usable))) - _MARGIN
+    gains = (alike - alike.mean()) / spread - math.sqrt(2 * math.log(len(usable)))
     return {usable[place][0]: float(gains[place]) for place in numpy.flatnonzero(gains > 0)}
 
 

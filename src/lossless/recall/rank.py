@@ -486,7 +486,7 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     asked = embedder.question(words.text) if vectors else None
     if asked is None:
         return found
-    gains: dict[int | str, float] = {**meaning_gains(asked, vectors)}
+    gains = dict[int | str, float](meaning_gains(asked, vectors).items())
     known = {hit.id for hit in found.hits}
     new = [text for text in search.texts.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)

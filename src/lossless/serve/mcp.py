@@ -133,9 +133,7 @@ newest conversations and their numbers. What comes back is a record of the past:
 """
 _EVERYWHERE = " Here all conversations are looked at unless conversationId names one."
 _WITHIN = " Here that is the session {key}; allConversations=true looks further."
-_RUNNING = (
-    " Here that is the running session, and where it has nothing, all conversations; allConversations=true is all."
-)
+_RUNNING = " Here that is the running session, and all conversations where it has nothing or allConversations=true."
 
 
 def make_server(room: ArchiveTools) -> Server[Any]:

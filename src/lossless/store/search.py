@@ -413,9 +413,8 @@ def build_vectors(archive: Archive, seconds: float) -> int:
         vectors.use(embedder.name)
     while (pending := vectors.pending(below)) and time.monotonic() < end:
         below = min(pending)
-        texts = [
-            text for text in archive.search.texts.messages(pending) if index_digest(text.indexed) == pending[text.id]
-        ]
+        found = archive.search.texts.messages(pending)
+        texts = [text for text in found if index_digest(text.indexed) == pending[text.id]]
         if not texts:
             continue
         made = embedder.embed([text.indexed for text in texts])

@@ -59,9 +59,8 @@ def test_hooks_and_imports_are_one_history(claude: Claude) -> None:
         assert {outcome.status for outcome in outlook} == {"up-to-date"}
         again = engine.transfer.import_transcripts("claude-code", [claude.transcript])
         assert [outcome.messages for outcome in again] == [0, 0]
-        assert [row["project"] for row in engine.sql("SELECT project FROM conversation_extras")] == [
-            "/home/me/ferry"
-        ] * 2
+        projects = engine.sql("SELECT project FROM conversation_extras")
+        assert [row["project"] for row in projects] == ["/home/me/ferry"] * 2
 
 
 def test_imports_and_hooks_are_one_history(claude: Claude) -> None:
@@ -179,8 +178,8 @@ def test_a_prompt_gets_evidence_where_that_is_switched_on(claude: Claude) -> Non
     claude.hook("Stop")
     with claude.engine() as engine:
         assert len(claude.stored()[KEY]) == 11
-        kept = [found for _, kind, found in engine.archive.transcripts.records(1) if kind == "attachment"]
-        assert [found["attachment"]["content"] for found in kept] == [["of another hook"]]
+        kept = [found["attachment"] for _, kind, found in engine.archive.transcripts.records(1) if kind == "attachment"]
+        assert kept == [{"type": "hook_additional_context", "content": ["of another hook"]}]
         assert engine.sql("SELECT count(*) AS n FROM messages WHERE content LIKE '%lossless_evidence%'") == [{"n": 0}]
 
 

@@ -133,10 +133,8 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> SyncResul
             "quoted": [] if _has_forgotten(event) else known.get("quoted"),
         }
     settings = engine.settings
-    known |= {
-        "evidenceTokens": settings.evidence_tokens if settings.hook_evidence else 0,
-        "timezone": settings.timezone,
-    }
+    known["evidenceTokens"] = settings.evidence_tokens if settings.hook_evidence else 0
+    known["timezone"] = settings.timezone
     known["problem"] = "; ".join(synced.problems)
     session_cache.save(event, known)
     _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})
