@@ -28,7 +28,7 @@ def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> No
         assert person.screen == "FocusScreen"
         await person.press("n", *"ebb", "enter")
         assert "focus: ebb" in person.text
-        assert "texts are extracted" in person.text
+        assert "the text is extracted" in person.text
         await person.press("n")
         assert states_of(archive) == []
         await person.press("n", *"ebb", "enter", "y")

@@ -104,9 +104,9 @@ class SessionsScreen(TranscriptKeysScreen):
         self._next: PageStart | None = None
         self._is_anew = False
 
-    def beside(self) -> ComposeResult:
+    def side_panes(self) -> ComposeResult:
         with Vertical(id="side"):
-            yield from super().beside()
+            yield from super().side_panes()
             yield ReadingPane()
 
     @property
@@ -268,7 +268,7 @@ class ConversationScreen(TranscriptKeysScreen):
         self._window = reads.MessageWindow((), has_older=False, has_newer=False)
         self._aim = message_id
 
-    def beside(self) -> ComposeResult:
+    def side_panes(self) -> ComposeResult:
         yield ReadingPane()
 
     @property

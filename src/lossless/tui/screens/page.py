@@ -290,16 +290,16 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         with Horizontal(id="head"):
             yield Static(markup=False, id="where")
             yield LoadingMark()
-        yield from self.above()
+        yield from self.top_panes()
         yield Static(markup=False, id="about", classes="-empty")
         with Container(id="both"):
             listing = self.listing()
             listing.border_title = Text(self.LIST_TITLE)
             yield listing
-            yield from self.beside()
+            yield from self.side_panes()
         yield Footer(compact=True, show_command_palette=False)
 
-    def above(self) -> ComposeResult:
+    def top_panes(self) -> ComposeResult:
         """What stands above the list."""
         return iter(())
 
@@ -307,7 +307,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """The list."""
         return RowTable(*self.COLUMNS, wide=self.WIDE_COLUMN)
 
-    def beside(self) -> ComposeResult:
+    def side_panes(self) -> ComposeResult:
         """What stands beside the list, or below it."""
         pane = DetailPane()
         pane.border_title = Text(self.PANE_TITLE)

@@ -54,7 +54,7 @@ class SearchScreen(TableScreen):
         self._mode, self._is_all = mode, conversation_id is None
         self._found: dict[str, SearchHit] = {}
 
-    def above(self) -> ComposeResult:
+    def top_panes(self) -> ComposeResult:
         yield Input(id="search", select_on_focus=False)
 
     def on_mount(self) -> None:
