@@ -37,7 +37,7 @@ SHORT_TOKENS = 80
 SESSION_PRIOR = 0.3
 #: How much more a message is worth inside the time that the question speaks of.
 DATE_PRIOR = 2.0
-#: What a text counts in which nobody speaks of himself: mostly praise, thanks and wishes.
+#: What a message of a user counts who does not speak of himself in it: mostly praise, thanks and wishes.
 IMPERSONAL_WEIGHT = 0.9
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
@@ -284,6 +284,7 @@ class Passage:
     at: float
     text: str
     passage: int = 0
+    is_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +357,7 @@ def _weigh_passage(
                 hit._replace(strength=ASKED_SHARE * hit.strength) if is_asked else hit
                 for hit, is_asked in zip(hits, asks, strict=True)
             ]
-    is_personal = _PERSONAL.search(text) is not None
+    is_personal = not candidate.is_users or _PERSONAL.search(text) is not None
     return WeighedPassage(candidate, tokens, _values(hits, length), _closeness(hits, weights), asked, is_personal)
 
 
@@ -547,14 +548,15 @@ def _rank_kind(
 def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
     """The passages of a text that were proposed."""
     seq = text.seq if isinstance(text, MessageText) else None
+    is_users = isinstance(text, MessageText) and text.role == "user"
     spans = passages(whole) if seq is not None and len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
     if len(spans) < 2:
-        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole)]
+        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users)]
     numbers = {start: number for number, (start, _) in enumerate(spans)}
     chosen = sorted({numbers.get(start or 0, 0) for start in starts})
+    pieces = [(number, whole[spans[number][0] : spans[number][1]]) for number in chosen]
     return [
-        Passage(text.id, text.conversation_id, seq, text.at / 1000, whole[spans[number][0] : spans[number][1]], number)
-        for number in chosen
+        Passage(text.id, text.conversation_id, seq, text.at / 1000, piece, number, is_users) for number, piece in pieces
     ]
 
 
