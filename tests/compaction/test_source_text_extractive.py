@@ -302,6 +302,16 @@ def test_what_failed_is_open_until_something_like_it_succeeds() -> None:
         "Open: cd app && npm run publish → exit 1: error TS2305: no exported member"
     ]
     assert not any("import {" in row for row in rows)
+    older = "Goal: From now on answer in Portuguese.\nOpen: npm run publish → exit 1: no exported member"
+    newer = "Goal: Publish the package again with the new exports.\nOpen: npm run check → exit 2: unused import"
+    padding = "\n".join(f"user: {FILLER}" for _ in range(4))
+    sections = [SourceSummary(START, START, f"{text}\n{padding}") for text in (older, newer)]
+    assert [row for row in written(condense(sections, 150)).splitlines() if not row.startswith(("user", "["))][:4] == [
+        "Goal: “From now on answer in Portuguese.”",
+        "Was open: npm run publish → exit 1: no exported member",
+        "Goal: Publish the package again with the new exports.",
+        "Open: npm run check → exit 2: unused import",
+    ]
 
 
 def test_the_files_line_keeps_changes_before_reads_and_stays_in_its_room() -> None:

@@ -701,7 +701,9 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     said = row[label.end() :]
-    if label[1] in (_GOAL, _OPEN, _WAS_OPEN):
+    if label[1] == _GOAL:
+        return ExtractRow(_GOAL, heading, "user"), said, _FRAME_FACTOR
+    if label[1] in (_OPEN, _WAS_OPEN):
         return ExtractRow(label[1], heading), said, 1.0 if label[1] == _WAS_OPEN else _FRAME_FACTOR
     if label[1].startswith("user"):
         return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
