@@ -10,12 +10,15 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import lossless
 from bench import locomo
 from bench.measure import table, write
+from lossless.maintenance.prompts import find_evidence, render_evidence
+from lossless.model.tokens import estimate_tokens
 from lossless.testing import openai_chat, sample_conversation
 
 BUDGET = 8_000
@@ -128,6 +131,13 @@ def long_conversation(count: int, budget: int) -> list[dict[str, object]]:
                 times.append(1000 * (time.process_time() - start))
             quoted = made.receipt.tokens_by_kind.get("evidence", 0)
             rows.append({"messages": count, "prompt": name, "CPU ms": round(sorted(times)[4], 1), "evidence": quoted})
+        times = []
+        for _ in range(9):
+            start = time.process_time()
+            found = find_evidence(engine.archive, session, asked, 1_500, datetime.now(UTC), frozenset())
+            times.append(1000 * (time.process_time() - start))
+        alone = {"messages": count, "prompt": "choosing evidence alone", "CPU ms": round(sorted(times)[4], 1)}
+        rows.append(alone | {"evidence": estimate_tokens(render_evidence(found))})
         off = lossless.Engine(engine.archive, lossless.Settings(evidence=False), background=False)
         times = []
         for _ in range(9):

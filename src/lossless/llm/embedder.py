@@ -88,12 +88,12 @@ def connect_embedder(settings: Settings) -> Embedder | None:
     if "://" in where:
         if not model:
             raise BadSetting("embedderModel", model, "settings", "the name of a model at the address in embedder")
-        return Embedder(f"{where.rstrip('/')} {model}", _Endpoint(where.rstrip("/"), model))
+        return Embedder(f"{where.rstrip('/')} {model}", _EmbeddingsApi(where.rstrip("/"), model))
     folder = Path(where).expanduser()
-    return Embedder(f"{folder} {model}".strip(), _Folder(folder, model))
+    return Embedder(f"{folder} {model}".strip(), _LocalModel(folder, model))
 
 
-class _Endpoint:
+class _EmbeddingsApi:
     """An OpenAI-compatible `/embeddings`."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -118,7 +118,7 @@ class _Endpoint:
             raise ModelBadAnswer(f"embedder {self._address}: {type(error).__name__}") from error
 
 
-class _Folder:
+class _LocalModel:
     """A model in a folder: through fastembed by its name, else through model2vec."""
 
     def __init__(self, folder: Path, model: str) -> None:

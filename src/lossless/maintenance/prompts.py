@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 _DIGEST = 12
+#: How long another process may hold an archive before nothing is quoted from it.
+_BUSY_MS = 200
 #: Tokens around the text of a message in the most verbose format.
 _FRAME_TOKENS = 24
 
@@ -55,6 +57,17 @@ def find_evidence(
     while found and _block_tokens(render_evidence(found)) > most:
         found = found[:-1]
     return found
+
+
+def evidence_in_file(
+    path: str, conversation_id: int, words: str, most: int, now: datetime, in_prompt: Container[int]
+) -> tuple[Evidence, ...]:
+    """The same for a conversation of an archive that is not open: it is only read, and not waited for."""
+    from lossless.store.archive import Archive
+
+    with Archive.open(path, read_only=True, busy_timeout_ms=_BUSY_MS) as archive:
+        session = archive.conversations.get(conversation_id).session
+        return find_evidence(archive, session, words, most, now, in_prompt)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,6 @@ from lossless.recall.scope import (
     RecallPolicy,
     Scope,
     resolve_scope,
-    visible_conversations,
 )
 
 if TYPE_CHECKING:
@@ -322,7 +321,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     if caller.is_delegated:
         raise GrantError("the status of the archive is not for sub-agents")
     now = box.clock()
-    archive = box.archive.within(visible_conversations(box.archive, caller, RecallPolicy.of(box.settings)))
+    archive = box.archive.within(box.visible(caller))
     with archive.reading():
         totals, live = archive.care.totals(), archive.care.liveness()
         held = len(archive.transcripts.held())

@@ -24,7 +24,7 @@ from lossless.recall import calls
 from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, vault_opener
 from lossless.recall.evidence import grep_without_question
-from lossless.recall.scope import Caller
+from lossless.recall.scope import Caller, RecallPolicy, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
 from lossless.settings.page import write_page
@@ -470,6 +470,10 @@ class Toolbox:
             return tool.function(self, read_arguments(tool.parameters, args), caller)
         except LosslessError as error:
             return error_to_result(error, caller)
+
+    def visible(self, caller: Caller) -> tuple[int, ...] | None:
+        """The conversations that a caller may see, whatever it asks for; None for all."""
+        return visible_conversations(self.archive, caller, RecallPolicy.of(self.settings))
 
     def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolCallResult:
         """Use a tool as an agent of this session would."""

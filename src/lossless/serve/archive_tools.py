@@ -96,12 +96,6 @@ class ArchiveTools:
 
         return Caller(Session(key=self.session_key) if self.session_key else self.host)
 
-    def visible(self, engine: Engine) -> tuple[int, ...] | None:
-        """The conversations that the caller may see by the settings; None for all."""
-        from lossless.recall.scope import RecallPolicy, visible_conversations
-
-        return visible_conversations(engine.archive, self.caller, RecallPolicy.of(engine.settings))
-
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
         """Use a tool; whatever is wrong is a result, too. Without a known session, all conversations are looked at.
 

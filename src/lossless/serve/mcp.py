@@ -71,7 +71,7 @@ def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage
     start = None if cursor is None else _place(cursor)
     try:
         with room.engine() as engine:
-            return _shelf(engine.browse, room.session_key, room.visible(engine), start)
+            return _shelf(engine.browse, room.session_key, engine.tools.visible(room.caller), start)
     except NoArchive:
         return ResourcePage((), None)
 

@@ -7,11 +7,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from lossless.errors import LosslessError
-from lossless.maintenance.prompts import find_evidence, render_evidence
-from lossless.store.archive import Archive
-
-#: How long another process may hold the archive before nothing is quoted.
-_BUSY_MS = 200
+from lossless.maintenance.prompts import evidence_in_file, render_evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,7 @@ def prompt_evidence(prompt: str, known: dict[str, object]) -> PromptEvidence:
     zone = known.get("timezone")
     now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
     try:
-        with Archive.open(path, read_only=True, busy_timeout_ms=_BUSY_MS) as archive:
-            session = archive.conversations.get(conversation_id).session
-            found = find_evidence(archive, session, prompt, most, now, seen)
+        found = evidence_in_file(path, conversation_id, prompt, most, now, seen)
     except LosslessError:
         return PromptEvidence()
     return PromptEvidence(render_evidence(found), tuple(item.id for item in found)) if found else PromptEvidence()
