@@ -127,6 +127,7 @@ lcm files stub --min-bytes 1000
 """,
     "lcm files list": "lcm files list --limit 20",
     "lcm files show": """\
+lcm files stub --min-bytes 1000
 newest='import json, sys; print(json.load(sys.stdin)["data"]["items"][0]["fileId"])'
 lcm files show "$(lcm files list --limit 1 | python3 -c "$newest")"
 """,
