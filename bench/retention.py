@@ -28,8 +28,8 @@ from bench.measure import table, write
 from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
 from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, split_units
 from lossless.compaction.summarise import leaf_target
-from lossless.compaction.terms import chunk_terms
 from lossless.model.context import MessageItem, prompt_tokens
+from lossless.model.terms import chunk_terms
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.scope import Scope

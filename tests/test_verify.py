@@ -12,10 +12,9 @@ import pytest
 import lossless
 from lossless import formats
 from lossless.maintenance.verify import verify_archive
-from lossless.model.context import MessageItem
+from lossless.model.context import MessageItem, NewSummary
 from lossless.model.identity import file_id, words_digest
 from lossless.model.records import ContextChange
-from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.database import load_schema
 from lossless.testing import VirtualClock

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.maintenance.verify import Verification
     from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem, MessageItem
+    from lossless.model.context import ContextItem, MessageItem, Summary
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import Incoming, Message, MessageLike, ModelIdentity, StoredFile, StoredMessage
     from lossless.model.records import (
@@ -110,7 +110,6 @@ if TYPE_CHECKING:
         TokensSaved,
         TranscriptDecision,
     )
-    from lossless.model.summaries import Summary
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult, RecentTopic
@@ -124,7 +123,7 @@ if TYPE_CHECKING:
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
     from lossless.store.state import Grant, IngestState, LedgerRow
     from lossless.store.versions import Version
-    from lossless.store.views import ArchiveTotals, ConversationDetails, MessageStatus
+    from lossless.store.views import ArchiveTotals, CacheTelemetry, ConversationDetails, MessageStatus
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.pages import PageFormat, PagesReport
     from lossless.transfer.remnic_format import SessionBy
@@ -176,7 +175,7 @@ _PUBLIC = {
     "lossless.maintenance.surgery.undo": "UndoPlan",
     "lossless.maintenance.verify": "Verification",
     "lossless.model.budget": "HistoryBudget",
-    "lossless.model.context": "ContextItem MessageItem",
+    "lossless.model.context": "ContextItem MessageItem Summary",
     "lossless.model.conversations": "Conversation Session SessionRef",
     "lossless.model.messages": "Incoming Message MessageLike ModelIdentity StoredFile StoredMessage",
     "lossless.model.records": (
@@ -184,7 +183,6 @@ _PUBLIC = {
         "MessageRow ModelSpend Page PageStart PromptRecord QuarantinedConversation StoredBrief SummaryRow "
         "SummaryShape TailRow TimeRange TokensSaved TranscriptDecision"
     ),
-    "lossless.model.summaries": "Summary",
     "lossless.recall.calls": "ToolCallResult",
     "lossless.recall.describe": "Description",
     "lossless.recall.evidence": "RecallResult RecentResult RecentTopic",
@@ -198,7 +196,7 @@ _PUBLIC = {
     "lossless.store.maintenance.integrity": "IndexDrift PendingCompactionRow",
     "lossless.store.state": "Grant IngestState LedgerRow",
     "lossless.store.versions": "Version",
-    "lossless.store.views": "ArchiveTotals ConversationDetails MessageStatus",
+    "lossless.store.views": "ArchiveTotals CacheTelemetry ConversationDetails MessageStatus",
     "lossless.transfer.lossless_claw": "ExportReport",
     "lossless.transfer.pages": "PageFormat PagesReport",
     "lossless.transfer.remnic_format": "SessionBy",
@@ -228,6 +226,7 @@ __all__ = [
     "BadMessage",
     "BadPattern",
     "BadSetting",
+    "CacheTelemetry",
     "Checkpoint",
     "CleanPlan",
     "CleanReport",

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import lossless
 from lossless.cli.main import cli
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from tests.maintenance.surgery_kit import THERE, open_engine, talk, told
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 import lossless
 from lossless.cli import options
 from lossless.cli.options import parse_span
-from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
+from lossless.model.context import MessageItem, NewSummary, SummaryItem, fresh_tail_start
 from lossless.model.records import PageStart, TimeRange
-from lossless.model.summaries import NewSummary
 
 from .conftest import START, fold, said
 

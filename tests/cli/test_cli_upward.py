@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.store.archive import Archive
 from lossless.store.maintenance.surgery import SurgeryWrites
 from tests.maintenance.surgery_kit import HERE

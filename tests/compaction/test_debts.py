@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.store.archive import Archive
 from lossless.testing import Scripted, VirtualClock, hang
 from tests.compaction.loop_kit import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.errors import ModelDenied
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.testing import DIRECTIVES, Scripted, VirtualClock, hang
 from tests.compaction.loop_kit import (
     BUDGET,

@@ -24,6 +24,7 @@ from lossless.compaction.source_text import (
     source_message,
     source_summary,
 )
+from lossless.model.context import Summary
 from lossless.model.messages import (
     File,
     Message,
@@ -36,7 +37,6 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.model.summaries import Summary
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from lossless.compaction import extract as compaction_extract
 from lossless.compaction import said_dates, source_text, tool_work
-from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
-from lossless.compaction.said_dates import date_words
+from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, date_words, extract
 from lossless.compaction.source_text import (
     MAX_UNIT_CHARS,
     SourceMessage,
@@ -30,7 +29,7 @@ from lossless.compaction.source_text import (
     split_units,
     touched_files,
 )
-from lossless.compaction.terms import chunk_terms
+from lossless.model.terms import chunk_terms
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:

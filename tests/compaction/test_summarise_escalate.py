@@ -23,7 +23,7 @@ from lossless.compaction.summarise import (
     summarise,
     tidy_answer,
 )
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:

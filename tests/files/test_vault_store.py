@@ -15,11 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from lossless import formats
 from lossless.errors import NotFound
 from lossless.files.vault import Vault, delete_orphans, payload_reader, store_payloads
-from lossless.model.context import MessageItem
+from lossless.model.context import MessageItem, NewSummary
 from lossless.model.conversations import Session
 from lossless.model.identity import file_ids_in, fingerprint
 from lossless.model.messages import StoredFile
-from lossless.model.summaries import NewSummary
 from lossless.store.search import SearchScope
 from tests.files.archives import NOW, Kept
 from tests.files.payloads import LARGE, Body, b64, bodies, caught, png

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from lossless.formats.synthetic import render_summary, rendered_summary_id
-from lossless.model.summaries import Summary
+from lossless.model.context import Summary
 from lossless.model.times import parse_time
 from tests.formats.shapes import texts, vectors
 

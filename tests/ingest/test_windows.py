@@ -8,7 +8,7 @@ import pytest
 
 from lossless import Incoming, Session
 from lossless.errors import NotFound
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from lossless.testing import VirtualClock
 from tests.faults import SESSION, contents, context, open_engine, problems
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lossless.errors import BadInput
 from lossless.maintenance.surgery import dissolve, focus, undo
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from tests.faults import dump
 from tests.maintenance.surgery_kit import BUDGET, HERE, THERE, Raw, context, open_engine, prove, roots, rows, talk, told
 

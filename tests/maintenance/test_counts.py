@@ -17,8 +17,7 @@ import lossless
 from lossless.compaction.run import fold
 from lossless.errors import BadInput
 from lossless.llm.completion import Completion
-from lossless.model.context import SummaryItem
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary, SummaryItem
 from lossless.model.times import parse_time
 from lossless.model.tokens import estimate_tokens
 from tests.maintenance.surgery_kit import HERE, THERE, depths, open_engine, prove, roots, rows, talk

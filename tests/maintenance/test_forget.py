@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import ArchiveLocked, BadInput, NotFound
 from lossless.maintenance.forget import prove_absence
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.masking import FORGOTTEN
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.testing.strategies import anthropic_messages, openai_chat_messages, openclaw_messages
 from lossless.transfer.lossless_claw import import_lossless_claw
 from tests.faults import Fault, dump, failing_at, statements_of

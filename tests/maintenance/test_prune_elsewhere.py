@@ -13,7 +13,7 @@ from lossless import Session
 from lossless.compaction.run import fold
 from lossless.ingest.transcripts.exclusions import SeenRef, match_history
 from lossless.maintenance.prune import PruneFilter
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from lossless.store.conversations import ConversationHistory, StoredRef
 from tests.faults import SESSION, context, problems
 from tests.maintenance.keeping import NOW

@@ -15,7 +15,7 @@ from lossless.llm.completion import Completion
 from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.rewriting import find_marker
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from tests.maintenance.surgery_kit import HERE, THERE, copies, depths, open_engine, prove, roots, rows, talk, told
 
 if TYPE_CHECKING:

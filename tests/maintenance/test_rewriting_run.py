@@ -15,7 +15,7 @@ from lossless.llm.completion import Completion
 from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.rewriting import subtree_by_subtree
-from lossless.model.summaries import EXTRACTIVE_MODEL, Summary
+from lossless.model.context import EXTRACTIVE_MODEL, Summary
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, rows, told
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from lossless.ingest import sync as ingest
 from lossless.llm.completion import Completion
 from lossless.maintenance.surgery.common import diff_context
 from lossless.maintenance.surgery.stale_summaries import NOTHING_LEFT, extract_stale
-from lossless.model.context import SummaryItem
-from lossless.model.summaries import EXTRACTIVE_MODEL, NewSummary
+from lossless.model.context import EXTRACTIVE_MODEL, NewSummary, SummaryItem
 from tests.maintenance.surgery_kit import BUDGET, HERE, open_engine, prove, roots, rows, talk
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput, GrantError, NotFound
 from lossless.files.vault import Vault
-from lossless.model.context import ContextItem, MessageItem, SummaryItem
+from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem
 from lossless.model.messages import StoredFile
-from lossless.model.summaries import NewSummary
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import scope as recall_scope
 from lossless.recall.describe import (

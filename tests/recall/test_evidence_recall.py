@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
+from lossless.model.context import NewSummary
 from lossless.model.messages import sender_name
-from lossless.model.summaries import NewSummary
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.evidence import mentioned_days, recall
 from lossless.recall.results import find_references

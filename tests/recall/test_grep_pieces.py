@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.model.context import MessageItem
-from lossless.model.summaries import NewSummary
+from lossless.model.context import MessageItem, NewSummary
 from lossless.store.search import FEW_MATCHES
 
 from .searching import ANNA, NOW, ids

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import BadInput, BadPattern
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from lossless.recall.results import parse_reference
 from lossless.recall.scope import GrepRequest, Scope, whole_archive
 from lossless.recall.search import SearchLimits, grep

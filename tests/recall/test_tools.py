@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.files.vault import Vault
-from lossless.model.context import ContextItem, MessageItem, SummaryItem
+from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem
 from lossless.model.messages import StoredFile
-from lossless.model.summaries import NewSummary
 from lossless.recall import scope
 from lossless.recall.results import MAX_RESULT_CHARS
 from lossless.recall.scope import NO_CONVERSATION, Caller

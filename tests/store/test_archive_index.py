@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.messages import MARK_STEP
 from lossless.store.search import SearchScope

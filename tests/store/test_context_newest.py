@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 import lossless
 from lossless.compaction.run import fold
 from lossless.errors import ArchiveCorrupt
-from lossless.model.context import ContextItem, MessageItem, SummaryItem
+from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem
 from lossless.model.identity import summary_id
 from lossless.model.records import ContextChange
-from lossless.model.summaries import NewSummary
 from lossless.store.context import ContextItems
 from lossless.testing import VirtualClock
 from lossless.testing.strategies import MESSAGES

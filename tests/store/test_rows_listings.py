@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.model.context import MessageItem, fresh_tail_start
+from lossless.model.context import MessageItem, NewSummary, fresh_tail_start
 from lossless.model.records import PageStart, TimeRange
-from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.database import column_text, column_texts, column_time, load_queries
 from lossless.testing import VirtualClock

@@ -13,9 +13,8 @@ import lossless
 from lossless import formats
 from lossless.errors import BadInput
 from lossless.maintenance.verify import verify_archive
-from lossless.model.context import SummaryItem
+from lossless.model.context import NewSummary, SummaryItem
 from lossless.model.identity import fingerprint, identity_hash, words_digest
-from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.messages import NewMessage
 from lossless.store.versions import Version

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.model.summaries import NewSummary
+from lossless.model.context import NewSummary
 from lossless.testing import VirtualClock
 from lossless.tui.app import TerminalApp
 from tests.tui.kit import room_of

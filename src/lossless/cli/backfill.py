@@ -20,8 +20,7 @@ from lossless.cli.rewrite import prompt_dir_option
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
-from lossless.model.context import SummaryItem
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL, SummaryItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

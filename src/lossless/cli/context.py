@@ -15,8 +15,8 @@ from lossless.cli.options import budget_option, find_active, target_options, usa
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.records import MessageRow
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 from lossless.tui.text import format_count, plural
 

@@ -33,9 +33,9 @@ from lossless.cli.options import (
 from lossless.cli.output import pick_json, preview, to_json
 from lossless.cli.screen import Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
+from lossless.model.context import SummaryKind
 from lossless.model.messages import ROLES
 from lossless.model.records import Page
-from lossless.model.summaries import SummaryKind
 from lossless.model.times import state_time
 from lossless.recall.results import parse_reference
 from lossless.tui.text import format_bytes, format_count, plural

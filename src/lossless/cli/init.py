@@ -18,7 +18,7 @@ from lossless.cli.commands import Command, text_type
 from lossless.cli.options import usage_error
 from lossless.cli.screen import Screen, styled
 from lossless.errors import LosslessError
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.settings.load import ProcessEnvironment
 from lossless.tui.text import format_bytes, format_count, plural
 

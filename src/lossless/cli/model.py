@@ -29,7 +29,7 @@ from lossless.llm.chain import OpenGate
 from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.settings.kinds import is_time_zone
 from lossless.settings.setting import mask_passwords
 from lossless.settings.write import remove_value, set_value

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.model.summaries import SummaryKind
+    from lossless.model.context import SummaryKind
 
 
 def raw_chunks(

@@ -20,10 +20,17 @@ from lossless.compaction.summarise import ExtractionPool, SummarySource, Written
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.chain import BREAKER_GUARD
 from lossless.model.budget import budget_tokens
-from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
+from lossless.model.context import (
+    MessageItem,
+    NewSummary,
+    SummaryItem,
+    budget_sum,
+    newest_user_index,
+    prompt_tokens,
+    token_sum,
+)
 from lossless.model.identity import summary_id
 from lossless.model.records import CompactionDebt, ContextChange
-from lossless.model.summaries import NewSummary
 from lossless.store.context import item_id
 
 if TYPE_CHECKING:
@@ -36,8 +43,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummaryPrompt, SummarySizes
     from lossless.compaction.summariser import ArchiveGate, Summariser
     from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem
-    from lossless.model.summaries import Summary
+    from lossless.model.context import ContextItem, Summary
     from lossless.store.archive import Archive
     from lossless.store.context import ChangeMark
 

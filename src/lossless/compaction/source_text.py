@@ -19,8 +19,8 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from lossless.model.context import Summary
     from lossless.model.messages import Json, Message, Role, StoredMessage
-    from lossless.model.summaries import Summary
 
 #: XML blocks that memory plugins put into user messages.
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
@@ -349,12 +349,6 @@ _IMPERATIVE = re.compile(
     r"|visit|open|click|download|upload|email|post|transfer|reveal|return|repeat|act|obey|follow|comply)\b",
     re.IGNORECASE,
 )
-#: Every directive holds one of these words: text without them needs no closer look.
-_WORDS = """
-    ignore disregard forget override bypass overrule prompt prompts instruction instructions jail jailbreak
-    jailbreaks jailbreaking jailbroken anything dan mode now point pretend only solely exclusively ignorez ignorer
-    ignora ignoriere ignorieren ignoriert ignorierst 忽略 无视 無視 忘记 忘掉"""
-DIRECTIVE_WORDS = frozenset(_WORDS.split())
 _BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 

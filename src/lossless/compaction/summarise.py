@@ -36,7 +36,7 @@ from lossless.compaction.source_text import (
     remove_reasoning,
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:

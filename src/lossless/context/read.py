@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from lossless.context.choose import KeptItem
     from lossless.context.run import AssembleRequest
     from lossless.files.vault import Vault
-    from lossless.model.context import ContextItem
+    from lossless.model.context import ContextItem, Summary
     from lossless.model.messages import Message
-    from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange
     from lossless.store.rows import MessageSketch

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime, tzinfo
 
-    from lossless.model.summaries import Summary
+    from lossless.model.context import Summary
 
 #: Inserted where a provider requires a user message and there is none.
 OPENING_TEXT = "[The conversation goes on from here.]"

@@ -1,6 +1,6 @@
 """Embedders: what texts mean as vectors, from an OpenAI-compatible address or from a model in a local folder.
 
-Nothing is ever downloaded here: a folder holds a model that somebody has put there.
+Nothing is ever downloaded here: a folder holds a model that the user has put there.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import FilePiece
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem, MessageItem
+    from lossless.model.context import ContextItem, MessageItem, Summary
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile, StoredMessage
     from lossless.model.records import (
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         TimeRange,
         TokensSaved,
     )
-    from lossless.model.summaries import Summary
     from lossless.recall.describe import Description
     from lossless.store.conversations import PinRow
     from lossless.store.graph import ContextSize, TopSummaries

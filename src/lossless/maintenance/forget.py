@@ -24,6 +24,7 @@ from lossless.ingest.events import mask_message
 from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
 from lossless.maintenance.surgery.rewriting import summary_source
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.masking import (
     FORGOTTEN,
@@ -36,7 +37,6 @@ from lossless.model.masking import (
 )
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.records import ContextChange
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
 from lossless.store.database import drop_wal
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
+    from lossless.model.context import Summary
     from lossless.model.masking import CutText
     from lossless.model.messages import Json, Message, StoredFile, StoredMessage
-    from lossless.model.summaries import Summary
     from lossless.store.state import ForgetRound
     from lossless.store.versions import Version
 

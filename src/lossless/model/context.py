@@ -1,14 +1,15 @@
-"""The context: the ordered items that the model sees, its fresh tail, and where it may be split."""
+"""The context: the ordered items that the model sees, its fresh tail, and where it may be split; and summaries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from lossless.model.messages import Role
 
@@ -213,3 +214,50 @@ class EvidenceNeed:
     most: int
     #: Whether any part of the conversation is missing from the prompt or summarised in it.
     is_folded: bool
+
+
+# --- summaries ---
+
+SummaryKind = Literal["leaf", "condensed"]
+
+#: `model` of a summary that was not written by a language model and may be rewritten by one.
+EXTRACTIVE_MODEL = "lossless-extractive"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Replaces older history. Depth 0 is made of messages, deeper ones of summaries."""
+
+    id: str
+    conversation_id: int
+    depth: int
+    content: str
+    tokens: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    #: Summaries under this one, at any depth.
+    descendant_count: int
+    descendant_tokens: int
+    #: Tokens of all messages under this one.
+    source_message_tokens: int
+    created_at: datetime
+    file_ids: tuple[str, ...] = ()
+    model: str = "unknown"
+    #: Ids of the summaries it was made of, in order; empty for a leaf.
+    source_ids: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> SummaryKind:
+        return "leaf" if self.depth == 0 else "condensed"
+
+
+@dataclass(frozen=True, slots=True)
+class NewSummary:
+    """A summary to be folded into a context; the archive computes its spans and counts."""
+
+    id: str
+    depth: int
+    content: str
+    tokens: int
+    model: str
+    file_ids: tuple[str, ...] = ()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.model.context import Summary
     from lossless.model.messages import StoredFile, StoredMessage
-    from lossless.model.summaries import Summary
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.graph import LineageNode

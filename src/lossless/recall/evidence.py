@@ -270,7 +270,6 @@ def recall(
 
 
 def _newest_first(found: RecallResult) -> RecallResult:
-    """Evidence in order of time, but what was said last before all else."""
     rows = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
     last = [item for item in rows if item.place == rows[-1].place]
     return replace(found, evidence=(*last, *(item for item in rows if item not in last)), in_order=True)
@@ -366,7 +365,6 @@ def _said_then(found: RecentResult, question: str, spoken: MentionedTime) -> Rec
 
 
 def _note(question: str, spoken: MentionedTime | None) -> str:
-    """The time that the question speaks of, as it was understood."""
     if spoken is None:
         return ""
     words = " ".join(question[spoken.start : spoken.end].split())
@@ -471,7 +469,6 @@ def unasked_evidence(
 
 
 def _topics(question: str) -> frozenset[str]:
-    """The words of a text that may say what it is about."""
     stop = stop_words(WORD.findall(fold_text(question))) | _SMALL_TALK
     return frozenset(term.text for term in parse_query(question).asked if fold_text(term.text) not in stop)
 
@@ -795,7 +792,6 @@ def sentences(text: str) -> list[str]:
 
 
 def _telling_words(text: str) -> dict[str, str]:
-    """The words of a text that may say what it is about, by their stem."""
     raw = WORD.findall(text)
     folded = [fold_text(word) for word in raw]
     stop = stop_words(folded) | _SMALL_TALK

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
+from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
-from lossless.model.summaries import Summary
 from lossless.model.times import row_time, state_time
 from lossless.store.database import (
     TableAccess,
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from lossless.model.context import NewSummary
     from lossless.model.messages import Json, Role
-    from lossless.model.summaries import NewSummary
     from lossless.store.database import Database, Row
     from lossless.store.messages import SearchIndex
 

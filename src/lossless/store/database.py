@@ -579,7 +579,7 @@ class TableAccess:
         self._db = database
 
     def limited(self, within: str) -> Self:
-        """The same reads for somebody who may see these conversations only."""
+        """The same reads, limited to these conversations."""
         found = copy(self)
         found.within = within
         return found

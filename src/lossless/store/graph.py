@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lossless.model.summaries import SummaryKind
+    from lossless.model.context import SummaryKind
     from lossless.store.database import Row
 
 _LINEAGE_QUERIES = load_queries("lineage")

@@ -381,7 +381,7 @@ class MessageVectors(TableAccess):
         return None if row is None else row[0]
 
     def use(self, model: str) -> None:
-        """Begin anew when the embedder is another one."""
+        """Drop all vectors when the embedder is another one."""
         if self.model != model:
             self._db.run(_VECTOR_QUERIES["clear"])
             self._db.run(_VECTOR_QUERIES["set_model"], {"name": model})
@@ -447,7 +447,7 @@ class FullTextSearch:
         self.vectors = MessageVectors(database)
 
     def limited(self, within: str) -> FullTextSearch:
-        """The same search for somebody who may read the texts of these conversations only."""
+        """The same search, limited to the texts of these conversations."""
         found = copy(self)
         found.texts = self.texts.limited(within)
         return found

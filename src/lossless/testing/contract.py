@@ -9,6 +9,7 @@ Inherit from `StoreContract` in a test module, say how an engine is opened, and 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,12 @@ def _chat(*texts: str) -> list[Body]:
     return [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
 
 
-class StoreContract:
+class StoreContract(ABC):
     """Tests that every store passes; `open` opens the same archive each time it gets the same folder."""
 
+    @abstractmethod
     def open(self, folder: Path) -> Engine:
         """An engine on the archive in `folder`, without background work."""
-        raise NotImplementedError
 
     def _contents(self, engine: Engine, session: str = "s") -> list[str]:
         found = engine.browse.find(session)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.files.vault import Vault
+    from lossless.model.context import Summary
     from lossless.model.messages import Json, StoredMessage
-    from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportOptions

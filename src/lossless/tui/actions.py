@@ -13,7 +13,7 @@ from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
 from lossless.ingest.transcripts import open_transcript
 from lossless.maintenance.surgery.rewriting import INTERRUPTED, DraftingStopped
-from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:

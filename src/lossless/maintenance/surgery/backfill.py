@@ -17,9 +17,8 @@ from lossless.compaction.source_text import SourceMessage, SourceSummary, source
 from lossless.compaction.summarise import SummarySource
 from lossless.errors import ModelAuth
 from lossless.maintenance.surgery import dissolve
-from lossless.model.context import MessageItem, SummaryItem, budget_sum, fresh_tail_start, token_sum
+from lossless.model.context import MessageItem, NewSummary, SummaryItem, budget_sum, fresh_tail_start, token_sum
 from lossless.model.identity import summary_id
-from lossless.model.summaries import NewSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

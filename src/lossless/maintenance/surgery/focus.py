@@ -17,10 +17,9 @@ from lossless.compaction.source_text import source_summary
 from lossless.errors import BadInput, GuardOpen, ModelBadAnswer, ModelError
 from lossless.llm.completion import Prompt
 from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem, token_sum
 from lossless.model.identity import focus_id
 from lossless.model.records import ContextChange, StoredBrief
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.evidence import recall
 from lossless.recall.scope import Scope
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
 
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import ModelChain
-    from lossless.model.context import ContextItem
+    from lossless.model.context import ContextItem, Summary
     from lossless.model.messages import StoredMessage
-    from lossless.model.summaries import Summary
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 

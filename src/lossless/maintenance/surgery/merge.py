@@ -20,12 +20,11 @@ from lossless.maintenance.surgery.common import (
     applying,
     preview_items,
 )
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.context import MessageItem, NewSummary, SummaryItem, token_sum
 from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.messages import StoredFile
 from lossless.model.records import ContextChange
-from lossless.model.summaries import NewSummary
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import ConversationMerger, SummaryCopier, SurgeryWrites
 
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import ContextItem
-    from lossless.model.summaries import Summary
+    from lossless.model.context import ContextItem, Summary
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import LogEntry, SplitRow
 

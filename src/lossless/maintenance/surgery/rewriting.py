@@ -28,9 +28,8 @@ from lossless.compaction.summarise import SummarySource, condensed_target, leaf_
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
-from lossless.model.context import token_sum
+from lossless.model.context import EXTRACTIVE_MODEL, token_sum
 from lossless.model.records import ContextChange
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.summaries import Summary
+    from lossless.model.context import Summary
     from lossless.store.archive import Archive
 
 

@@ -12,8 +12,8 @@ from lossless.compaction.source_text import SourceSummary
 from lossless.compaction.summarise import WrittenSummary
 from lossless.errors import GuardOpen, ModelError, Stale
 from lossless.maintenance.surgery.rewriting import summary_source
+from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.records import ContextChange
-from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lossless.compaction.source_text import SourceMessage
     from lossless.compaction.summarise import SummarySource
     from lossless.compaction.summariser import Summariser
-    from lossless.model.summaries import Summary
+    from lossless.model.context import Summary
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary
 

@@ -110,7 +110,7 @@ INSERT INTO conversation_extras (conversation_id, project) VALUES (:id, :project
     ON CONFLICT (conversation_id) DO UPDATE SET project = excluded.project;
 
 -- name: in_project
--- The conversations of a project; what was quarantined belongs to nobody yet.
+-- The conversations of a project; quarantined conversations belong to none.
 SELECT c.conversation_id FROM conversation_extras x JOIN conversations c USING (conversation_id)
  WHERE x.project = :project AND coalesce(c.archive_cause, '') NOT IN ('quarantined', 'refused');
 

@@ -12,11 +12,15 @@ from math import log
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.compaction.source_text import DIRECTIVE_WORDS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+#: Words of directives to a model: a text without any of them holds none.
+_DIRECTIVES = """
+    ignore disregard forget override bypass overrule prompt prompts instruction instructions jail jailbreak
+    jailbreaks jailbreaking jailbroken anything dan mode now point pretend only solely exclusively ignorez ignorer
+    ignora ignoriere ignorieren ignoriert ignorierst 忽略 无视 無視 忘记 忘掉"""
+DIRECTIVE_WORDS = frozenset(_DIRECTIVES.split())
 #: Marks that may stand inside a word.
 _JOINERS = "./:@+~#%&=?'’-"
 WORD_PATTERN = re.compile(rf"\w+(?:[{_JOINERS}]+\w+)*")
