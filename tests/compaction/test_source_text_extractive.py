@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.compaction import extract as compaction_extract
-from lossless.compaction import said_dates, source_text, tool_work
+from lossless.compaction import source_text, tool_work
 from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, date_words, extract
 from lossless.compaction.source_text import (
     MAX_UNIT_CHARS,
@@ -102,7 +102,7 @@ lines_of_any_kind = st.lists(
 )
 
 
-@pytest.mark.parametrize("module", [source_text, compaction_extract, said_dates, tool_work])
+@pytest.mark.parametrize("module", [source_text, compaction_extract, tool_work])
 def test_examples_in_docstrings(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

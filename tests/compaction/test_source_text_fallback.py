@@ -13,7 +13,6 @@ from lossless.compaction import source_text as module
 from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     DIRECTIVE_OMITTED,
-    DIRECTIVE_WORDS,
     TRUNCATED_PREFIX,
     fallback_summary,
     is_directive,
@@ -22,6 +21,7 @@ from lossless.compaction.source_text import (
     remove_overrides,
     truncate_source,
 )
+from lossless.model.terms import DIRECTIVE_WORDS
 from lossless.model.tokens import estimate_tokens
 
 DIRECTIVES = [

@@ -43,7 +43,7 @@ from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall, SourceToolOutput
     from lossless.model.messages import Role

@@ -351,7 +351,6 @@ class _EvidencePacker:
 
 
 def _asks_only_when(question: str, now: datetime) -> bool:
-    """Whether a question is about nothing but a time, as "what did we talk about yesterday?"."""
     rest = question
     for spoken in reversed(find_times(question, now)):
         rest = rest[: spoken.start] + rest[spoken.end :]
@@ -474,7 +473,6 @@ def _topics(question: str) -> frozenset[str]:
 
 
 def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], *, is_dated: bool) -> bool:
-    """Whether one of the messages shares enough rare words with what was said; a question needs less."""
     shared = [[weight for word in set(hit.matched) if (weight := weights.get(word, 0.0)) > 0] for hit in hits]
     most = max(shared, key=sum, default=[])
     asks = "?" in question or _ASKS.match(question) is not None
