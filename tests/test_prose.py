@@ -47,17 +47,6 @@ BANNED = {
     r"unasked": "by accident",
     r"what (?:is|was|has been) said": "messages, text",
 }
-#: Texts that are being rewritten. Remove them from here when they are done.
-PENDING = {
-    "README.md",
-    "docs/tui.md",
-    "docs/reference/aliases.md",
-    "docs/reference/cli.md",
-    "docs/reference/library.md",
-    "docs/reference/settings.md",
-    "docs/reference/tools.md",
-    "help texts",
-}
 CODE = re.compile(r"`+[^`]+`+")
 PATTERNS = {re.compile(rf"\b(?:{phrase})\b", re.IGNORECASE): advice for phrase, advice in BANNED.items()}
 
@@ -87,10 +76,7 @@ def help_texts(command: click.Command, path: str = "lcm") -> Iterator[tuple[str,
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_pages_are_plain_english(page: Path) -> None:
-    hits = banned(read(page))
-    if hits and name_of(page) in PENDING:
-        pytest.xfail("being rewritten")
-    assert hits == []
+    assert banned(read(page)) == []
 
 
 def test_help_texts_are_plain_english() -> None:
@@ -98,10 +84,7 @@ def test_help_texts_are_plain_english() -> None:
 
     texts = list(help_texts(cli))
     assert len(texts) > 100
-    hits = [(path, hit) for path, text in texts for hit in banned(text)]
-    if hits and "help texts" in PENDING:
-        pytest.xfail("being rewritten")
-    assert hits == []
+    assert [(path, hit) for path, text in texts for hit in banned(text)] == []
 
 
 def test_banned_phrases_are_found() -> None:

@@ -446,7 +446,7 @@ class Engine:
         all_conversations: bool = False,
         max_tokens: int | None = None,
     ) -> RecentResult:
-        """What was said in the time that `when` names ("last week", "3 March"), by day and topic, without a model.
+        """The messages of the time that `when` names ("last week", "3 March"), by day and topic, without a model.
 
         Days are those of the setting `timezone`. `BadInput` when no time is named.
         """

@@ -187,8 +187,8 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
 
 @click.command("backfill", cls=Command)
 @target_options(required=False)
-@click.option("--single-root", is_flag=True, help="Fold on until one summary stands for all but the newest part.")
-@click.option("--recompact", is_flag=True, help="Fold anew: summaries give way to their messages first.")
+@click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part.")
+@click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages.")
 @click.option("--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards.")
 @click.option("--title", type=text_type, help="Give the conversation this title, if it has none.")
 @number_options

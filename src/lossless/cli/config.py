@@ -40,7 +40,7 @@ def config() -> None:
 def show_settings(invocation: Invocation) -> None:
     """Show all settings: what the file says, what holds, and where it came from.
 
-    Passwords in addresses are blotted out.
+    Passwords in addresses are masked.
     """
     loaded = invocation.loaded
     effective = to_config(loaded.settings)
@@ -110,7 +110,7 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
     """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
 
     Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
-    checked first, the file is replaced as a whole, and a copy of the old one stays beside it. A new lossless.toml
+    checked first, the file is replaced as a whole, and a copy of the old one stays next to it. A new lossless.toml
     is made where there is no config file.
     """
     if path not in key_spellings() and path not in group_spellings():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 session = LazyGroup(
     "session",
-    help="Start a session afresh, close or merge its conversations, and decide about transcripts held back.",
+    help="Reset a session, close or merge its conversations, and decide about transcripts held back.",
     entries={
         "new": CommandEntry("lossless.cli.context:new", "Empty the context, keep the conversation.", "ask"),
         "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another.", "ask"),
@@ -310,7 +310,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @_yes
 @click.pass_obj
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool) -> None:
-    """Start afresh in the same conversation: everything but the deeper summaries leaves the context.
+    """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """

@@ -85,8 +85,8 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
 def rebuild(ctx: click.Context, is_real: bool) -> None:
     """Say what messages and summaries tell and what is wrong about it; with --apply make it again, after a backup.
 
-    Places of contexts, sources of summaries that the log names, their counts and times, counters. What was said stays
-    as it is.
+    Places of contexts, sources of summaries that the log names, their counts and times, counters. Messages stay as
+    they are.
     """
     invocation: Invocation = ctx.obj
     with planning(invocation) as engine:
@@ -218,7 +218,7 @@ def apply_repairs(
     )
 
 
-@doctor.command("clean", short_help="Delete conversations nobody goes back to.")
+@doctor.command("clean", short_help="Delete conversations that are not used any more.")
 @click.option(
     "--apply",
     "filter_id",
@@ -229,7 +229,7 @@ def apply_repairs(
 @yes_option
 @click.pass_obj
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, yes: bool) -> None:
-    """List conversations that nobody goes back to, by filter; with --apply delete those of one, after a backup.
+    """List conversations that are not used any more, by filter; with --apply delete those of one, after a backup.
 
     Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. Files are left for `lcm files
     gc`.
@@ -416,9 +416,9 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
     """Drop the search tables that only lossless-claw reads, and free their space.
 
     Without --apply nothing changes. With it, everything is put into our own index where that is not done yet, a
-    backup is made beside the file, and all is counted again afterwards. It refuses while another process has the
-    file open. lossless-claw builds these tables anew when it opens the file, so this is for archives that it no
-    longer uses.
+    backup is made next to the file, and all is counted again afterwards. It refuses while another process has the
+    file open. lossless-claw rebuilds these tables when it opens the file, so this is for archives that it no longer
+    uses.
     """
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()

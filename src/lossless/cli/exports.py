@@ -106,7 +106,7 @@ def _archive(
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="Where the bytes of files go; else lcm-files beside DST."
+    "--files-dir", metavar="DIR", type=text_type, help="Where the bytes of files go; else lcm-files next to DST."
 )
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
@@ -116,9 +116,9 @@ def lossless_claw(
 ) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own.
 
-    It has lossless-claw's tables, its search tables filled, and every row under its own id. Tables of ours beside them,
-    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and compared
-    before it takes its place.
+    It has lossless-claw's tables, its search tables filled, and every row under its own id. Additional tables,
+    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and
+    compared before it takes its place.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
         options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance, plain)
@@ -153,8 +153,8 @@ def remnic(
 ) -> None:
     """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
 
-    Turns that are there keep their places; the same export twice adds nothing. Tables of ours beside Remnic's keep
-    what those have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
+    Turns that are there keep their places; the same export twice adds nothing. Additional tables keep what Remnic's
+    have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
     """
     place = expand_path(target)
     if place.is_dir():
@@ -184,8 +184,8 @@ def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tupl
 def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
 
-    One file is a whole archive, as of `lcm export archive`. In a folder there is a message a line as it came, with its
-    time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
+    One file is a whole archive, as of `lcm export archive`. In a folder there is one unchanged message per line,
+    with its time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
     """
     if target.endswith(".jsonl"):
         _archive(invocation, target, sessions, None, overwrite)

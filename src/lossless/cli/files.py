@@ -278,7 +278,7 @@ def stub(
 ) -> None:
     """Give large tool results that are already stored files of their own.
 
-    No message changes: each gets a mark that its text also lies in a file, and with the setting
+    No message changes: each gets a mark that its text is also in a file, and with the setting
     stubLargeToolPayloads prompts show a short reference in its place. --revert takes marks and rows away; `lcm files
     gc` then deletes the files.
     """

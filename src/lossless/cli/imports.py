@@ -152,7 +152,7 @@ def _import_options(function: Any) -> Any:
 
 
 _files_dir = click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="Where the source's large files lie, if not beside it."
+    "--files-dir", metavar="DIR", type=text_type, help="The folder of the source's large files, if not next to it."
 )
 
 

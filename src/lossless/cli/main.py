@@ -186,11 +186,11 @@ cli = Root(
                 "lossless.cli.conversations:show", "Open a conversation, message, summary or file.", "read"
             ),
             "search": CommandEntry("lossless.cli.recall:search", "Find words in messages and summaries.", "read"),
-            "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
+            "recall": CommandEntry("lossless.cli.recall:recall", "Gather messages about a question."),
             "recent": CommandEntry(
                 "lossless.cli.recall:recent", "Show what happened in a time, by day and topic.", "read"
             ),
-            "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question from what was said."),
+            "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question from the archive."),
             "context": CommandEntry("lossless.cli.context:context", "Show what the model sees now."),
             "tui": CommandEntry("lossless.cli.charts:tui", "Browse everything at a terminal."),
         },
@@ -208,17 +208,15 @@ cli = Root(
             "summary": CommandEntry(
                 "lossless.cli.surgery:summary", "List, rewrite, repair, focus, diff, undo …", "read"
             ),
-            "session": CommandEntry(
-                "lossless.cli.context:session", "Start afresh, close, merge or rotate one.", "read"
-            ),
+            "session": CommandEntry("lossless.cli.context:session", "Reset, close, merge or rotate one.", "read"),
         },
         "Look after the archive": {
             "doctor": CommandEntry("lossless.cli.doctor:doctor", "Find what is wrong, and fix it."),
             "verify": CommandEntry("lossless.cli.doctor:verify", "Prove that everything stored is there."),
             "backup": CommandEntry("lossless.cli.retention:backup", "Copy the archive, or list the copies."),
             "restore": CommandEntry("lossless.cli.retention:restore", "Replace the archive with a backup."),
-            "forget": CommandEntry("lossless.cli.retention:forget", "Remove a text for good."),
-            "prune": CommandEntry("lossless.cli.retention:prune", "Delete whole conversations for good."),
+            "forget": CommandEntry("lossless.cli.retention:forget", "Remove a text permanently."),
+            "prune": CommandEntry("lossless.cli.retention:prune", "Delete whole conversations permanently."),
             "files": CommandEntry("lossless.cli.files:files", "List, show, describe or clean up stored files."),
         },
         "Set up": {

@@ -455,7 +455,7 @@ def _price_text(price: dict[str, Any] | None) -> str:
 def check_models(ctx: click.Context, no_call: bool) -> None:
     """Say which models would write summaries, in the order in which they are asked, and ask each for one word.
 
-    Without a configured model, summaries are extracted: nothing is called, whatever keys lie in the environment.
+    Without a configured model, summaries are extracted: nothing is called, whatever keys are in the environment.
     Exit code 1 when models are configured and none of them answers. Keys are never shown.
     """
     invocation: Invocation = ctx.obj

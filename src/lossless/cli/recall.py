@@ -259,7 +259,7 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
 @click.pass_obj
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
-    """Gather what was said about QUESTION: quotations with their ids and days, the best first.
+    """Gather messages about QUESTION: quotations with their ids and days, the best first.
 
     No model is asked. "Last Friday" in the question means the one before today; in a quotation it is explained by
     the day on which it was said.
@@ -280,7 +280,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 def recent(
     invocation: Invocation, when: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
 ) -> None:
-    """Show what was said in the time that WHEN names, by day and topic: yesterday, last week, since Monday, 3 March.
+    """Show what happened in the time that WHEN names, by day and topic: yesterday, last week, since Monday, 3 March.
 
     Without WHEN, since yesterday. Days are those of the setting timezone. No model is asked.
     """
@@ -425,7 +425,7 @@ def ask(
     token_cap: int | None,
     no_model: bool,
 ) -> None:
-    """Answer the question PROMPT from what was said, with the ids that support the answer.
+    """Answer the question PROMPT from the archive, with the ids that support the answer.
 
     A configured model reads and answers; every call is counted by `lcm cost`. Without one, the answer is the
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.

@@ -271,10 +271,10 @@ def lines_for_help(command: str) -> Iterator[str]:
 _INTRO = """\
 # The `lcm` command
 
-This page is made from the commands; `python -m lossless.cli.reference docs/reference/cli.md` writes it anew.
+This page is made from the commands; `python -m lossless.cli.reference docs/reference/cli.md` writes it.
 
 Reading never asks and never changes the archive. What can be undone happens at once, and the answer names its undo.
-What deletes words for good, or costs money, shows its plan and asks; in scripts, `--yes` is the answer. `--dry-run`
+What deletes text permanently, or costs money, shows its plan and asks; in scripts, `--yes` is the answer. `--dry-run`
 shows the plan and changes nothing. Exceptions are `ask`, which counts the model calls that it makes, and commands with
 `--apply`, which keep the habits of earlier versions: without it, they only show what they would do.
 
@@ -369,7 +369,7 @@ def _options(options: Iterable[click.Option], context: click.Context) -> str:
 _ALIASES = """\
 # Other spellings
 
-This page is made from the commands; `python -m lossless.cli.reference docs/reference/aliases.md` writes it anew.
+This page is made from the commands; `python -m lossless.cli.reference docs/reference/aliases.md` writes it.
 
 Every spelling on the left works and does what it did, with its own habits: it changes nothing without `--apply` (or
 `--confirm`) where it had one, and prints JSON when its output goes elsewhere. `--help` shows its options.
@@ -391,7 +391,7 @@ _PROGRAMS = """
 ## For programs
 
 `lcm bridge` answers OpenClaw's plugin, `lcm hook` answers one hook of a host (`lcm-hook` is the same and starts
-faster). Hosts start them; nobody types them.
+faster). Hosts start them; people do not type them.
 
 ## `lcm-tui`
 

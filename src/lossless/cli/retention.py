@@ -66,13 +66,13 @@ def _apply_option(what: str) -> Callable[[F], F]:
 
 @click.command("backup", cls=Command)
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
-@click.option("--rolling", is_flag=True, help="Replace the rolling backup beside the archive.")
-@click.option("--list", "lists", is_flag=True, help="List the backups beside the archive instead.")
+@click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
+@click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
 @click.pass_obj
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool) -> None:
-    """Copy the archive to PATH, or beside it under a name with the time.
+    """Copy the archive to PATH, or next to it under a name with the time.
 
-    The copy is whole even while others write. Large payloads are put into a folder beside it, as links where that is
+    The copy is whole even while others write. Large payloads are put into a folder next to it, as links where that is
     possible, so that they take no room twice.
     """
     if lists:
@@ -92,7 +92,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
 @click.command("backups", cls=Command)
 @click.pass_obj
 def backups(invocation: Invocation) -> None:
-    """List the backups beside the archive, newest first."""
+    """List the backups next to the archive, newest first."""
     _emit_backups(invocation)
 
 
@@ -228,7 +228,7 @@ def prune(
     vacuum: bool | None,
     is_real: bool | None,
 ) -> None:
-    """Delete whole conversations for good: messages, summaries, files, everything.
+    """Delete whole conversations permanently: messages, summaries, files, everything.
 
     All conditions that are given must hold. Only closed conversations are meant, unless --include-active is given;
     in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal you are asked; elsewhere
@@ -368,13 +368,13 @@ _LISTED_MESSAGES = 50
 def forget(
     ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
-    """Remove a text for good: WORDS as one phrase, or a message by its ID (msg#12).
+    """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
 
     A phrase is cut out where it stands, exactly as it is written, and leaves `[forgotten]`; of a message nothing
-    else stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups
-    beside the archive, and a host that sends it again does not bring it back. No backup is made. The plan is shown,
-    and at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not
-    be reached; each is named. `--from` keeps the words out of the shell's history.
+    else stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups next
+    to the archive, and a host that sends it again does not bring it back. No backup is made. The plan is shown, and
+    at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be
+    reached; each is named. `--from` keeps the words out of the shell's history.
     """
     invocation: Invocation = ctx.obj
     words = tuple(word.strip() for word in words)

@@ -187,7 +187,7 @@ def _parse_point(option: str, value: str | None) -> int | datetime | None:
         raise bad_option(option, f"{value!r:.60} is neither the number of a change nor a time") from None
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would stand for.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would replace.")
 _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
 
 
@@ -208,7 +208,7 @@ def focus(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Write a brief for QUESTION that stands in prompts for older summaries, or show the brief there is.
+    """Write a brief for QUESTION that replaces older summaries in prompts, or show the brief there is.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
     one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
@@ -232,7 +232,7 @@ def focus(
 def refocus(
     ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Bring the active brief up to date with what was said since."""
+    """Bring the active brief up to date with later messages."""
     _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
@@ -240,7 +240,7 @@ def refocus(
 @target_options()
 @click.pass_obj
 def unfocus(invocation: Invocation, target: ConversationTarget) -> None:
-    """Put the active brief away: the summaries that it stood for are shown again."""
+    """Put the active brief away: the summaries that it replaced are shown again."""
     conversation = find_active(invocation, target)
     with invocation.engine() as engine:
         report = engine.surgery.unfocus(conversation)

@@ -70,7 +70,7 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 def accept_transcript(invocation: Invocation, number_: int) -> None:
     """Let a transcript that is held back or was refused be its session's conversation. Its NUMBER is in the list.
 
-    It is a closed one where the conversation beside which it was held back has been closed since.
+    It is a closed one where the conversation for which it was held back has been closed since.
     """
     with invocation.engine() as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]

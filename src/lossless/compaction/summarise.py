@@ -241,7 +241,7 @@ class AskForSummary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SummarySource:
-    """What one summary is to stand for: messages for a leaf (depth 0), summaries for a condensed one."""
+    """The sources of one summary: messages for a leaf (depth 0), summaries for a condensed one."""
 
     parts: tuple[SourceMessage, ...] | tuple[SourceSummary, ...]
     depth: int = 0

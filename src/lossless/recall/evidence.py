@@ -571,7 +571,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\s*\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class RecentTopic:
-    """What was said about one thing in one sitting: when, in how many messages, and the words that tell it apart."""
+    """The messages about one topic in one sitting: when, in how many messages, and the words that tell it apart."""
 
     conversation_id: int
     since: datetime
@@ -592,7 +592,7 @@ class RecentTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecentResult:
-    """What was said in a stretch of time, in order; `str()` of it is the text that an agent reads."""
+    """The messages of a period, in order; `str()` of it is the text that an agent reads."""
 
     when: str
     since: datetime
@@ -629,7 +629,7 @@ def _said_line(item: Evidence) -> str:
 def recent(
     archive: Archive, scope: Scope, when: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
 ) -> RecentResult:
-    """What was said in the time that `when` names, by day and topic, in its own words, within so many tokens.
+    """The messages of the time that `when` names, by day and topic, in its own words, within so many tokens.
 
     Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
     """

@@ -338,8 +338,8 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "lcm_expand_query",
-        "Have a question answered from compacted history, with the ids that carry the answer. Somebody else reads, so "
-        "your context stays small; it may take about two minutes.",
+        "Have a question answered from compacted history, with the ids that carry the answer. Another reader does "
+        "the reading, so your context stays small; it may take about two minutes.",
         (
             Parameter("prompt", "string", "The question to answer.", required=True),
             Parameter("query", "string", "Words to find the summaries that may hold the answer."),
@@ -386,7 +386,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "lcm_recent",
-        "What was said in a time, by day and topic: quotes with ids. One fast call, no model and no sub-agent.",
+        "What happened in a period, by day and topic: quotes with ids. One fast call, no model and no sub-agent.",
         (
             Parameter(
                 "when",
@@ -484,7 +484,7 @@ _INTRO = """\
 # Tools
 
 This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.tools
-docs/reference/tools.md` writes it anew. [Recall](../recall.md) says how the tools work together.
+docs/reference/tools.md` writes it. [Recall](../recall.md) says how the tools work together.
 
 An agent gets the first six in every host, and over [MCP](../hosts/mcp.md) all seven. Whatever it sends,
 the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
