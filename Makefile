@@ -66,7 +66,8 @@ format: $(VENV)/.full ## format the code
 	$(RUN)/ruff format .
 
 bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
-	@set -e; for name in $(BENCHES); do $(RUN)/python -m bench.$$name; done
+	@set -e; for name in $(filter-out quality,$(BENCHES)); do $(RUN)/python -m bench.$$name; done
+	@$(RUN)/python -m bench.quality docs/quality.md
 
 docs: $(VENV)/.full ## regenerate the generated pages
 	$(RUN)/python -m lossless.settings.page docs/reference/settings.md

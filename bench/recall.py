@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import re
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import apsw
 
 import lossless
 from bench import locomo
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CUTS = (5, 10, 50)
+_WORDS = re.compile(r"\w+")
 AIMS = {"R@10": 75, "R@50": 88, "NDCG@10": 54, "empty %": 0}
 
 
@@ -54,6 +58,21 @@ def ask(
         turn_ids = [turns[hit.id] for hit in hits if isinstance(hit.id, int)]
         found.append((question.category, score(question.gold, turn_ids)))
     return found
+
+
+def plain_bm25(dialogues: Sequence[locomo.Dialogue]) -> list[dict[str, object]]:
+    """What SQLite's own full-text search finds: any word of the question, stemmed, ranked by bm25."""
+    scores: list[Score] = []
+    for dialogue in dialogues:
+        connection = apsw.Connection(":memory:")
+        connection.execute("CREATE VIRTUAL TABLE turns USING fts5 (id UNINDEXED, text, tokenize = 'porter unicode61')")
+        connection.executemany("INSERT INTO turns VALUES (?, ?)", [(turn.id, turn.text) for turn in dialogue.turns])
+        for question in dialogue.questions:
+            words = " OR ".join(f'"{word}"' for word in dict.fromkeys(_WORDS.findall(question.text.lower())))
+            found = connection.execute("SELECT id FROM turns WHERE turns MATCH ? ORDER BY rank LIMIT 50", (words,))
+            scores.append(score(question.gold, [str(hit[0]) for hit in found]))
+        connection.close()
+    return [row("all", scores)]
 
 
 def row(name: str, scores: list[Score]) -> dict[str, object]:
@@ -100,6 +119,9 @@ def main() -> None:
     rows, each = measure(path)
     table(rows, f"{path.name}, question verbatim, full_text by relevance; {each:.1f} ms CPU a question")
     table([{"aim": name, "value": value} for name, value in AIMS.items()], "aims for all")
+    plain = plain_bm25(locomo.load(path))
+    table(plain, "plain bm25 over the turns")
+    write("recall-bm25", plain, {"input": path.name, "seed": None, "tuned": "nothing"})
     if has_numpy():
         useless, each = measure(path, Embedder("random", random_vectors))
         table(useless[:1], f"the same with an embedder that knows nothing, aim: R@10 -0.5 at most; {each:.1f} ms CPU")

@@ -31,6 +31,7 @@ from lossless.transfer.transcripts import (
     ImportOutcome,
     file_size,
     find_files,
+    find_local_histories,
     stat_named,
 )
 from lossless.tui.text import format_bytes, format_count, plural
@@ -337,13 +338,8 @@ def _memory(folder: str) -> Path:
     return place / "state" / "lcm.sqlite"
 
 
-#: Where hosts keep their transcripts, below the home folder.
-_HOST_FOLDERS = {
-    "openclaw": ".openclaw/agents",
-    "claude-code": ".claude/projects",
-    "codex": ".codex/sessions",
-    "pi": ".pi/agent/sessions",
-}
+#: Kinds of transcripts that programs keep where they can be found.
+_LOCAL_KINDS = ("openclaw", "claude-code", "codex", "pi")
 #: How many conversations are listed; the others are counted.
 _LISTED_FILES = 200
 _WHERE = {
@@ -354,6 +350,23 @@ _WHERE = {
     "jsonl": "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
     "chatgpt": "a ChatGPT export, conversations.json",
 }
+
+
+def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Path, ...]:
+    """The folders on this machine that hold transcripts, of one kind or of any."""
+    from lossless.settings.load import ProcessEnvironment
+
+    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
+    found = [one for one in find_local_histories(places) if one.kind is not None and kind in (None, one.kind)]
+    folders = tuple(folder for one in found for folder in one.folders)
+    if not folders:
+        raise failures.fail(
+            "not_found",
+            f"No transcripts of {kind or 'OpenClaw, Claude Code, Codex or pi'} were found on this machine.",
+            failures.NOT_FOUND,
+            hint="Name a file or a folder: `lcm import PATH`.",
+        )
+    return folders
 
 
 def _import_files(
@@ -369,7 +382,7 @@ def _import_files(
 ) -> None:
     if is_real and dry_run:
         raise BadInput("--apply and --dry-run contradict each other; give one of them")
-    paths = paths or (Path.home() / _HOST_FOLDERS[kind],)
+    paths = paths or _local_folders(invocation, kind)
     for path in paths:
         stat_named(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
@@ -467,7 +480,7 @@ def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
 def _command(kind: str) -> click.Command:
     @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
     @click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=kind not in _HOST_FOLDERS, type=click.Path(path_type=Path)
+        "paths", metavar="PATH...", nargs=-1, required=kind not in _LOCAL_KINDS, type=click.Path(path_type=Path)
     )
     @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
     @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
@@ -526,14 +539,7 @@ def auto(
     Remnic's databases. Doing it again adds only what is new.
     """
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
-    named = paths or tuple(Path.home() / place for place in _HOST_FOLDERS.values() if (Path.home() / place).is_dir())
-    if not named:
-        raise failures.fail(
-            "not_found",
-            "No transcripts of OpenClaw, Claude Code, Codex or pi were found on this machine.",
-            failures.NOT_FOUND,
-            hint="Name a file or a folder: `lcm import PATH`.",
-        )
+    named = paths or _local_folders(invocation)
     for path in named:
         if not path.exists() and (kind := _nearest_kind(str(path))) is not None:
             raise usage_error(f"There is no file {str(path)!r}. Did you mean `lcm import {kind}`?")

@@ -17,6 +17,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.errors import BadInput
 from lossless.testing.sample import PLANTED, sample_conversation
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,7 +131,8 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
     prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
     folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
     _say(
-        f"What it sees instead: {folded} summaries and {len(prompt.messages) - folded} messages, "
+        f"What it sees instead: {plural(folded, 'summary', 'summaries')} and "
+        f"{plural(len(prompt.messages) - folded, 'message')}, "
         f"{prompt.tokens:,} of {BUDGET:,} tokens."
     )
 
