@@ -176,7 +176,7 @@ def test_an_import_finds_the_kinds(lcm: Lcm, archive: Path, home: Path, tmp_path
     assert (done["messages"], done["otherKinds"]) == (2, {"unknown": 1})
     again = lcm("import", "mixed")
     assert "Nothing new was stored: the archive has all of it already" in again.out
-    assert lcm("--db", tmp_path / "other.db", "import", archive, "--json").data["messagesInserted"] == 16
+    assert lcm("--db", tmp_path / "other.db", "--create", "import", archive, "--json").data["messagesInserted"] == 16
     assert lcm("import", "mixed/notes.json").code == 2
     assert lcm("import", "claude-code", "mixed").data["applied"] is False, "an explicit kind keeps its habits"
     nothing = lcm("import")
