@@ -24,7 +24,7 @@ async def main(folder: str) -> None:
     asks = [function_call("lcm_grep", {"pattern": "quay seventeen"}, call_id="call_000000000001")]
     model = ScriptedModel([*steps, asks, [assistant_message("At quay seventeen.", item_id="msg_last")]])
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
-        session = LosslessSession("ferry", engine, budget=2_500)
+        session = LosslessSession("ferry", engine, budget=4_000)
         agent = Agent(name="clerk", model=model, tools=session.tools())
         config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
         for text in ["The Aurora lies at quay seventeen.", *said]:

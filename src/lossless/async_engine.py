@@ -65,6 +65,7 @@ class AsyncEngine:
     unpin = _awaited(Engine.unpin)
     grep = _awaited(Engine.grep)
     recall = _awaited(Engine.recall)
+    recent = _awaited(Engine.recent)
     describe = _awaited(Engine.describe)
     expand = _awaited(Engine.expand)
     answer = _awaited(Engine.answer)

@@ -310,7 +310,7 @@ def test_a_window_that_fits_nothing_is_quarantined(lcm: Lcm, new: Path) -> None:
     answer = lcm("sync", *KEY, input=flood)
     assert (answer.code, answer.data["stored"], answer.data["quarantineId"]) == (0, 99, 2)
     assert "nothing in common" in answer.data["reason"]
-    assert "goes on with what is quarantined" in lcm("sync", *KEY, "--format", "table", input=flood).out
+    assert "continues what is quarantined" in lcm("sync", *KEY, "--format", "table", input=flood).out
     (waiting,) = lcm("quarantine").items
     assert (waiting["conversationId"], waiting["messages"], waiting["decision"]) == (2, 99, "quarantined")
     assert "quarantined" in lcm("quarantine", "list", "--format", "table").out

@@ -100,11 +100,11 @@ def test_what_is_there_is_not_overwritten(path: Path, tmp_path: Path) -> None:
     taken = tmp_path / "taken.db"
     taken.write_bytes(b"precious")
     with open_engine(path) as engine:
-        with pytest.raises(BadInput, match="there already"):
+        with pytest.raises(BadInput, match="already exists"):
             engine.backup(taken)
-        with pytest.raises(BadInput, match="there already"):
+        with pytest.raises(BadInput, match="already exists"):
             engine.backup(path)
-        with pytest.raises(BadInput, match="own place"):
+        with pytest.raises(BadInput, match="fixed path"):
             engine.backup(taken, rolling=True)
         with pytest.raises(BadInput, match="label"):
             backup.backup_path(str(path), "../x", NOW)

@@ -34,6 +34,8 @@ BESIDE = {"leases", "spend_ledger", "breakers", "row_digests"}
 #: Names and moments that are new each time.
 _ID = re.compile(r"\b(sum|focus)_[0-9a-f]{16}\b")
 _TIME = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?")
+#: Every third statement fails, and with LOSSLESS_EXAMPLES every one.
+_STEP = 1 if os.environ.get("LOSSLESS_EXAMPLES") else 3
 #: Every so many statements a verb is tried again in full after its fault.
 _RETRIED = 24
 
@@ -130,17 +132,17 @@ def test_a_fault_at_any_statement_leaves_all_or_nothing(folder: Path, verb: str)
                 now = state(path)
                 assert now in expected, f"statement {number}"
                 outcomes[expected.index(now)] += 1
-                number += 1
+                number += _STEP
                 clock.advance(minutes=10)  # whoever died gave no lease back
-                if now != expected[0] or number % _RETRIED == 0:
+                if now != expected[0] or number % _RETRIED < _STEP:
                     prove(engine)
                     again(engine, verb, path, expected)
                     break
             else:  # it came through: as a whole, or because it remembered something and needed fewer statements
                 assert state(path) == expected[-1]
                 is_over = number == first
-    assert sum(outcomes.values()) >= count
-    assert outcomes[0] > 2
+    assert _STEP * sum(outcomes.values()) >= count
+    assert outcomes[0] > 1
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from lossless.maintenance.prune import SizeReport
 
 NAMES = [
-    "messages", "leaf summaries", "condensed summaries", "full-text index", "trigram index", "other", "free pages",
-    "files on disk",
+    "messages", "leaf summaries", "condensed summaries", "full-text index", "trigram index", "vectors", "other",
+    "free pages", "files on disk",
 ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("lcm_expand_query", {"prompt": "Which port?", "query": "ferry"}),
     ("lcm_status", {}),
 ]
-MISSING = re.compile(r"Nothing is kept so far; there is no archive at .*`lcm connect`.*--db")
+MISSING = re.compile(r"Nothing is stored yet; there is no archive at .*`lcm connect`.*--db")
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions are a matter of POSIX")
 

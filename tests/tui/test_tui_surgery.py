@@ -161,7 +161,7 @@ def test_a_stopped_rewriting_keeps_what_was_accepted_and_goes_on(archive: Path) 
         await person.press("y")
         await person.until(lambda: "+Text 2." in person.text)
         await person.press("escape")
-        await person.until(lambda: any("The same key goes on" in told for told in person.told))
+        await person.until(lambda: any("Press the same key to continue" in told for told in person.told))
         await person.until(lambda: person.screen == "SummariesScreen")
         assert {line.split()[1] for line in changed_of(archive, before) if line.startswith("Text")} >= {"0.", "1."}
         await person.press("W")
@@ -281,7 +281,7 @@ def test_repairing_broken_summaries(archive: Path) -> None:
         await person.press("A")
         await person.until(lambda: any("Done: repair" in told for told in person.told))
         await person.press("R")
-        await person.until(lambda: any("nothing to write anew" in told for told in person.told))
+        await person.until(lambda: any("nothing to rewrite" in told for told in person.told))
 
     at(room_of(archive, complete=Scripted()), do)
     after = texts_of(archive)
