@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
+from bench.damage_lawful import LAWFUL
 from lossless.files.vault import open_vault
 from lossless.maintenance import repair
 from lossless.store.archive import Archive
@@ -192,7 +193,10 @@ def _found(engine: lossless.Engine, pattern: str, mode: GrepMode = "full_text") 
 
 
 def _exported(engine: lossless.Engine, target: Path) -> str:
-    """The lines of an export but for the first and the last, which tell when it was written and sum it up."""
+    """The lines of an export without the first and the last, which tell when it was written and sum it up, and
+    without the states that running programs rewrite.
+    """
     export_archive(engine.archive, engine.vault, target, ExportOptions(overwrite=True))
     lines = target.read_text(encoding="utf-8").replace(str(target.parent), "").splitlines()
-    return "\n".join(lines[1:-1])
+    states = tuple(f'{{"type":"{table}"' for table, column in LAWFUL if column == "*")
+    return "\n".join(line for line in lines[1:-1] if not line.startswith(states))

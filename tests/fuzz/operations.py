@@ -298,7 +298,7 @@ def presented(words: str) -> tuple[str, ...]:
         unicodedata.normalize("NFD", words),
         unicodedata.normalize("NFC", words),
         words.replace("\n", "\r\n"),
-        html.escape(words),
+        html.escape(words) if len(words) > 20 else words,  # a lone tag in other letters is another word
         f"**{words}**  ",
     )
     return (*ways, f"{words[:60]}\n… {len(words) - 60} more characters truncated") if len(words) > 120 else ways

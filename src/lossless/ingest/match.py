@@ -576,11 +576,7 @@ class _Matcher:
                 self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
-        """Without a certain message after it, a message after new ones matches a row only with the same words in
-        another frame.
-
-        Very short texts never do.
-        """
+        """Without a certain message after it, a message after new ones matches only the same words in another frame."""
         kept: list[tuple[int, int]] = []
         before = -1
         for w, s in pairs:
@@ -641,11 +637,7 @@ class _Matcher:
     # -- the rest
 
     def find_moved(self) -> None:
-        """Messages that were shown before, among those shown now, have moved; content cannot tell whether they are
-        repeats.
-
-        A system message with unchanged text moves along to any position.
-        """
+        """Messages shown before that have moved, or are repeats: content cannot tell. System messages move along."""
         first, end = min(self.taken, default=len(self.stored)), max(self.rows, default=-1)
         is_piece = not self.taken and self._is_all_of_before()
         for w, one in enumerate(self.shown):
@@ -705,16 +697,24 @@ class _Matcher:
         seen = [s for s in run if self.last is None or s in self.last]
         gone.update((s, "transient") for s in seen if self.stored[s].role == "system" and self._was_shown(s))
         said = [s for s in run if self.stored[s].role != "system"]
-        if [self.stored[s].role for s in said] not in list(_EXCHANGES) or not set(said) <= set(seen):
+        roles = [self.stored[s].role for s in said]
+        first, end = self._shown_between(before, after)
+        new = [w for w in range(first + 1, end) if w not in self.rows and self.shown[w].role != "system"]
+        is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
+        if not (is_replaced or roles in list(_EXCHANGES)) or not set(said) <= set(seen):
             return
         if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after):
             return
         gone.update((s, "removed") for s in said)
 
+    def _shown_between(self, before: int, after: int) -> tuple[int, int]:
+        """The shown messages that match two rows."""
+        first = max((w for w, s in self.rows.items() if s == before), default=-1)
+        return first, min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
+
     def _saves_room(self, before: int, after: int) -> bool:
         """Whether the host says that it omits something here, or has done so before at this position."""
-        first = max((w for w, s in self.rows.items() if s == before), default=-1)
-        end = min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
+        first, end = self._shown_between(before, after)
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
             return True
         if first >= 0 and all(w in self.versions for w in range(first + 1)):  # notices that change as it moves on
