@@ -31,6 +31,9 @@ The question is the newest message, the history is folded, the budget is 8,000 t
 
 {evidence}
 
+`all gold %`: all answering turns are in the prompt verbatim; `without %`: the same without evidence. Messages of small
+talk that get evidence: {small_talk}.
+
 ## Answers kept in summaries
 
 The share of answers whose words are in the summaries, by how long the summaries are.
@@ -90,11 +93,18 @@ def page() -> str:
     path = RESULTS / "ingest.json"
     machine = json.loads(path.read_text(encoding="utf-8"))["machine"] if path.exists() else {}
     told = f"{machine.get('cores')} shared cores, Python {machine.get('python')}, SQLite {machine.get('sqlite')}"
-    speed = [{"what": row["what"], "ms": row["ours ms"], "floor": row.get("ratio")} for row in rows_of("ingest")]
+    speed = [
+        {"what": row["what"], "ms": row["ours ms"], "floor": row.get("ratio")}
+        for row in rows_of("ingest")
+        if "ours ms" in row
+    ]
     speed += [{"what": row["what"], "ms": row["ours"], "floor": None} for row in rows_of("loop") if row["unit"] == "ms"]
     return PAGE.format(
         search=table(search_rows(), ("questions", "count", "R@5", "R@10", "R@50", "NDCG@10")),
-        evidence=table([*rows_of("evidence"), *rows_of("evidence-small-talk")]),
+        evidence=table(
+            rows_of("evidence"), ("questions", "count", "all gold %", "without %", "mean tokens", "most tokens")
+        ),
+        small_talk=", ".join(f"{row['added %']} %" for row in rows_of("evidence-small-talk")) or "not measured",
         summaries=table(rows_of("retention-summaries")),
         machine=told,
         speed=table([{"what": row["what"], "ms": row["ms"], "× floor": row["floor"]} for row in speed]),
