@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Started in the background, a shell has us ignore interrupts, and our child processes would, too.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):  # and after `nohup`, hangups
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
