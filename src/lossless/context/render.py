@@ -56,7 +56,7 @@ class FocusBrief:
     content: str
     tokens: int
     target_tokens: int
-    created_at: datetime
+    created_at: datetime | None
     covered_latest_at: datetime | None = None
     covered_message_seq: int | None = None
 
@@ -95,7 +95,10 @@ def escape_markup(text: str, *, quote: bool = False) -> str:
     return plain.replace('"', "&quot;").replace("\n", "&#10;") if quote else plain
 
 
-def _stamp(moment: datetime, timezone: tzinfo) -> str:
+def _stamp(moment: datetime | None, timezone: tzinfo) -> str:
+    """A time for an attribute; '' for one that a damaged row does not have."""
+    if moment is None:
+        return ""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(timezone).strftime("%Y-%m-%dT%H:%M:%S")
 

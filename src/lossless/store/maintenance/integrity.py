@@ -74,7 +74,7 @@ class IndexProbe(TableAccess):
             return
         for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
             row = self._db.row(_PROBE_QUERIES[f"{table}_sample"], {"at": at})
-            if row is None or not isinstance(row[1], str):
+            if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
                 continue
             text = index_text_of(row[1]) if table == "message_index" else row[1]
             if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
