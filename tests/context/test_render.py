@@ -34,6 +34,7 @@ def test_a_focus_brief_reads_as_the_reference_writes_it_and_is_escaped() -> None
         ' trust="untrusted">\na &lt; b &amp; &lt;/focus_brief&gt;\n</focus_brief>'
     )
     assert 'created_at="2026-01-05T10:00:03"' in focus_message(brief, ZoneInfo("Europe/Berlin")).content
+    assert 'created_at=""' in focus_message(FocusBrief("focus_1", "p", "c", 1, 1, None)).content  # a damaged row
 
 
 def test_a_brief_covers_by_seq_and_else_by_time() -> None:
