@@ -55,7 +55,7 @@ INSERT INTO transcript_epochs (conversation_id, path, size, mtime_ms, decision, 
 INSERT INTO transcript_records VALUES (1, 'r1', 0, 'model_change', x'789cabae05000175');
 INSERT INTO pruned_histories (number, at, marks) VALUES (7, '2026-01-05 09:00:00', zeroblob(40));
 INSERT INTO fork_sources VALUES (1, 1);
-INSERT INTO conversation_extras VALUES (1, '/work/ferry');
+INSERT INTO conversation_extras VALUES (1, '/home/me/ferry');
 INSERT INTO message_vectors VALUES (1, zeroblob(8), x'0102'), (2, zeroblob(8), x'0102');
 INSERT INTO former_summaries (log_id, summary_id, state) SELECT max(log_id), 'sum_a', '{}' FROM context_log;
 """
@@ -162,7 +162,7 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE message_vectors SET vector = ''",
     ),
     "conversation_extras": (
-        "UPDATE conversation_extras SET project = '/work/other'",
+        "UPDATE conversation_extras SET project = '/home/me/other'",
         "UPDATE conversation_extras SET project = ''",
         "DELETE FROM conversation_extras",
     ),

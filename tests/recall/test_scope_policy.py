@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 #: Each session with its project; the mark stands in everything that it says.
 SESSIONS = {
-    "quince": Session(key="claude-code:w:1", id="run-1", project="/work/ferry"),
-    "medlar": Session(key="claude-code:w:2", id="run-2", project="/work/ferry"),
-    "damson": Session(key="claude-code:x:3", id="run-3", project="/work/harbour"),
+    "quince": Session(key="claude-code:w:1", id="run-1", project="/home/me/ferry"),
+    "medlar": Session(key="claude-code:w:2", id="run-2", project="/home/me/ferry"),
+    "damson": Session(key="claude-code:x:3", id="run-3", project="/home/me/harbour"),
     "bullace": Session(key="agent:main:main", id="run-4"),
     "sloe": Session(key="agent:main:other", id="run-5"),
     "loquat": Session(key="agent:support:main", id="run-6"),
@@ -77,7 +77,7 @@ WHERE = {
     "allConversations": st.booleans(),
 }
 WORDS = st.sampled_from(["harbour crane", "crate 7", "turn", "pier|log", ".*", *(f"{mark} 3" for mark in SESSIONS)])
-TOOLS = ("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_status")
+TOOLS = ("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_recall", "lcm_recent", "lcm_status")
 
 
 @st.composite
@@ -97,6 +97,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         "lcm_expand": {"summaryIds": some, "query": WORDS, "includeMessages": st.booleans(), "around": ids},
         "lcm_expand_query": {"prompt": WORDS, "query": WORDS, "summaryIds": some},
         "lcm_recall": {"question": WORDS},
+        "lcm_recent": {"when": st.sampled_from(["today", "yesterday", "last week", "since 2020-01-01"])},
         "lcm_status": {},
     }
     asked = {name: draw(values) for name, values in options[tool].items() if draw(st.booleans()) or name in _NEEDED}
@@ -105,7 +106,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return tool, asked
 
 
-_NEEDED = ("pattern", "id", "prompt", "question")
+_NEEDED = ("pattern", "id", "prompt", "question", "when")
 
 
 @settings(max_examples=120, deadline=None)
@@ -160,7 +161,7 @@ def test_the_owner_sees_all_and_nobody_sees_nothing() -> None:
     assert visible_conversations(archive, Caller(), policy) == ()
     with pytest.raises(BadInput, match="recallScope is 'project' here"):
         resolve_scope(archive, Caller(), NOW, all_conversations=True, policy=policy)
-    fresh = Caller(Session(id="not stored yet", project="/work/ferry"))
+    fresh = Caller(Session(id="not stored yet", project="/home/me/ferry"))
     assert set(visible_conversations(archive, fresh, policy) or ()) == {numbers["quince"], numbers["medlar"]}
 
 
@@ -213,3 +214,12 @@ def test_a_limited_archive_indexes_everything() -> None:
     assert limited.catch_up() == 2
     assert [hit.id for hit in engine.grep("pear").hits] == [2]
     engine.close()
+
+
+def test_a_time_is_answered_from_within_reach() -> None:
+    asked = {"when": "since 2020-01-01", "allConversations": True}
+    for reach in ("session", "project", "agent"):
+        told = box_for(reach).call("lcm_recent", asked, Caller(SESSIONS["quince"])).text
+        seen = {mark for mark in SESSIONS if mark in told}
+        assert "quince" in seen
+        assert seen <= within_reach("quince", reach)

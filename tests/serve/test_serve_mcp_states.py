@@ -228,9 +228,9 @@ def test_a_writer_does_not_hold_readers_up(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_session_that_the_host_runs_is_looked_at_first(tmp_path: Path) -> None:
-    env = {"CLAUDE_CODE_SESSION_ID": "run-2", "CLAUDE_PROJECT_DIR": "/work/ferry"}
+    env = {"CLAUDE_CODE_SESSION_ID": "run-2", "CLAUDE_PROJECT_DIR": "/home/me/ferry"}
     running = host_session(env)
-    assert (running.id, running.project) == ("run-2", "/work/ferry")
+    assert (running.id, running.project) == ("run-2", "/home/me/ferry")
     assert host_session({}).project == os.getcwd()
     path, known = copied(tmp_path / "lcm.db"), folded()
     with closing(room(path, host=running)) as where:

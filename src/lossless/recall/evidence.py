@@ -633,7 +633,7 @@ def recent(
 
     Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
     """
-    span = time_range(when[:MAX_PATTERN_CHARS], now)
+    archive, span = archive.within(scope.conversation_ids), time_range(when[:MAX_PATTERN_CHARS], now)
     if span is None:
         raise BadInput(_NO_TIME)
     since, before = span
