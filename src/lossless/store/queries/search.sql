@@ -204,10 +204,10 @@ SELECT summary_id FROM (
 -- is looked at more closely; rows are written in several forms, all of which begin with the day.
 SELECT message_id, conversation_id, seq, at FROM (
     SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER) AS at
-      FROM messages m
+      FROM json_each(coalesce(:conversations, (SELECT json_group_array(conversation_id) FROM conversations))) c
+      JOIN messages m ON m.conversation_id = c.value
      WHERE m.role IN ('user', 'assistant') AND m.created_at >= date(:since / 1000 - 86400, 'unixepoch')
        AND m.created_at < date(:before / 1000 + 172800, 'unixepoch')
-       AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
        AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id))
  WHERE at >= :since AND at < :before
  ORDER BY at DESC, message_id DESC LIMIT :limit;
