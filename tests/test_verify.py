@@ -108,6 +108,7 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE summary_parents SET ordinal = 0",
         "UPDATE summary_parents SET parent_summary_id = 'sum_gone' WHERE ordinal = 0",
         "UPDATE summary_parents SET parent_summary_id = summary_id WHERE ordinal = 0",
+        "UPDATE summary_parents SET parent_summary_id = x'' WHERE ordinal = 0",
     ),
     "context_items": (
         "UPDATE context_items SET message_id = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)"
@@ -357,6 +358,24 @@ def test_a_damaged_row_is_found_and_its_table_named(table: str, damage: str, who
     with Archive.open(path, read_only=True) as archive:
         found = verify_archive(archive).problems
     assert table in {problem.table for problem in found}, [str(problem) for problem in found]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE summary_parents SET parent_summary_id = x'' WHERE ordinal = 0",
+        "UPDATE focus_briefs SET created_at = 'noon'",
+        "UPDATE prompt_evidence SET quotes = '{'",
+    ],
+)
+def test_a_damaged_row_of_a_prompt_is_no_crash(damage: str, whole: Path, path: Path) -> None:
+    shutil.copy(whole, path)
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(damage)
+    connection.close()
+    with open_engine(path) as engine:
+        assert engine.assemble(SESSION, budget=8_000).messages
 
 
 def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> None:

@@ -18,7 +18,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import CommandFailed
-from lossless.cli.options import LAST, LIVE, ConversationTarget, complete_sessions, usage_error
+from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
 from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
@@ -230,16 +230,7 @@ class AppendTally:
 def session_options(function: Any) -> Any:
     """Options that say whose messages they are; at least one is needed."""
     function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
-    return click.option(
-        "-s",
-        "--session",
-        "--session-key",
-        "session_key",
-        metavar="KEY",
-        type=text_type,
-        shell_complete=complete_sessions,
-        help="The session key: a name of yours, which may be new, or @last or @live.",
-    )(function)
+    return session_key_option("The session key: a name of yours, which may be new, or @last or @live.")(function)
 
 
 def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Session:

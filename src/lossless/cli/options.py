@@ -240,6 +240,21 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
         return target.need_active(engine)
 
 
+def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
+    """`-s` for commands that take a session key alone; `text` is its help."""
+    return click.option(
+        "-s",
+        "--session",
+        "--session-key",
+        "session_key",
+        metavar="KEY",
+        type=text_type,
+        required=required,
+        shell_complete=complete_sessions,
+        help=text,
+    )
+
+
 _BY_NAME = click.option(
     "-s",
     "--session",

@@ -14,8 +14,8 @@ from lossless.cli.model import ModelChoice, model_options, settings_with_model, 
 from lossless.cli.options import (
     ConversationTarget,
     bad_option,
-    complete_sessions,
     find_active,
+    session_key_option,
     session_names,
     target_options,
 )
@@ -109,17 +109,7 @@ def transplant(
 
 
 @click.command("merge", cls=Command)
-@click.option(
-    "-s",
-    "--session",
-    "--session-key",
-    "session_key",
-    metavar="KEY",
-    type=text_type,
-    required=True,
-    shell_complete=complete_sessions,
-    help="The session whose conversations belong together.",
-)
+@session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
 @apply_option
 @yes_option

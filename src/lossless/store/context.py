@@ -584,7 +584,7 @@ class Summaries(TableAccess):
         ids = self._seen(summary_ids)
         sources: defaultdict[str, list[str]] = defaultdict(list)
         for summary_id, source_id in self._db.rows(_SUMMARY_QUERIES["sources_of"], ids):
-            sources[summary_id].append(source_id)
+            sources[summary_id].append(column_text(source_id))
         found = {
             row[0]: summary_from_row(row, tuple(sources[row[0]]))
             for row in self._db.rows(_SUMMARY_QUERIES["by_ids"], ids)
