@@ -17,7 +17,7 @@ from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
 from lossless.store.context import ContextItems, Summaries
 from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
-from lossless.store.database import Database, load_queries
+from lossless.store.database import Database, TableAccess, load_queries
 from lossless.store.files import LargeFileRows
 from lossless.store.graph import SummaryLineage, SummaryOutline
 from lossless.store.maintenance.integrity import VerifyReads
@@ -228,8 +228,10 @@ _CLEARED_QUERIES, _REBUILDING = load_queries("cleared"), load_queries("rebuildin
 CLAW_ACTOR = "lossless-claw"
 
 
-class ClearedContexts:
+class ClearedContexts(TableAccess):
     """Distinguishes a context that lossless-claw has cleared from one that has lost items."""
+
+    queries = load_queries("cleared")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
@@ -241,22 +243,22 @@ class ClearedContexts:
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
-        if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
+        if self._row("standing_before", place) is not None:
             return False
         at = self._stamp(conversation_id)
         if at is None:
-            return self._db.row(_CLEARED_QUERIES["has_pending"]) is not None
-        return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
+            return self._row("has_pending") is not None
+        return self._row("said_later", ids=place["ids"], at=at) is None
 
     def unrecorded(self) -> list[int]:
         """Conversations that lossless-claw has cleared since our last entry about them."""
-        return self._db.column(_CLEARED_QUERIES["stamped"])
+        return self._column("stamped")
 
     def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
         """The conversations of some rows; ids that are not text are ignored."""
         names = [id_ for id_ in summary_ids if isinstance(id_, str)]
         values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
-        return self._db.column(_CLEARED_QUERIES["written_in"], values)
+        return self._column("written_in", values)
 
     def record(self, conversation_ids: Iterable[int]) -> int:
         """Hide what has left these contexts by `/new`; returns how many items. Starts a transaction if needed."""
@@ -287,5 +289,5 @@ class ClearedContexts:
         return len(gone)
 
     def _stamp(self, conversation_id: int) -> str | None:
-        row = self._db.row(_CLEARED_QUERIES["stamp"], {"conversation_id": conversation_id})
+        row = self._row("stamp", conversation_id=conversation_id)
         return None if row is None else str(row[0])

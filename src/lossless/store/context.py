@@ -110,8 +110,10 @@ def item_id(item: ContextItem) -> int | str:
     return item.message_id if isinstance(item, MessageItem) else item.summary_id
 
 
-class ContextItems:
+class ContextItems(TableAccess):
     """Reads and changes the ordered items of a conversation."""
+
+    queries = load_queries("context")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -121,7 +123,7 @@ class ContextItems:
 
     def items(self, conversation_id: int) -> list[ContextItem]:
         """The whole context in order."""
-        return self._items(self._db.rows(_CONTEXT_QUERIES["items"], {"conversation_id": conversation_id}))
+        return self._items(self._rows("items", conversation_id=conversation_id))
 
     def newest_items(self, conversation_id: int, most_tokens: int) -> NewestItems:
         """The newest items within `most_tokens`, at least back to the newest user message.
@@ -130,11 +132,11 @@ class ContextItems:
         on the budget, not the history.
         """
         place = {"conversation_id": conversation_id}
-        (user,) = self._db.row(_CONTEXT_QUERIES["newest_user"], place) or (sys.maxsize,)
+        (user,) = self._row("newest_user", place) or (sys.maxsize,)
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
-            page = self._db.rows(_CONTEXT_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
+            page = self._rows("newest_items", place | {"limit": _PAGE, "ordinal": before})
             rows += page
             tokens += sum([column_count(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
@@ -156,7 +158,7 @@ class ContextItems:
 
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What precedes an item: computed from an earlier position if there were only appends since."""
-        version = self._db.row(_CONTEXT_QUERIES["version"], {"conversation_id": conversation_id})
+        version = self._row("version", conversation_id=conversation_id)
         known = self._still_passed(conversation_id, version)
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
             passed = self._added_up(conversation_id, item, version)
@@ -175,24 +177,24 @@ class ContextItems:
             return None
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
         place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["standing"], place)))
+        there = tuple(self._items(self._rows("standing", place)))
         is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
         return known if is_same and item_id(there[-1]) == known.item else None
 
     def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _ItemsBefore:
         before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
-        prompts = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["prompts_before"], before)))
-        summaries = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], before)))
-        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], before) or (0, 0, 0)
+        prompts = tuple(self._items(self._rows("prompts_before", before)))
+        summaries = tuple(self._items(self._rows("summaries_between", before)))
+        count, tokens, budget = self._row("messages_between", before) or (0, 0, 0)
         return _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
 
     def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
         """What precedes another item; the cost depends on the distance."""
         low, high = sorted((known.ordinal, item.ordinal))
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
-        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], between) or (0, 0, 0)
+        count, tokens, budget = self._row("messages_between", between) or (0, 0, 0)
         if high == item.ordinal:
-            more = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], between)))
+            more = tuple(self._items(self._rows("summaries_between", between)))
             summaries = known.summaries + more
         else:
             count, tokens, budget = -count, -tokens, -budget
@@ -234,24 +236,24 @@ class ContextItems:
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
         names = {"ids": json.dumps([id_ for id_ in wanted if isinstance(id_, str)])}
-        texts = self._db.rows(_CONTEXT_QUERIES["summary_texts"], names)
+        texts = self._rows("summary_texts", names)
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
 
     def _keep_estimates(self) -> None:
         """Store estimates computed for rows of older versions, in the caller's transaction."""
         for id_, tokens in self._estimates.items():
             query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._db.run(_CONTEXT_QUERIES[query], {"id": id_, "tokens": tokens})
+            self._run(query, id=id_, tokens=tokens)
         self._estimates.clear()
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The budget estimates of all items, summed; the stored count where there is none yet."""
-        return self._db.count(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
+        return self._count("budget_tokens", conversation_id=conversation_id)
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by budget estimate, of each longer message in the context."""
         given = {"conversation_id": conversation_id, "tokens": tokens}
-        return [(role, size) for role, size in self._db.rows(_CONTEXT_QUERIES["longer_than"], given)]
+        return [(role, size) for role, size in self._rows("longer_than", given)]
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
         """Messages by id, without their originals; unknown ids are skipped."""
@@ -259,17 +261,14 @@ class ContextItems:
             return {}
         ids = by_ids(message_ids)
         parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for row in self._db.rows(_CONTEXT_QUERIES["parts"], ids):
+        for row in self._rows("parts", ids):
             parts[row[0]].append(PartRow(*row[1:]))
-        return {
-            row[0]: sketch_message(row, parts.get(row[0], ()))
-            for row in self._db.rows(_CONTEXT_QUERIES["sketches"], ids)
-        }
+        return {row[0]: sketch_message(row, parts.get(row[0], ())) for row in self._rows("sketches", ids)}
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
         """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
-        for message_id, metadata in self._db.rows(_CONTEXT_QUERIES["notes"], by_ids(message_ids)):
+        for message_id, metadata in self._rows("notes", by_ids(message_ids)):
             try:
                 recipe = json.loads(metadata).get("restore")
             except ValueError:  # damaged; its digest will show it
@@ -279,11 +278,11 @@ class ContextItems:
         return found
 
     def tokens(self, conversation_id: int) -> int:
-        return self._db.count(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
+        return self._count("tokens", conversation_id=conversation_id)
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
-        items, summaries = self._db.row(_CONTEXT_QUERIES["counts"], {"conversation_id": conversation_id}) or (0, 0)
+        items, summaries = self._row("counts", conversation_id=conversation_id) or (0, 0)
         return items, summaries
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
@@ -298,12 +297,9 @@ class ContextItems:
         if place is None:
             raise Stale("the context changed while this summary was written")
         first, last = place
-        self._db.run(
-            _CONTEXT_QUERIES["remove_range"], {"conversation_id": conversation_id, "first": first, "last": last}
-        )
-        self._db.run(
-            _CONTEXT_QUERIES["put_summary"],
-            {"conversation_id": conversation_id, "ordinal": first, "summary_id": summary_id, "now": row_time(now)},
+        self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
+        self._run(
+            "put_summary", conversation_id=conversation_id, ordinal=first, summary_id=summary_id, now=row_time(now)
         )
         self._forget_tokens(conversation_id)
         self._keep_estimates()
@@ -315,19 +311,17 @@ class ContextItems:
         lossless-claw 1.0 cannot compact across a gap.
         """
         place = {"conversation_id": conversation_id}
-        (before,) = self._db.row(_CONTEXT_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
+        (before,) = self._row("numbered_before", place | {"most": _MOST_RENUMBERED}) or (-1,)
         place["before"] = before
-        count, newest = self._db.row(_CONTEXT_QUERIES["span"], place) or (0, before)
+        count, newest = self._row("span", place) or (0, before)
         if newest - before == count:
             return False
-        self._db.run(_CONTEXT_QUERIES["close_gaps"], place)
-        self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+        self._run("close_gaps", place)
+        self._run("shift_back", conversation_id=conversation_id)
         return True
 
     def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        there = self._db.rows(
-            _CONTEXT_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last}
-        )
+        there = self._rows("range", conversation_id=conversation_id, first=first, last=last)
         ids = [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]
         return (first, last) if ids == wanted else None
 
@@ -344,16 +338,16 @@ class ContextItems:
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
-        self._db.run(_CONTEXT_QUERIES["remove_summaries"], place)
+        self._run("remove_messages", place)
+        self._run("remove_summaries", place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
-        self._db.run_many(_CONTEXT_QUERIES["hide"], [values | {"item": item} for item in items])
+        self._run_many("hide", [values | {"item": item} for item in items])
         self._forget_tokens(conversation_id)
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Remove messages from the context that a summary in it now covers."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._run("remove_messages", place)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -363,10 +357,10 @@ class ContextItems:
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         covered = self.covered(conversation_id, message_ids)
-        found = self._db.rows(_CONTEXT_QUERIES["revivable"], place)
+        found = self._rows("revivable", place)
         ids = [id_ for id_, stands in found if stands or id_ not in covered]
-        self._db.run(_CONTEXT_QUERIES["return_from_branch"], place)
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._run("return_from_branch", place)
+        self._run("remove_messages", place)
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put_message(conversation_id, ordinal + n, id_, now)
@@ -374,23 +368,22 @@ class ContextItems:
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that a summary in the context covers."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(self._db.column(_CONTEXT_QUERIES["covered"], place))
+        return frozenset(self._column("covered", place))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context over any of these messages: its ordinal and its id."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        row = self._db.row(_CONTEXT_QUERIES["above"], place)
+        row = self._row("above", place)
         return None if row is None else (row[0], row[1])
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
-        self._db.run(
-            _CONTEXT_QUERIES["put_message"],
-            {"conversation_id": conversation_id, "ordinal": ordinal, "message_id": message_id, "now": row_time(now)},
+        self._run(
+            "put_message", conversation_id=conversation_id, ordinal=ordinal, message_id=message_id, now=row_time(now)
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
         """The leading system prompts and notices of the context, and the ordinal of the item after them."""
-        head = self._db.rows(_CONTEXT_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
+        head = self._rows("head", conversation_id=conversation_id, limit=_MAX_PREAMBLE)
         prompts: list[PreambleItem] = []
         for ordinal, message_id, role, fingerprint, is_preamble in head:
             if role != "system" and not is_preamble:
@@ -402,70 +395,63 @@ class ContextItems:
         """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
         place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._run("remove_messages", place)
         room = len(message_ids) if first is None else first
         if (lacking := len(message_ids) - room) > 0:
-            self._db.run(_CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": 0})
-            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._run("shift", conversation_id=conversation_id, by=lacking, first=0)
+            self._run("shift_back", conversation_id=conversation_id)
             room = len(message_ids)
         for n, id_ in enumerate(message_ids, room - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
         """The ordinals of the newest messages of a context."""
-        return dict(self._db.rows(_CONTEXT_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
+        return dict(self._rows("ordinals", conversation_id=conversation_id, limit=limit))
 
     def insert_before(
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
-        found = self._db.row(_CONTEXT_QUERIES["first_of"], place)
+        found = self._row("first_of", place)
         if found is None or found[0] is None:
             return
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place | {"items": json.dumps(list(message_ids))})
+        self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
         ordinal: int = found[0]
-        row = self._db.row(
-            _CONTEXT_QUERIES["previous_ordinal"], {"conversation_id": conversation_id, "ordinal": ordinal}
-        )
+        row = self._row("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         lacking = len(message_ids) - (ordinal - 1 - (row[0] if row else -1))
         if lacking > 0:
-            self._db.run(
-                _CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": ordinal}
-            )
-            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
+            self._run("shift_back", conversation_id=conversation_id)
             ordinal += lacking
         for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
         """Remove an item's hidden mark; the caller puts it back into the context."""
-        self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
+        self._run("unhide", conversation_id=conversation_id, item=item)
 
     def next_ordinal(self, conversation_id: int) -> int:
-        return self._db.count(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
+        return self._count("next_ordinal", conversation_id=conversation_id)
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
-        row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
+        row = self._row("last_fold", conversation_id=conversation_id)
         return None if row is None else column_time(row[0])
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Add a log entry about a change, in the transaction of the change."""
-        self._db.run(
-            _CONTEXT_QUERIES["log"],
-            {
-                "conversation_id": conversation_id, "at": state_time(now), "actor": change.actor,
-                "action": change.action, "cause": change.cause, "removed": json.dumps(change.removed),
-                "added": json.dumps(change.added), "ordinal": change.ordinal,
-                "tokens_before": change.tokens_before, "tokens_after": change.tokens_after, "detail": change.detail,
-            },
+        self._run(
+            "log", conversation_id=conversation_id, at=state_time(now), actor=change.actor, action=change.action,
+            cause=change.cause, removed=json.dumps(change.removed), added=json.dumps(change.added),
+            ordinal=change.ordinal, tokens_before=change.tokens_before, tokens_after=change.tokens_after,
+            detail=change.detail,
         )  # fmt: skip
         self._forget_tokens(conversation_id)
 
     def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:
         """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
         values = {"conversation_id": conversation_id, "left": json.dumps(left), "back": json.dumps(back)}
-        return self._db.row(_CONTEXT_QUERIES["has_returned"], values) is not None
+        return self._row("has_returned", values) is not None
 
     def _forget_tokens(self, conversation_id: int) -> None:
         """The context changed: the running count is no longer valid."""
@@ -474,12 +460,12 @@ class ContextItems:
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
         place = {"since": state_time(since), "conversation_id": conversation_id}
-        return self._db.records(TokensSaved, _CONTEXT_QUERIES["saved"], place)
+        return self._records(TokensSaved, "saved", place)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has any."""
         found: defaultdict[int, set[str]] = defaultdict(set)
-        for message_id, call_id in self._db.rows(_CONTEXT_QUERIES["call_ids"], {"conversation_id": conversation_id}):
+        for message_id, call_id in self._rows("call_ids", conversation_id=conversation_id):
             found[message_id].add(call_id)
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
@@ -516,6 +502,8 @@ class ChangeMark:
 class Summaries(TableAccess):
     """Reads summaries and their sources; writes new ones."""
 
+    queries = load_queries("summaries")
+
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
         self._index = index
@@ -526,23 +514,20 @@ class Summaries(TableAccess):
         message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
         summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
         spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
-        self._db.run(
-            _SUMMARY_QUERIES["insert"],
-            {
-                "id": new.id, "conversation_id": conversation_id, "kind": "leaf" if new.depth == 0 else "condensed",
-                "depth": new.depth, "content": new.content, "tokens": new.tokens, "created": row_time(now),
-                "files": json.dumps(new.file_ids, separators=(",", ":")), "model": new.model, **spans,
-            },
+        self._run(
+            "insert", id=new.id, conversation_id=conversation_id, kind="leaf" if new.depth == 0 else "condensed",
+            depth=new.depth, content=new.content, tokens=new.tokens, created=row_time(now),
+            files=json.dumps(new.file_ids, separators=(",", ":")), model=new.model, **spans,
         )  # fmt: skip
         if message_ids:
-            self._db.run_many(_SUMMARY_QUERIES["link_message"], [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
+            self._run_many("link_message", [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
         else:
-            self._db.run_many(_SUMMARY_QUERIES["link_source"], [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
+            self._run_many("link_source", [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
         self._index.put_summary(new.id, new.content)
         self._index.put_upstream_summary(new.id, new.content)
 
     def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
-        row = self._db.row(_SUMMARY_QUERIES["span_of_messages"], by_ids(message_ids))
+        row = self._row("span_of_messages", by_ids(message_ids))
         assert row is not None
         if row[3] != len(message_ids):
             raise Stale("a message of this summary is gone")
@@ -552,7 +537,7 @@ class Summaries(TableAccess):
         }  # fmt: skip
 
     def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
-        row = self._db.row(_SUMMARY_QUERIES["span_of_summaries"], by_ids(summary_ids))
+        row = self._row("span_of_summaries", by_ids(summary_ids))
         assert row is not None
         if row[5] != len(summary_ids):
             raise Stale("a source of this summary is gone")
@@ -564,11 +549,11 @@ class Summaries(TableAccess):
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
         if self._has_pending is None:
-            self._has_pending = self._db.row(_SUMMARY_QUERIES["has_pending"]) is not None
+            self._has_pending = self._row("has_pending") is not None
         if self._has_pending:
             values = {"conversation_id": conversation_id, "first": first, "last": last}
-            self._db.run(_SUMMARY_QUERIES["mark_pending_stale"], values)
-            self._db.run(_SUMMARY_QUERIES["mark_pending_nodes_stale"], {"conversation_id": conversation_id})
+            self._run("mark_pending_stale", values)
+            self._run("mark_pending_nodes_stale", conversation_id=conversation_id)
 
     def get(self, summary_id: str) -> Summary:
         """One summary; raises `NotFound`."""
@@ -583,41 +568,38 @@ class Summaries(TableAccess):
             return []
         ids = self._seen(summary_ids)
         sources: defaultdict[str, list[str]] = defaultdict(list)
-        for summary_id, source_id in self._db.rows(_SUMMARY_QUERIES["sources_of"], ids):
+        for summary_id, source_id in self._rows("sources_of", ids):
             sources[summary_id].append(column_text(source_id))
-        found = {
-            row[0]: summary_from_row(row, tuple(sources[row[0]]))
-            for row in self._db.rows(_SUMMARY_QUERIES["by_ids"], ids)
-        }
+        found = {row[0]: summary_from_row(row, tuple(sources[row[0]])) for row in self._rows("by_ids", ids)}
         return [found[id_] for id_ in summary_ids if id_ in found]
 
     def message_ids(self, summary_id: str) -> list[int]:
         """The messages that a leaf was made of, in order."""
-        return self._db.column(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})
+        return self._column("messages_of", id=summary_id)
 
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
         """The leaf written in advance for exactly these messages and not yet used, if there is one."""
         place = {"conversation_id": conversation_id, "first": message_ids[0]}
-        for (id_,) in self._db.rows(_SUMMARY_QUERIES["prepared"], place):
+        for (id_,) in self._rows("prepared", place):
             if self.message_ids(id_) == list(message_ids):
                 return self.get(id_)
         return None
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of this one."""
-        return self._db.column(_SUMMARY_QUERIES["used_in"], {"id": summary_id})
+        return self._column("used_in", id=summary_id)
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
         values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
-        found = self._db.rows(_SUMMARY_QUERIES["above"], values)
-        self._db.run(_SUMMARY_QUERIES["mark_stale"], values)
+        found = self._rows("above", values)
+        self._run("mark_stale", values)
         return tuple(row[0] for row in found)
 
     def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
         """The stale summaries of a conversation, and the revised messages of each."""
         found: dict[str, tuple[int, ...]] = {}
-        for summary_id, message_id in self._db.rows(_SUMMARY_QUERIES["stale"], {"conversation_id": conversation_id}):
+        for summary_id, message_id in self._rows("stale", conversation_id=conversation_id):
             found[summary_id] = (*found.get(summary_id, ()), message_id)
         return found
 
@@ -627,18 +609,18 @@ class Summaries(TableAccess):
         Changes that their sources do not reflect yet, and revisions after version `since`, stay recorded.
         """
         last = 2**62 if since is None else since
-        self._db.run_many(_SUMMARY_QUERIES["clear_stale"], [{"id": id_, "since": last} for id_ in summary_ids])
+        self._run_many("clear_stale", [{"id": id_, "since": last} for id_ in summary_ids])
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
         found: dict[str, tuple[SourceChange, ...]] = {}
-        for summary_id, *change in self._db.rows(_SUMMARY_QUERIES["changes_below"], by_ids(summary_ids)):
+        for summary_id, *change in self._rows("changes_below", by_ids(summary_ids)):
             found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
         return found
 
     def moment(self) -> ChangeMark:
         """The current position of the archive; later changes are found by it."""
-        return ChangeMark(*(self._db.row(_SUMMARY_QUERIES["moment"]) or (0, 0)))
+        return ChangeMark(*(self._row("moment") or (0, 0)))
 
     def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: ChangeMark | None, now: datetime) -> None:
         """Record the changes that a newly written summary cannot reflect: those missing in its sources, and later ones.
@@ -646,19 +628,19 @@ class Summaries(TableAccess):
         `since` is the moment at which its sources were read.
         """
         if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
-            self._db.run(_SUMMARY_QUERIES["carry_stale"], {"id": new_id, "at": row_time(now), "ids": json.dumps(names)})
+            self._run("carry_stale", id=new_id, at=row_time(now), ids=json.dumps(names))
         if since is None:
             return
         values = {"id": new_id, "version": since.version, "change": since.change, "at": row_time(now)}
-        if self._db.row(_SUMMARY_QUERIES["has_changed_since"], values):
-            self._db.run(_SUMMARY_QUERIES["mark_since"], values)
+        if self._row("has_changed_since", values):
+            self._run("mark_since", values)
 
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
         """Record the changes under a summary whose earlier text was restored."""
         values = {"id": summary_id, "log_id": log_id}
-        since = (self._db.row(_SUMMARY_QUERIES["written_at"], values) or (None,))[0]
+        since = (self._row("written_at", values) or (None,))[0]
         values = {"id": summary_id, "since": since, "at": row_time(now)}
-        self._db.run(_SUMMARY_QUERIES["mark_changed_since"], values)
+        self._run("mark_changed_since", values)
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
         """Add messages to the leaf that covers another one, just before that one; returns the leaf.
@@ -666,24 +648,22 @@ class Summaries(TableAccess):
         None, and no change, when no summary of the context covers it, or one begins with it.
         """
         place = {"conversation_id": conversation_id, "message_id": before}
-        found = self._db.row(_SUMMARY_QUERIES["leaf_in_context"], place)
-        if found is None or self._db.row(_SUMMARY_QUERIES["first_below"], {"id": found[2]}) == (before,):
+        found = self._row("leaf_in_context", place)
+        if found is None or self._row("first_below", id=found[2]) == (before,):
             return None
         leaf, ordinal = str(found[0]), int(found[1])
-        self._db.run(_SUMMARY_QUERIES["make_room"], {"id": leaf, "ordinal": ordinal, "by": len(message_ids)})
-        self._db.run_many(
-            _SUMMARY_QUERIES["link_message"], [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)]
-        )
+        self._run("make_room", id=leaf, ordinal=ordinal, by=len(message_ids))
+        self._run_many("link_message", [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)])
         return leaf
 
     def former_texts(self, summary_id: str) -> frozenset[str]:
-        return frozenset(self._db.column(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
+        return frozenset(self._column("former_texts", id=summary_id))
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""
-        return {row[1] for row in self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))}
+        return {row[1] for row in self._rows("covering", by_ids(message_ids))}
 
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, if there is one."""
-        found = self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))
+        found = self._rows("covering", by_ids(message_ids))
         return {row[0]: row[1] for row in found}

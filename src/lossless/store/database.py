@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
 
@@ -30,7 +30,7 @@ from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from _typeshed import DataclassInstance
@@ -39,35 +39,18 @@ Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object] | Sequence[object]
 
 
-class Queries:
-    """The queries of one file, by name: `load("messages")["insert"]`."""
-
-    def __init__(self, file: str, texts: dict[str, str]) -> None:
-        self._file, self._texts = file, texts
-
-    def __getitem__(self, name: str) -> str:
-        try:
-            return self._texts[name]
-        except KeyError:
-            raise LookupError(f"no query {name!r} in queries/{self._file}.sql") from None
-
-    def items(self) -> ItemsView[str, str]:
-        """Names and texts, in the order of the file."""
-        return self._texts.items()
-
-
 @cache
-def load_queries(file: str) -> Queries:
-    """The queries of `queries/<file>.sql`."""
-    text = files(__package__).joinpath("queries", f"{file}.sql").read_text(encoding="utf-8")
-    named: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    for line in text.splitlines():
-        if line.startswith("-- name:"):
-            current = named.setdefault(line.removeprefix("-- name:").strip(), [])
-        elif current is not None and not line.startswith("--"):
-            current.append(line)
-    return Queries(file, {name: "\n".join(lines).strip() for name, lines in named.items()})
+def load_queries(*names: str) -> dict[str, str]:
+    """The queries of `queries/<name>.sql` by their names, in the order of the files."""
+    queries: dict[str, str] = {}
+    for name in names:
+        text = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+        for part in text.split("-- name:")[1:]:
+            title, *lines = part.splitlines()
+            if title.strip() in queries:
+                raise ValueError(f"two queries are called {title.strip()!r} in {names}")
+            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
+    return queries
 
 
 @cache
@@ -570,8 +553,9 @@ class Database:
 
 
 class TableAccess:
-    """Reads and writes some tables of one database."""
+    """Reads and writes some tables of one database, by the queries of some files."""
 
+    queries: ClassVar[Mapping[str, str]]
     #: JSON: the only conversations whose rows are read by id; None for all.
     within: str | None = None
 
@@ -587,6 +571,35 @@ class TableAccess:
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
         return by_ids(ids) | {"within": self.within}
+
+    # The methods of the database, for a query by its name, with its values as one argument or by their names.
+
+    def _rows(self, query: str, params: Params = (), /, **values: object) -> list[Row]:
+        return self._db.rows(self.queries[query], params or values)
+
+    def _row(self, query: str, params: Params = (), /, **values: object) -> Row | None:
+        return self._db.row(self.queries[query], params or values)
+
+    def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
+        return self._db.column(self.queries[query], params or values)
+
+    def _count(self, query: str, params: Params = (), /, **values: object) -> int:
+        return self._db.count(self.queries[query], params or values)
+
+    def _records(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> list[D]:
+        return self._db.records(kind, self.queries[query], params or values)
+
+    def _record(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> D | None:
+        return self._db.record(kind, self.queries[query], params or values)
+
+    def _stream(self, query: str, params: Params = (), /, **values: object) -> Iterator[Row]:
+        return self._db.stream(self.queries[query], params or values)
+
+    def _run(self, query: str, params: Params = (), /, **values: object) -> None:
+        self._db.run(self.queries[query], params or values)
+
+    def _run_many(self, query: str, params: Iterable[Params]) -> None:
+        self._db.run_many(self.queries[query], params)
 
 
 def _close(handle: _Handle) -> bool:

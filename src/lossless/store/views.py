@@ -72,19 +72,21 @@ class ArchiveTotals:
 class ArchiveStatistics(TableAccess):
     """Counts, liveness and sizes."""
 
+    queries = load_queries("care")
+
     def counts(self) -> ArchiveCounts:
-        row = self._db.row(_STATISTICS_QUERIES["counts"])
+        row = self._row("counts")
         assert row is not None
         return ArchiveCounts(*row)
 
     def totals(self) -> ArchiveTotals:
         """All totals of status; reads the whole archive once."""
-        messages = self._db.row(_STATISTICS_QUERIES["message_totals"]) or (0, 0, None, None, 0)
-        context = self._db.row(_STATISTICS_QUERIES["context_totals"]) or (0, 0)
-        debts = self._db.row(_STATISTICS_QUERIES["maintenance_totals"]) or (0, 0, 0)
+        messages = self._row("message_totals") or (0, 0, None, None, 0)
+        context = self._row("context_totals") or (0, 0)
+        debts = self._row("maintenance_totals") or (0, 0, 0)
         depths = tuple(
             DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
-            for depth, count, tokens, earliest, latest in self._db.rows(_STATISTICS_QUERIES["summary_totals"])
+            for depth, count, tokens, earliest, latest in self._rows("summary_totals")
         )
         return ArchiveTotals(
             self.counts(),
@@ -102,29 +104,27 @@ class ArchiveStatistics(TableAccess):
 
     def liveness(self) -> IngestHealth:
         """Whether anything was lost in ingest."""
-        row = self._db.row(_STATISTICS_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0, 0)
+        row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
         seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
-        newest = self._db.row(_STATISTICS_QUERIES["newest_row"])
-        compacted = self._db.row(_STATISTICS_QUERIES["last_compacted"])
-        blocked = tuple(
-            (id_, column_time(at), reason) for id_, at, reason in self._db.rows(_STATISTICS_QUERIES["blocked"])
-        )
+        newest = self._row("newest_row")
+        compacted = self._row("last_compacted")
+        blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
         return IngestHealth(
             column_time(last) or (column_time(newest[0]) if newest else None),
             column_time(compacted[0]) if compacted else None,
             seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
-            tuple(id_ for (id_,) in self._db.rows(_STATISTICS_QUERIES["quarantined"])),
+            tuple(id_ for (id_,) in self._rows("quarantined")),
         )  # fmt: skip
 
     def size(self) -> tuple[int, int]:
         """Bytes of the database, and how many of them are free."""
-        row = self._db.row(_STATISTICS_QUERIES["page_counts"])
+        row = self._row("page_counts")
         return (row[0], row[1]) if row else (0, 0)
 
     def sizes(self) -> dict[str, int]:
         """Bytes by kind of data; reads every page, so use it sparingly."""
         taken: dict[str, int] = {}
-        for name, size in self._db.rows(_STATISTICS_QUERIES["sizes"]):
+        for name, size in self._rows("sizes"):
             kind = _kind_of(name)
             taken[kind] = taken.get(kind, 0) + size
         return dict(sorted(taken.items(), key=lambda item: -item[1]))
@@ -154,6 +154,8 @@ _WHOLE = 2**31 - 1
 class Listings(TableAccess):
     """Pages of rows, rows by id, and fresh tails; never writes."""
 
+    queries = load_queries("listings")
+
     # --- conversations ----------------------------------------------------------------------------------
 
     def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
@@ -169,12 +171,12 @@ class Listings(TableAccess):
         """Ids, and the time of the last change; newest first."""
         which = _ALL if conversation_id is None else conversation_range(conversation_id)
         values = which | _behind(start) | {"limit": limit, "within": self.within}
-        return self._db.rows(_LIST_QUERIES["conversation_page"], values)
+        return self._rows("conversation_page", values)
 
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
         ids = [id_ for id_, _ in changed]
         said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
-        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], by_ids(ids))}
+        rows = {row[0]: row for row in self._rows("conversations", by_ids(ids))}
         return [
             record_from_row(
                 ConversationRow,
@@ -191,7 +193,7 @@ class Listings(TableAccess):
         ]
 
     def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
-        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], by_ids(ids))}
+        return {row[0]: row[1:] for row in self._rows(query, by_ids(ids))}
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
@@ -201,9 +203,9 @@ class Listings(TableAccess):
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
         """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
         if conversation_id is not None:
-            row = self._db.row(_LIST_QUERIES["conversation_by_number"], {"id": conversation_id})
+            row = self._row("conversation_by_number", id=conversation_id)
         else:
-            row = self._db.row(_LIST_QUERIES["conversation_by_key"], {"key": session_key})
+            row = self._row("conversation_by_key", key=session_key)
         return row[0] if row else None
 
     # --- messages ---------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ class Listings(TableAccess):
             "from_id": start.id if start else None,
             "limit": limit + 1,
         }
-        ids = self._db.column(_LIST_QUERIES["message_page"], values)
+        ids = self._column("message_page", values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
             return Page(tuple(rows), None)
@@ -238,10 +240,10 @@ class Listings(TableAccess):
         """Messages in the given order; unknown ids are skipped."""
         wanted = _wanted(ids, whole=whole)
         tools: defaultdict[int, list[str]] = defaultdict(list)
-        for id_, name in self._db.rows(_LIST_QUERIES["tools"], wanted):
+        for id_, name in self._rows("tools", wanted):
             tools[id_].append(column_text(name))
         found = {}
-        for row in self._db.rows(_LIST_QUERIES["messages"], wanted):
+        for row in self._rows("messages", wanted):
             content = column_text(row[7])
             shown = content if whole else content[:_BEGINNING]
             found[row[0]] = record_from_row(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
@@ -250,7 +252,7 @@ class Listings(TableAccess):
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and their results, in order."""
         values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
-        return self._db.column(_LIST_QUERIES["tool_calls"], values)
+        return self._column("tool_calls", values)
 
     # --- fresh tails ------------------------------------------------------------------------------------
 
@@ -277,7 +279,7 @@ class Listings(TableAccess):
     def _newest_items(self, ids: Sequence[int], count: int) -> defaultdict[int, list[ContextItem]]:
         """The last items of some contexts, in order."""
         items: defaultdict[int, list[ContextItem]] = defaultdict(list)
-        for id_, *item in self._db.rows(_LIST_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
+        for id_, *item in self._rows("newest_items", ids=json.dumps(ids), count=count):
             items[id_].append(context_item(item))
         for some in items.values():
             some.reverse()
@@ -305,14 +307,14 @@ class Listings(TableAccess):
             "limit": limit + 1,
             "within": self.within,
         }
-        found = self._db.rows(_LIST_QUERIES["summary_page"], values | _behind(start))
+        found = self._rows("summary_page", values | _behind(start))
         rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)
         return Page(tuple(rows), _next(found, limit))
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
         """Summaries in the given order; unknown ids are skipped."""
         found = {}
-        for *row, raw in self._db.rows(_LIST_QUERIES["summaries"], _wanted(ids, whole=whole)):
+        for *row, raw in self._rows("summaries", _wanted(ids, whole=whole)):
             content = column_text(raw)
             found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
         return [found[id_] for id_ in ids if id_ in found]
@@ -462,52 +464,51 @@ class MessageStatus:
 class RecordDetails(TableAccess):
     """Reads about one conversation, message or summary; never writes."""
 
+    queries = load_queries("details")
+
     def conversation(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
-        shares = self._db.rows(_DETAIL_QUERIES["context"], place)
+        shares = self._rows("context", place)
         return ConversationDetails(
             context=tuple(record_from_row(ContextShare, row) for row in shares),
             debt=self._one(PendingCompaction, "debt", conversation_id),
             telemetry=self._one(CacheTelemetry, "telemetry", conversation_id),
             frontier=self._one(TranscriptFrontier, "frontier", conversation_id),
-            brief_count=self._count("brief_count", conversation_id),
+            brief_count=self._count("brief_count", place),
             active_brief=self._one(BriefInfo, "active_brief", conversation_id),
             files=self._one(FileTotals, "files", conversation_id) or FileTotals(0, 0, None),
-            hidden=dict(self._db.rows(_DETAIL_QUERIES["hidden"], place)),
+            hidden=dict(self._rows("hidden", place)),
         )
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        ids = self._db.column(_DETAIL_QUERIES["newest_telemetry"], {"limit": limit})
+        ids = self._column("newest_telemetry", limit=limit)
         known = ((id_, self._one(CacheTelemetry, "telemetry", id_)) for id_ in ids)
         return [(id_, seen) for id_, seen in known if seen is not None]
 
     def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
-        return self._db.record(kind, _DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-
-    def _count(self, query: str, conversation_id: int) -> int:
-        return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
+        return self._record(kind, query, conversation_id=conversation_id)
 
     def context_count(self, conversation_id: int) -> int:
-        return self._count("context_count", conversation_id)
+        return self._count("context_count", conversation_id=conversation_id)
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
+        return self._records(DepthSizes, "depths", conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
-        row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
+        row = self._row("standing", id=message_id)
         return MessageStatus() if row is None else record_from_row(MessageStatus, row)
 
     def sources(self, summary_id: str) -> list[str]:
         """The sources of a summary, in order; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["sources"], {"id": summary_id})
+        return self._column("sources", id=summary_id)
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries made of a summary; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["used_in"], {"id": summary_id})
+        return self._column("used_in", id=summary_id)
 
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages of a leaf, in order; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["source_messages"], {"id": summary_id})
+        return self._column("source_messages", id=summary_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
-from lossless.store.database import by_ids, column_text, load_queries
+from lossless.store.database import TableAccess, by_ids, column_text, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -224,8 +224,10 @@ class Bundle:
         return str(self.conversation["session_id"] or "").strip() or str(self.conversation["conversation_id"])
 
 
-class BundleReader:
+class BundleReader(TableAccess):
     """Reads whole conversations from an open database."""
+
+    queries = load_queries("bundles")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -238,20 +240,16 @@ class BundleReader:
 
     def conversations(self) -> list[RowValues]:
         """All conversations, by number."""
-        return _dicts(CONVERSATION_COLUMNS, self._db.rows(_QUERIES["conversations"]))
+        return _dicts(CONVERSATION_COLUMNS, self._rows("conversations"))
 
     def bundle(self, conversation: RowValues) -> Bundle:
         """A whole conversation; its messages are read on demand."""
         place = {"conversation_id": conversation["conversation_id"]}
         tables = {table: self._side_rows(table, place) for table in SIDE_TABLES}
         briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
-        tables["focus_brief_sources"] = _dicts(
-            BRIEF_SOURCE_COLUMNS, self._db.rows(_QUERIES["brief_sources"], {"ids": briefs})
-        )
+        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
         logs = json.dumps([row["log_id"] for row in tables["context_log"]])
-        tables["former_summaries"] = _dicts(
-            FORMER_SUMMARY_COLUMNS, self._db.rows(_QUERIES["former_summaries"], {"ids": logs})
-        )
+        tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", ids=logs))
         return Bundle(
             conversation,
             self.keys(conversation["conversation_id"]),
@@ -278,7 +276,7 @@ class BundleReader:
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
         """What identifies the messages of a conversation, in order."""
         keys = []
-        for row in self._db.rows(_QUERIES["keys"], {"conversation_id": conversation_id}):
+        for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
             known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
@@ -291,7 +289,7 @@ class BundleReader:
         """The messages of a conversation in order, in batches, with their parts."""
         page: list[RowValues] = []
         columns = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
-        for row in self._db.stream(_QUERIES["messages"], {"conversation_id": conversation_id}):
+        for row in self._stream("messages", conversation_id=conversation_id):
             message = dict(zip(columns, map(fit_value, columns, row), strict=True))
             message["content"] = message["content"] or ""
             page.append(message)
@@ -313,7 +311,7 @@ class BundleReader:
     def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
         columns = ("message_id", *VERSION_COLUMNS)
-        for row in self._db.rows(_QUERIES["versions"], by_ids(ids)):
+        for row in self._rows("versions", by_ids(ids)):
             values = dict(zip(columns, row, strict=True))
             found[values.pop("message_id")].append(values)
         return found
@@ -337,26 +335,26 @@ class BundleReader:
 
     def summaries(self, conversation_id: MessageId) -> list[RowValues]:
         """The summaries of a conversation, shallowest first, each with the ids of its messages and sources."""
-        rows = self._db.rows(_QUERIES["summaries"], {"conversation_id": conversation_id})
+        rows = self._rows("summaries", conversation_id=conversation_id)
         return self._linked(_dicts(SUMMARY_COLUMNS, rows))
 
     def all_summaries(self) -> list[RowValues]:
         """The summaries of all conversations, and those without one."""
-        return self._linked(_dicts(SUMMARY_COLUMNS, self._db.rows(_QUERIES["all_summaries"])))
+        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("all_summaries")))
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
         """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
-        return {id_: bool(told) for id_, told in self._db.rows(_QUERIES["moved"], {"conversation_id": conversation_id})}
+        return {id_: bool(told) for id_, told in self._rows("moved", conversation_id=conversation_id)}
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
         links: dict[str, defaultdict[str, list[Any]]] = {}
         for name, query in (("messages", "message_links"), ("sources", "source_links")):
             links[name] = defaultdict(list)
-            for summary_id, linked in self._db.rows(_QUERIES[query], ids):
+            for summary_id, linked in self._rows(query, ids):
                 links[name][summary_id].append(fit_value("message_id", linked))
         stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
-        for summary_id, message_id, at in self._db.rows(_QUERIES["stale"], ids):
+        for summary_id, message_id, at in self._rows("stale", ids):
             stale[summary_id].append([message_id, at])
         for summary in found:
             if marks := stale.get(summary["summary_id"]):

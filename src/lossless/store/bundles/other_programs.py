@@ -35,7 +35,7 @@ from lossless.store.bundles import (
     stale_rows,
 )
 from lossless.store.bundles.writer import reserve_conversation_ids
-from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema
+from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -156,8 +156,10 @@ _CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former
 _KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
 
 
-class ClawFile:
+class ClawFile(TableAccess):
     """A lossless-claw database being written; with `ours`, our tables hold what its own cannot."""
+
+    queries = load_queries("index")
 
     def __init__(self, path: Path, *, ours: bool = True) -> None:
         self._db, self._ours = Database(str(path)), ours
@@ -196,7 +198,7 @@ class ClawFile:
                     for message in page for part in message["parts"]]  # fmt: skip
             self._insert("message_parts", PART_COLUMNS, rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
-            self._db.run_many(_INDEX["upstream_message"], [row for row in texts if row[1].strip()])
+            self._run_many("upstream_message", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
@@ -232,8 +234,8 @@ class ClawFile:
             self._db.run_many(_SUMMARIES[query], links)
         for one in bundle.summaries:
             row = {"summary_id": one["summary_id"], "content": one["content"]}
-            self._db.run(_INDEX["upstream_summary"], row)
-            self._db.run(_INDEX["upstream_summary_cjk"], row)
+            self._run("upstream_summary", row)
+            self._run("upstream_summary_cjk", row)
 
     def counts(self) -> tuple[int, ...]:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
@@ -276,8 +278,10 @@ class RemnicSession:
     has_boundary: bool = False
 
 
-class RemnicFile:
+class RemnicFile(TableAccess):
     """A Remnic database. When it does not exist and is only read, an empty one in memory is used."""
+
+    queries = load_queries("remnic")
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         place = expand_path(path).absolute()
@@ -310,7 +314,7 @@ class RemnicFile:
         for name, sql in _REMNIC_QUERIES.items():
             if name.startswith(("create.", "beside.") if beside else "create."):
                 self._db.run(sql)
-        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": "schema_version", "value": REMNIC_SCHEMA_VERSION})
+        self._run("set_meta", key="schema_version", value=REMNIC_SCHEMA_VERSION)
 
     def check(self) -> None:
         """Raises when the file is a database of another program."""
@@ -319,7 +323,7 @@ class RemnicFile:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
     def has(self, table: str) -> bool:
-        return table in {row[0] for row in self._db.rows(_REMNIC_QUERIES["tables"])}
+        return table in {row[0] for row in self._rows("tables")}
 
     # --- existing rows --------------------------------------------------------------------------------
 
@@ -328,59 +332,59 @@ class RemnicFile:
         if not self.has("lcm_messages"):
             return RemnicSession()
         place = {"session_id": session_id}
-        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], place) or (-1, 0, 0)
-        found = self._db.rows(_REMNIC_QUERIES["imported"], place)
+        newest, tokens, _ = self._row("extent", place) or (-1, 0, 0)
+        found = self._rows("imported", place)
         known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in found}
-        marked = self._db.row(_REMNIC_QUERIES["meta"], {"key": f"{_BOUNDARY}{session_id}"}) is not None
-        boundary = marked or self._db.row(_REMNIC_QUERIES["has_boundary"], place) is not None
+        marked = self._row("meta", key=f"{_BOUNDARY}{session_id}") is not None
+        boundary = marked or self._row("has_boundary", place) is not None
         return RemnicSession(newest, tokens, known, boundary)
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
         """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        found = self._db.rows(_REMNIC_QUERIES["nodes_there"], by_ids(ids))
+        found = self._rows("nodes_there", by_ids(ids))
         return {id_: (session, parent) for id_, session, parent in found}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
         """Existing parts: message and ordinal."""
         if not self.has("lcm_message_parts"):
             return set()
-        return set(self._db.rows(_REMNIC_QUERIES["parts_there"], by_ids(message_ids)))
+        return set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
-        row = self._db.row(_REMNIC_QUERIES["next_message"]) if self.has("lcm_messages") else None
+        row = self._row("next_message") if self.has("lcm_messages") else None
         return row[0] if row else 1
 
     # --- adding ---------------------------------------------------------------------------------------
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
         """Add messages and parts; the caller updates the index at the end."""
-        self._db.run_many(_REMNIC_QUERIES["add_message"], rows)
-        self._db.run_many(_REMNIC_QUERIES["add_part"], parts)
+        self._run_many("add_message", rows)
+        self._run_many("add_part", parts)
 
     def marks(self) -> tuple[int, int]:
         """The newest message and summary, for `index_since`."""
-        message = self._db.row(_REMNIC_QUERIES["newest_message"]) or (0,)
-        node = self._db.row(_REMNIC_QUERIES["newest_node"]) or (0,)
+        message = self._row("newest_message") or (0,)
+        node = self._row("newest_node") or (0,)
         return message[0], node[0]
 
     def index_since(self, marks: tuple[int, int]) -> None:
         """Add new rows to Remnic's search index."""
-        self._db.run(_REMNIC_QUERIES["index_messages"], {"after": marks[0]})
-        self._db.run(_REMNIC_QUERIES["index_nodes"], {"after": marks[1]})
+        self._run("index_messages", after=marks[0])
+        self._run("index_nodes", after=marks[1])
 
     def add_nodes(self, nodes: Sequence[RowValues], adopted: Iterable[tuple[str, str]]) -> None:
         """Add summaries, parents first; then existing ones without a parent get theirs."""
-        self._db.run_many(_REMNIC_QUERIES["add_node"], nodes)
-        self._db.run_many(_REMNIC_QUERIES["adopt_node"], [{"id": id_, "parent_id": above} for id_, above in adopted])
+        self._run_many("add_node", nodes)
+        self._run_many("adopt_node", [{"id": id_, "parent_id": above} for id_, above in adopted])
 
     def add_boundary(self, session_id: str, at: str) -> None:
         """Record that a session was imported up to here."""
-        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], {"session_id": session_id}) or (-1, 0, 0)
+        newest, tokens, _ = self._row("extent", session_id=session_id) or (-1, 0, 0)
         event = {"session_id": session_id, "fired_at": at, "msg_before": newest + 1, "tokens": tokens}
-        self._db.run(_REMNIC_QUERIES["add_event"], event)
-        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": f"{_BOUNDARY}{session_id}", "value": str(newest + 1)})
+        self._run("add_event", event)
+        self._run("set_meta", key=f"{_BOUNDARY}{session_id}", value=str(newest + 1))
 
     def put_beside(
         self,
@@ -390,25 +394,23 @@ class RemnicFile:
         messages: Iterable[tuple[str, int, int]],
     ) -> None:
         """Store what Remnic's tables cannot hold: kind, id and JSON of rows; exact edges of the graph."""
-        self._db.run(_REMNIC_QUERIES["clear_source_rows"], {"conversation_id": conversation_id})
-        self._db.run_many(
-            _REMNIC_QUERIES["put_source_row"], [(kind, conversation_id, id_, row) for kind, id_, row in rows]
-        )
-        self._db.run_many(_REMNIC_QUERIES["put_edge"], edges)
-        self._db.run_many(_REMNIC_QUERIES["put_summary_message"], messages)
+        self._run("clear_source_rows", conversation_id=conversation_id)
+        self._run_many("put_source_row", [(kind, conversation_id, id_, row) for kind, id_, row in rows])
+        self._run_many("put_edge", edges)
+        self._run_many("put_summary_message", messages)
 
     # --- whole reads ----------------------------------------------------------------------------------
 
     def sessions(self) -> dict[str, int]:
-        found: dict[str, int] = dict(self._db.rows(_REMNIC_QUERIES["sessions"]))
-        for (session,) in self._db.rows(_REMNIC_QUERIES["node_sessions"]):
+        found: dict[str, int] = dict(self._rows("sessions"))
+        for (session,) in self._rows("node_sessions"):
             found.setdefault(session, 0)
         return found
 
     def rows(self, session_id: str) -> list[RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         names = ("id", "turn", "role", "tokens", "created_at", "metadata")
-        found = self._db.rows(_REMNIC_QUERIES["session_rows"], {"session_id": session_id})
+        found = self._rows("session_rows", session_id=session_id)
         return [_row(names, row) for row in found]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
@@ -418,18 +420,16 @@ class RemnicFile:
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
-            contents = {
-                id_: column_text(content) for id_, content in self._db.rows(_REMNIC_QUERIES["contents"], values)
-            }
+            contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
             parts: defaultdict[int, list[RowValues]] = defaultdict(list)
-            for id_, *row in self._db.rows(_REMNIC_QUERIES["parts_of"], values) if has_parts else ():
+            for id_, *row in self._rows("parts_of", values) if has_parts else ():
                 parts[id_].append(_row(names, row))
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
-        rows = self._db.rows(_REMNIC_QUERIES["session_nodes"], {"session_id": session_id})
+        rows = self._rows("session_nodes", session_id=session_id)
         found = [_row(names, row) for row in rows]
         ids = [node["id"] for node in found]
         edges, messages = (
@@ -443,7 +443,7 @@ class RemnicFile:
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
         found: defaultdict[str, list[Any]] = defaultdict(list)
         if self.has(table):
-            for id_, linked in self._db.rows(_REMNIC_QUERIES[query], by_ids(ids)):
+            for id_, linked in self._rows(query, by_ids(ids)):
                 found[id_].append(linked)
         return dict(found)
 
@@ -451,7 +451,7 @@ class RemnicFile:
         """The additional rows of a conversation, by kind, each with its id."""
         found: defaultdict[str, list[tuple[str, RowValues]]] = defaultdict(list)
         if self.has("lcm_x_source_rows"):
-            for kind, id_, value in self._db.rows(_REMNIC_QUERIES["source_rows"], {"conversation_id": conversation_id}):
+            for kind, id_, value in self._rows("source_rows", conversation_id=conversation_id):
                 try:
                     row = json.loads(value)
                 except (ValueError, TypeError, RecursionError) as error:
@@ -465,7 +465,7 @@ class RemnicFile:
         if not self.has("lcm_compaction_events"):
             return 0
         wanted = set(sessions)
-        found = self._db.rows(_REMNIC_QUERIES["events"])
+        found = self._rows("events")
         return sum(count - (equal or 0) for session, count, equal in found if session in wanted)
 
 

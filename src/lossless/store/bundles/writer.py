@@ -21,7 +21,7 @@ from lossless.store.bundles import (
     own_columns,
     stale_rows,
 )
-from lossless.store.database import by_ids, load_queries
+from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import PartRow, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
@@ -40,8 +40,10 @@ _MESSAGES, _SUMMARIES = load_queries("messages"), load_queries("summaries")
 _LAST = 1 << 40
 
 
-class BundleWriter:
+class BundleWriter(TableAccess):
     """Finds what an archive already has, and writes the rest. Ids in the values are the archive's own."""
+
+    queries = load_queries("bundles")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
@@ -51,7 +53,7 @@ class BundleWriter:
 
     def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
         """Conversations that a key and a run id may refer to."""
-        found = self._db.rows(_QUERIES["candidates"], {"session_key": session_key, "session_id": session_id})
+        found = self._rows("candidates", session_key=session_key, session_id=session_id)
         return [
             dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
         ]
@@ -64,30 +66,30 @@ class BundleWriter:
         """Whether a conversation can have these numbers here."""
         if not isinstance(conversation_id, int) or not all(isinstance(id_, int) for id_ in message_ids):
             return False
-        if self._db.row(_QUERIES["conversation_there"], {"conversation_id": conversation_id}):
+        if self._row("conversation_there", conversation_id=conversation_id):
             return False
-        (count,) = self._db.row(_QUERIES["taken_messages"], by_ids(message_ids)) or (0,)
+        (count,) = self._row("taken_messages", by_ids(message_ids)) or (0,)
         return bool(count == 0)
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
-        return dict(self._db.rows(_QUERIES[f"taken_{what}"], by_ids(ids)))
+        return dict(self._rows(f"taken_{what}", by_ids(ids)))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
         if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
-            (count,) = self._db.row(_QUERIES[f"taken_{table}"], by_ids(given)) or (0,)
+            (count,) = self._row(f"taken_{table}", by_ids(given)) or (0,)
             if not count:
                 return list(given)
-        row = self._db.row(_QUERIES["next_number"], {"table": table})
+        row = self._row("next_number", table=table)
         assert row is not None
         return list(range(row[0], row[0] + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
-        return self._db.row(_QUERIES["is_active"], {"session_key": session_key}) is not None
+        return self._row("is_active", session_key=session_key) is not None
 
     def hidden(self, conversation_id: int) -> dict[int | str, str]:
-        return dict(self._db.rows(_QUERIES["hidden"], {"conversation_id": conversation_id}))
+        return dict(self._rows("hidden", conversation_id=conversation_id))
 
     def moved(self, conversation_id: int) -> tuple[int, ...]:
         """The messages that a context has before older ones without a recorded reason."""
@@ -95,13 +97,13 @@ class BundleWriter:
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
-        return set(self._db.rows(_QUERIES["pinned"], {"conversation_id": conversation_id}))
+        return set(self._rows("pinned", conversation_id=conversation_id))
 
     def turn_keys(self, conversation_id: int) -> set[str]:
-        return {row[0] for row in self._db.rows(_QUERIES["turn_keys"], {"conversation_id": conversation_id})}
+        return {row[0] for row in self._rows("turn_keys", conversation_id=conversation_id)}
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
-        row = self._db.row(_QUERIES["next_message"], {"conversation_id": conversation_id})
+        row = self._row("next_message", conversation_id=conversation_id)
         assert row is not None
         return row[0], row[1]
 
@@ -140,7 +142,7 @@ class BundleWriter:
         if not parts:
             return
         foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
-        taken = {row[0] for row in self._db.rows(_QUERIES["taken_parts"], {"ids": foreign})}
+        taken = {row[0] for row in self._rows("taken_parts", ids=foreign)}
         for part in parts:
             given = part.get("part_id")
             if _is_ours(given):
@@ -168,7 +170,7 @@ class BundleWriter:
 
     def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
         """Replace the whole context of a conversation."""
-        self._db.run(_QUERIES["clear_context"], {"conversation_id": conversation_id})
+        self._run("clear_context", conversation_id=conversation_id)
         columns = ("conversation_id", *CONTEXT_COLUMNS)
         self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
 
@@ -184,7 +186,7 @@ class BundleWriter:
 
     def lacks_pruned(self, row: RowValues) -> bool:
         """Whether a deleted conversation is unknown here."""
-        return self._db.row(_QUERIES["pruned_there"], row) is None
+        return self._row("pruned_there", row) is None
 
     def put_pruned(self, rows: Sequence[RowValues]) -> None:
         """Add the remains of deleted conversations, under their numbers where these are free."""
@@ -194,7 +196,7 @@ class BundleWriter:
                 self._insert(PRUNED_TABLE, columns, [row])
             else:
                 homeless.append(row)
-        (lowest,) = self._db.row(_QUERIES["pruned_before"]) or (0,)
+        (lowest,) = self._row("pruned_before") or (0,)
         first = lowest - len(homeless)
         self._insert(PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
         if rows:
@@ -202,12 +204,12 @@ class BundleWriter:
 
     def rely(self, forks: Sequence[tuple[int, int]]) -> None:
         """Record that forks depend on other conversations for their older history."""
-        self._db.run_many(_QUERIES["rely"], forks)
+        self._run_many("rely", forks)
 
     def forget_messages(self, conversation_id: int, reason: str) -> None:
         """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
         values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
-        self._db.run(_QUERIES["forget_messages"], values)
+        self._run("forget_messages", values)
 
     def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
         """Insert rows; missing numbers are assigned by the table."""

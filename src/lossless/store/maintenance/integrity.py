@@ -42,13 +42,15 @@ _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\
 class IndexProbe(TableAccess):
     """Checks our full-text tables; never writes."""
 
+    queries = load_queries("findable")
+
     def damaged(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
         return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
     def _is_damaged(self, table: str) -> bool:
         try:
-            if any(text != "ok" for (text,) in self._db.rows(_PROBE_QUERIES[f"{table}_integrity"])):
+            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
                 return True
             return any(
                 not self.has(table, rowid, word) for rowid, text in self._samples(table) for word in _some(text, _WORDS)
@@ -65,15 +67,15 @@ class IndexProbe(TableAccess):
     def has(self, table: str, rowid: int, word: str) -> bool:
         """Whether a row of the index is found by a word."""
         place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
-        return self._db.row(_PROBE_QUERIES[f"{table}_has"], place) is not None
+        return self._row(f"{table}_has", place) is not None
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
         """Index rows with known text, each with that text."""
-        first, last = self._db.row(_PROBE_QUERIES[f"{table}_span"]) or (None, None)
+        first, last = self._row(f"{table}_span") or (None, None)
         if first is None or last is None:
             return
         for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
-            row = self._db.row(_PROBE_QUERIES[f"{table}_sample"], {"at": at})
+            row = self._row(f"{table}_sample", at=at)
             if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
                 continue
             text = index_text_of(row[1]) if table == "message_index" else row[1]
@@ -157,23 +159,25 @@ class ScratchIndex:
 class StoredIndexTotals(TableAccess):
     """Reads the totals of a stored index."""
 
+    queries = load_queries("index_totals")
+
     def of(self, table: str) -> WordTotals:
         found = WordTotals()
-        if self._db.row(_TOTALS_QUERIES["is_stored"], {"table": table}) is None:  # written only by other programs
+        if self._row("is_stored", table=table) is None:  # written only by other programs
             return found
         with self._writable():
-            self._db.run(_TOTALS_QUERIES[f"{table}_words"])
+            self._run(f"{table}_words")
         try:
-            row = self._db.row(_TOTALS_QUERIES[f"{table}_counts"])
-            sums = ((term, places) for term, places in self._db.rows(_TOTALS_QUERIES["sums"]))
+            row = self._row(f"{table}_counts")
+            sums = ((term, places) for term, places in self._rows("sums"))
             found.add(sums, row[0] if row else None)
         finally:
             with self._writable():
-                self._db.run(_TOTALS_QUERIES["drop_words"])
+                self._run("drop_words")
         return found
 
     def settings(self, table: str) -> list[tuple[str, object]]:
-        return [(row[0], row[1]) for row in self._db.rows(_TOTALS_QUERIES[f"{table}_settings"])]
+        return [(row[0], row[1]) for row in self._rows(f"{table}_settings")]
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
@@ -260,16 +264,18 @@ class StoredPayload:
 class VerifyReads(TableAccess):
     """Finds violations; never writes."""
 
+    queries = load_queries("verify")
+
     def integrity(self) -> Iterator[BrokenRow]:
         """SQLite's own checks of the file and its references."""
         try:
-            for (text,) in self._db.rows(_VERIFY_QUERIES["integrity"]):
+            for (text,) in self._rows("integrity"):
                 if text != "ok":
                     yield BrokenRow(self._table_in(text), self._db.path, text)
         except ArchiveCorrupt as error:
             yield BrokenRow("database", self._db.path, str(error))
             return
-        for table, rowid, parent, _ in self._db.rows(_VERIFY_QUERIES["foreign_keys"]):
+        for table, rowid, parent, _ in self._rows("foreign_keys"):
             yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
     def _table_in(self, text: str) -> str:
@@ -277,7 +283,7 @@ class VerifyReads(TableAccess):
         if found := _COMPLAINT.search(text):
             return found[1]
         if found := _INDEX_COMPLAINT.search(text):
-            row = self._db.row(_VERIFY_QUERIES["table_of_index"], {"name": found[1]})
+            row = self._row("table_of_index", name=found[1])
             return row[0] if row else "database"
         return "database"
 
@@ -300,13 +306,11 @@ class VerifyReads(TableAccess):
                         yield BrokenRow(table, str(id_), detail)
 
     def rule(self, name: str) -> list[BrokenRow]:
-        return [
-            BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._db.rows(_VERIFY_QUERIES[name])
-        ]
+        return [BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
 
     def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
         """Context items after newer ones, and whether that is certain: after a message."""
-        for conversation_id, ordinal, is_certain in self._db.rows(_VERIFY_QUERIES["context_order"]):
+        for conversation_id, ordinal, is_certain in self._rows("context_order"):
             detail = "it comes after newer items"
             yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
 
@@ -320,13 +324,13 @@ class VerifyReads(TableAccess):
 
     def _has_other_words(self, summary_id: str) -> bool:
         """Whether lossless-claw has written the text of a summary, and it differs from the indexed one."""
-        row = self._db.row(_VERIFY_QUERIES["rewritten"], {"id": summary_id})
+        row = self._row("rewritten", id=summary_id)
         return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
 
     def _rewritten_in(self) -> frozenset[int]:
         """Conversations with summaries whose text, and so size, lossless-claw changed."""
         ids = {"ids": json.dumps(sorted(self.rewritten()))}
-        return frozenset(self._db.column(_VERIFY_QUERIES["conversations_of"], ids))
+        return frozenset(self._column("conversations_of", ids))
 
     def upstream_lost(self) -> int:
         """How many rows lossless-claw's own search tables lack."""
@@ -339,11 +343,11 @@ class VerifyReads(TableAccess):
     def derived(self) -> Iterator[list[DerivedValues]]:
         """All messages in batches, with their derived values."""
         after = 0
-        while found := self._db.rows(_VERIFY_QUERIES["page"], {"after": after, "limit": _PAGE}):
+        while found := self._rows("page", after=after, limit=_PAGE):
             passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
             ids: defaultdict[int, list[int]] = defaultdict(list)
-            for message_id, *passage in self._db.rows(
-                _VERIFY_QUERIES["page_passages"], {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
+            for message_id, *passage in self._rows(
+                "page_passages", first=found[0][0], last=found[-1][0], base=PASSAGE_BASE
             ):
                 passages[message_id].append((passage[0], passage[1], passage[2]))
                 ids[message_id].append(PASSAGE_BASE + passage[3])
@@ -403,7 +407,7 @@ class VerifyReads(TableAccess):
     def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
         after = ""
-        while found := self._db.rows(_VERIFY_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
+        while found := self._rows("summary_digests", after=after, limit=_PAGE):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
             sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
             for summary_id, content, known, size, index_id in found:
@@ -423,18 +427,18 @@ class VerifyReads(TableAccess):
 
     def not_smaller(self) -> list[tuple[str, str]]:
         """Summaries that are not smaller than their sources, each with its model."""
-        return [(row[0], row[1]) for row in self._db.rows(_VERIFY_QUERIES["not_smaller"])]
+        return [(row[0], row[1]) for row in self._rows("not_smaller")]
 
     def conversation_ids(self) -> list[int]:
-        return self._db.column(_VERIFY_QUERIES["conversation_ids"])
+        return self._column("conversation_ids")
 
     def unreachable(self, conversation_id: int) -> list[int]:
         """Messages that are not in the context, not under a summary in it, and not hidden with a cause."""
-        return self._db.column(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})
+        return self._column("unreachable", conversation_id=conversation_id)
 
     def covered_twice(self, conversation_id: int) -> list[int]:
         """Messages that the context holds more than once."""
-        return self._db.column(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})
+        return self._column("covered_twice", conversation_id=conversation_id)
 
     def file_places(self) -> list[StoredPayload]:
         """Each stored payload: its expected path, and what is known of it."""
@@ -448,7 +452,7 @@ class VerifyReads(TableAccess):
                 digests.get(id_),
                 json.dumps([id_]) in ours if isinstance(id_, str) else False,
             )
-            for id_, place, size, number in self._db.rows(_VERIFY_QUERIES["file_places"])
+            for id_, place, size, number in self._rows("file_places")
         ]
 
 
@@ -549,21 +553,23 @@ class DuplicateMessages:
 class DoctorReads(TableAccess):
     """Reads for the doctor, and the one write that closes a pending compaction."""
 
+    queries = load_queries("symptoms")
+
     def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
         """Summaries that may be broken, shallowest first."""
-        return self._db.records(SuspectSummary, _DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
+        return self._records(SuspectSummary, "suspects", conversation_id=conversation_id)
 
     def context_order(self, conversation_id: int) -> list[str]:
-        return self._db.column(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})
+        return self._column("context_order", conversation_id=conversation_id)
 
     def index_drift(self) -> IndexDrift:
         """Differences between our search index and the rows; texts of messages are not read."""
-        messages, summaries = self._db.row(_DOCTOR_QUERIES["unindexed"]) or (0, 0)
+        messages, summaries = self._row("unindexed") or (0, 0)
         place = {"base": PASSAGE_BASE, "limit": _NAMED}
-        lost = self._db.rows(_DOCTOR_QUERIES["lost_from_index"], place | {"blank": index_digest("")})
-        gone = self._db.rows(_DOCTOR_QUERIES["gone_from_archive"], place)
-        gone_summaries = (self._db.row(_DOCTOR_QUERIES["gone_summaries"]) or (0,))[0]
-        texts = self._db.rows(_DOCTOR_QUERIES["summary_texts"])
+        lost = self._rows("lost_from_index", place | {"blank": index_digest("")})
+        gone = self._rows("gone_from_archive", place)
+        gone_summaries = (self._row("gone_summaries") or (0,))[0]
+        texts = self._rows("summary_texts")
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
@@ -574,25 +580,25 @@ class DoctorReads(TableAccess):
     def were_here(self, items: list[str]) -> bool:
         """Whether any of some missing messages has left traces: then its text is lost."""
         ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
-        return self._db.row(_DOCTOR_QUERIES["left_behind"], {"ids": ids}) is not None
+        return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
         """Whether the log records the sources of all of these summaries."""
-        row = self._db.row(_DOCTOR_QUERIES["folded"], by_ids(summary_ids))
+        row = self._row("folded", by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[DanglingItem]:
         """Context items without a message or summary."""
-        return self._db.records(DanglingItem, _DOCTOR_QUERIES["hanging"])
+        return self._records(DanglingItem, "hanging")
 
     def uncovered(self) -> list[UncoveredMessages]:
         """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
-        return self._db.records(UncoveredMessages, _DOCTOR_QUERIES["uncovered"])
+        return self._records(UncoveredMessages, "uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
         sorter: TopologicalSorter[str] = TopologicalSorter()
-        for summary_id, source_id in self._db.rows(_DOCTOR_QUERIES["source_links"]):
+        for summary_id, source_id in self._rows("source_links"):
             sorter.add(summary_id, source_id)
         try:
             sorter.prepare()
@@ -602,49 +608,49 @@ class DoctorReads(TableAccess):
 
     def without_sources(self) -> list[tuple[int, str]]:
         """Summaries without sources: conversation and id."""
-        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["without_sources"])]
+        return [(row[0], row[1]) for row in self._rows("without_sources")]
 
     def no_texts(self) -> list[tuple[int, str]]:
         """Messages and summaries whose text is stored as bytes: conversation and id."""
-        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["no_texts"])]
+        return [(row[0], row[1]) for row in self._rows("no_texts")]
 
     def debts(self, now: datetime) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
-        return self._db.records(PendingCompactionRow, _DOCTOR_QUERIES["debts"], {"now": state_time(now)})
+        return self._records(PendingCompactionRow, "debts", now=state_time(now))
 
     def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
         """Close a pending compaction that has not changed since it was read; needs a transaction."""
         values = {"conversation_id": conversation_id, "revision": revision, "reason": reason, "now": state_time(now)}
-        self._db.run(_DOCTOR_QUERIES["close_debt"], values)
+        self._run("close_debt", values)
         return self._db.changes() > 0
 
     def duplicates(self) -> list[DuplicateMessages]:
         """Conversations with rows that older engines stored twice."""
-        return self._db.records(DuplicateMessages, _DOCTOR_QUERIES["duplicates"])
+        return self._records(DuplicateMessages, "duplicates")
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""
-        found = self._db.rows(_DOCTOR_QUERIES["open_breakers"], {"now": state_time(now)})
+        found = self._rows("open_breakers", now=state_time(now))
         return [(key, failures, column_time(until)) for key, failures, until in found]
 
     def schema(self) -> int | None:
         """The version of our tables in the file; None without them."""
-        row = self._db.row(_DOCTOR_QUERIES["schema"])
+        row = self._row("schema")
         return row[0] if row else None
 
     def sqlite(self) -> str:
-        row = self._db.row(_DOCTOR_QUERIES["sqlite"])
+        row = self._row("sqlite")
         return str(row[0]) if row else ""
 
     def steps(self) -> dict[str, int]:
         """lossless-claw's migration steps in the file."""
-        return dict(self._db.rows(_DOCTOR_QUERIES["steps"]))
+        return dict(self._rows("steps"))
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""
         moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
-        return self._db.column(_DOCTOR_QUERIES[filter_id], moments)
+        return self._column(filter_id, moments)
 
     def broken_references(self) -> list[tuple[str, str]]:
         """Rows with broken references: table, and the referenced table."""
-        return [(row[0], row[2]) for row in self._db.rows(_DOCTOR_QUERIES["references"])]
+        return [(row[0], row[2]) for row in self._rows("references")]
