@@ -50,9 +50,7 @@ def canonical_frame(content: str) -> str:
     two messages apart. Keys are sorted at the top level of a block; everything else is kept.
     """
     found = _framed(content)
-    if found is None or not found.is_stable or not found.said.strip():
-        return content
-    return found.frame + found.said
+    return content if found is None or not found.is_stable or not found.said.strip() else found.frame + found.said
 
 
 def words_in_frame(content: str) -> str | None:
@@ -121,9 +119,7 @@ def _recap_end(text: str, at: int) -> int:
 def _follows_history(info: Mapping[str, Json]) -> bool:
     """Whether `history_count` is a positive whole number; `2.0` counts, as in JavaScript."""
     count = info.get("history_count")
-    if isinstance(count, bool) or not isinstance(count, int | float):
-        return False
-    return count > 0 and count % 1 == 0
+    return False if isinstance(count, bool) or not isinstance(count, int | float) else count > 0 and count % 1 == 0
 
 
 def _is_shallow(value: Json) -> bool:

@@ -297,9 +297,7 @@ class SecretPattern:
 
     def mask(self, text: str) -> str:
         """The text with its secrets masked; the same object when there are none."""
-        if not any(sign in text for sign in self.signs):
-            return text
-        return self.pattern.sub(self._masked, text)
+        return text if not any(sign in text for sign in self.signs) else self.pattern.sub(self._masked, text)
 
     def _masked(self, found: re.Match[str]) -> str:
         if "it" not in self.pattern.groupindex:

@@ -128,8 +128,7 @@ def _consonants(word: str) -> str:
     """`c` for each consonant, `v` for each vowel; y is a vowel after a consonant."""
     kinds = ""
     for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and kinds.endswith("c"))
-        kinds += "v" if vowel else "c"
+        kinds += "v" if (letter in "aeiou" or (letter == "y" and kinds.endswith("c"))) else "c"
     return kinds
 
 
@@ -178,9 +177,7 @@ def _step4(word: str) -> str:
     for suffix in sorted(_STEP4, key=len, reverse=True):
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
-            if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))):
-                return rest
-            return word
+            return rest if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))) else word
     return word
 
 
@@ -376,8 +373,7 @@ def _reference_text(content: str) -> str:
     if start is None:
         return header
     lines[start] = lines[start].strip().removeprefix(_SUMMARY_HEAD)
-    kept = [line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]
-    return "\n".join([header, *kept]).strip()
+    return "\n".join([header, *[line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]]).strip()
 
 
 def _parsed(tool_input: Json) -> Json:
@@ -429,8 +425,7 @@ def passages(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start, cursor, end = 0, len(text) - len(text.lstrip()), 0
     while end < len(text):
-        rest = len(text) - cursor
-        end = _border(text, cursor + size // 2, cursor + size) if rest > size + size // 2 else len(text)
+        end = _border(text, cursor + size // 2, cursor + size) if (len(text) - cursor) > size + size // 2 else len(text)
         if spans and text[start:end].isspace():
             spans[-1] = (spans[-1][0], end)
         else:

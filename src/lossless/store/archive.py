@@ -257,8 +257,7 @@ class ClearedContexts(TableAccess):
     def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
         """The conversations of some rows; ids that are not text are ignored."""
         names = [id_ for id_ in summary_ids if isinstance(id_, str)]
-        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
-        return self._column("written_in", values)
+        return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
 
     def record(self, conversation_ids: Iterable[int]) -> int:
         """Hide what has left these contexts by `/new`; returns how many items. Starts a transaction if needed."""

@@ -194,8 +194,7 @@ class ContextItems(TableAccess):
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
         count, tokens, budget = self._row("messages_between", between) or (0, 0, 0)
         if high == item.ordinal:
-            more = tuple(self._items(self._rows("summaries_between", between)))
-            summaries = known.summaries + more
+            summaries = known.summaries + tuple(self._items(self._rows("summaries_between", between)))
         else:
             count, tokens, budget = -count, -tokens, -budget
             summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
@@ -235,8 +234,7 @@ class ContextItems(TableAccess):
                 tokens += item.tokens
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
-        names = {"ids": json.dumps([id_ for id_ in wanted if isinstance(id_, str)])}
-        texts = self._rows("summary_texts", names)
+        texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
 
     def _keep_estimates(self) -> None:
@@ -346,8 +344,7 @@ class ContextItems(TableAccess):
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Remove messages from the context that a summary in it now covers."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        self._run("remove_messages", place)
+        self._run("remove_messages", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -357,8 +354,7 @@ class ContextItems(TableAccess):
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         covered = self.covered(conversation_id, message_ids)
-        found = self._rows("revivable", place)
-        ids = [id_ for id_, stands in found if stands or id_ not in covered]
+        ids = [id_ for id_, stands in self._rows("revivable", place) if stands or id_ not in covered]
         self._run("return_from_branch", place)
         self._run("remove_messages", place)
         ordinal = self.next_ordinal(conversation_id)
@@ -367,13 +363,11 @@ class ContextItems(TableAccess):
 
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that a summary in the context covers."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(self._column("covered", place))
+        return frozenset(self._column("covered", conversation_id=conversation_id, items=json.dumps(list(message_ids))))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context over any of these messages: its ordinal and its id."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        row = self._row("above", place)
+        row = self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
         return None if row is None else (row[0], row[1])
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
@@ -459,8 +453,7 @@ class ContextItems(TableAccess):
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
-        place = {"since": state_time(since), "conversation_id": conversation_id}
-        return self._records(TokensSaved, "saved", place)
+        return self._records(TokensSaved, "saved", since=state_time(since), conversation_id=conversation_id)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has any."""
@@ -551,8 +544,7 @@ class Summaries(TableAccess):
         if self._has_pending is None:
             self._has_pending = self._row("has_pending") is not None
         if self._has_pending:
-            values = {"conversation_id": conversation_id, "first": first, "last": last}
-            self._run("mark_pending_stale", values)
+            self._run("mark_pending_stale", conversation_id=conversation_id, first=first, last=last)
             self._run("mark_pending_nodes_stale", conversation_id=conversation_id)
 
     def get(self, summary_id: str) -> Summary:
@@ -579,8 +571,7 @@ class Summaries(TableAccess):
 
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
         """The leaf written in advance for exactly these messages and not yet used, if there is one."""
-        place = {"conversation_id": conversation_id, "first": message_ids[0]}
-        for (id_,) in self._rows("prepared", place):
+        for (id_,) in self._rows("prepared", conversation_id=conversation_id, first=message_ids[0]):
             if self.message_ids(id_) == list(message_ids):
                 return self.get(id_)
         return None
@@ -638,8 +629,7 @@ class Summaries(TableAccess):
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
         """Record the changes under a summary whose earlier text was restored."""
         values = {"id": summary_id, "log_id": log_id}
-        since = (self._row("written_at", values) or (None,))[0]
-        values = {"id": summary_id, "since": since, "at": row_time(now)}
+        values = {"id": summary_id, "since": (self._row("written_at", values) or (None,))[0], "at": row_time(now)}
         self._run("mark_changed_since", values)
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
@@ -647,8 +637,7 @@ class Summaries(TableAccess):
 
         None, and no change, when no summary of the context covers it, or one begins with it.
         """
-        place = {"conversation_id": conversation_id, "message_id": before}
-        found = self._row("leaf_in_context", place)
+        found = self._row("leaf_in_context", conversation_id=conversation_id, message_id=before)
         if found is None or self._row("first_below", id=found[2]) == (before,):
             return None
         leaf, ordinal = str(found[0]), int(found[1])
@@ -665,5 +654,4 @@ class Summaries(TableAccess):
 
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, if there is one."""
-        found = self._rows("covering", by_ids(message_ids))
-        return {row[0]: row[1] for row in found}
+        return {row[0]: row[1] for row in self._rows("covering", by_ids(message_ids))}

@@ -94,8 +94,7 @@ class Conversations(TableAccess):
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            session_id = session.id or str(uuid4())
-            self._run("insert", session_id=session_id, key=session.key, now=at)
+            self._run("insert", session_id=(session.id or str(uuid4())), key=session.key, now=at)
             return self.get(self._db.last_id())
         if session.id and session.id != found.session_id:
             self._run("rebind", session_id=session.id, now=at, id=found.id)
@@ -136,15 +135,11 @@ class Conversations(TableAccess):
 
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
         """The conversations of a project; without one, those of an agent that have none either."""
-        if project is not None:
-            return self._column("in_project", project=project)
-        return self.of_agent(agent, alone=True)
+        return self._column("in_project", project=project) if project is not None else self.of_agent(agent, alone=True)
 
     def of_agent(self, agent: str | None, *, alone: bool = False) -> list[int]:
         """The conversations of an agent, by the beginning of their keys."""
-        if agent is None:
-            return []
-        return self._column("of_agent", prefix=agent, alone=alone)
+        return [] if agent is None else self._column("of_agent", prefix=agent, alone=alone)
 
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
         """Close a conversation; the first cause is kept."""
@@ -152,8 +147,7 @@ class Conversations(TableAccess):
 
     def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        values = {"session_id": beside.session_id, "key": beside.session_key, "now": row_time(now)}
-        self._run("quarantine", values)
+        self._run("quarantine", session_id=beside.session_id, key=beside.session_key, now=row_time(now))
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
@@ -226,8 +220,7 @@ class Pins(TableAccess):
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
     ) -> int:
         """Pin a text or a message; returns the pin's id."""
-        values = {"conversation_id": conversation_id, "message_id": message_id, "content": text, "now": row_time(now)}
-        self._run("add_pin", values)
+        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
         return self._db.last_id()
 
     def unpin(self, conversation_id: int, pin_id: int) -> None:
@@ -246,13 +239,11 @@ class Pins(TableAccess):
 
     def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
         """Summaries of the context with older content than a brief's sources, added by surgery."""
-        place = {"conversation_id": conversation_id, "brief_id": brief_id}
-        return frozenset(self._column("newcomers", place))
+        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
-        found = self._rows("files", by_ids(file_ids))
-        return {file_id: (size or 0, summary or "") for file_id, size, summary in found}
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
 
 
 _BRIEF_QUERIES = load_queries("briefs")
@@ -265,8 +256,7 @@ class BriefRows(TableAccess):
 
     def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
-        values = {"conversation_id": conversation_id, "limit": limit}
-        return self._records(StoredBrief, "newest", values)
+        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
 
     def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
@@ -300,8 +290,7 @@ class BriefRows(TableAccess):
     def since(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        place = {"conversation_id": brief.conversation_id, "seq": _last_seq(brief), "at": at}
-        row = self._row("since", place)
+        row = self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at)
         return (row[0], row[1], row[2]) if row else (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
@@ -354,9 +343,7 @@ class TranscriptRecords(TableAccess):
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
         row = self._row("checkpoint", conversation_id=conversation_id)
-        if row is None:
-            return None
-        return replace(Checkpoint(*row), fork_bounded=bool(row[7]))
+        return None if row is None else replace(Checkpoint(*row), fork_bounded=bool(row[7]))
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""
@@ -394,12 +381,10 @@ class TranscriptRecords(TableAccess):
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
     def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        place = {"conversation_id": conversation_id, "path": path}
-        return self._record(TranscriptDecision, "last_epoch", place)
+        return self._record(TranscriptDecision, "last_epoch", conversation_id=conversation_id, path=path)
 
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
-        place = {"conversation_id": conversation_id}
-        return self._records(TranscriptDecision, "epochs", place)
+        return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
@@ -499,8 +484,7 @@ class ConversationHistories(TableAccess):
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
-        place = {"ids": json.dumps(list(conversation_ids)), "entries": json.dumps(list(entry_ids))}
-        found = self._rows("known", place)
+        found = self._rows("known", ids=json.dumps(list(conversation_ids)), entries=json.dumps(list(entry_ids)))
         return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
@@ -525,18 +509,16 @@ class ConversationHistories(TableAccess):
             told = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
             if row is None or not told:
                 continue
-            seconds = [one.at if one.is_timed else 0 for one in told]
-            named = zip(told, seconds, strict=True)
+            named = zip(told, [one.at if one.is_timed else 0 for one in told], strict=True)
             marks = b"".join(_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in named)
             values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "marks": marks}
             self._run("bury", values | {"now": row_time(now)})
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
         """Digests of the deleted messages of a session, or of a transcript."""
-        place = {"key": key, "path": path or None, "header_id": header_id}
         return [
             ConversationHistory(number, tuple(_unpacked(marks)), bool(path) and followed == path)
-            for number, followed, marks in self._rows("pruned", place)
+            for number, followed, marks in self._rows("pruned", key=key, path=path or None, header_id=header_id)
         ]
 
     def forget(self, key: str | None, path: str, header_id: str | None) -> None:
@@ -560,8 +542,7 @@ def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
 
 
 def _unpacked(marks: bytes) -> Iterable[StoredRef]:
-    whole = len(marks) - len(marks) % _MARK.size
-    for id_, print_, at in _MARK.iter_unpack(marks[:whole]):
+    for id_, print_, at in _MARK.iter_unpack(marks[: (len(marks) - len(marks) % _MARK.size)]):
         yield StoredRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
 
 

@@ -724,8 +724,7 @@ def replace_database(database: Database, source: str, progress: Callable[[int], 
     """
     original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        size = int(str(original.pragma("page_size")))
-        _copy(database.connection(), original, size, progress)
+        _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)
     except apsw.Error as error:
         raise refused(error, database.path) from error
     finally:
@@ -740,8 +739,7 @@ def _copy(
         while not copy.done:
             copy.step(_STEP)
             if progress:
-                done = copy.page_count if left is None else left
-                progress((done - copy.remaining) * page_size)
+                progress(((copy.page_count if left is None else left) - copy.remaining) * page_size)
             left = copy.remaining
 
 

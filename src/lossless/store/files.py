@@ -75,8 +75,7 @@ class LargeFileRows(TableAccess):
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Files by id; unknown ids are left out."""
-        found = self._rows("by_ids", self._seen(file_ids))
-        return {row[0]: _file(row) for row in found}
+        return {row[0]: _file(row) for row in self._rows("by_ids", self._seen(file_ids))}
 
     def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
         """Files of a scope, newest first; optionally only the given ids."""
@@ -86,8 +85,7 @@ class LargeFileRows(TableAccess):
         """A page of the files of a scope, newest first, after a position."""
         found = self._newest(where, limit + 1, start)
         rows = tuple(found[:limit])
-        more = len(found) > limit
-        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if more else None)
+        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if (len(found) > limit) else None)
 
     def _newest(
         self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
@@ -118,8 +116,7 @@ class LargeFileRows(TableAccess):
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
-        values = conversation_range(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
-        ids = self._column("plain", values)
+        ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=json.dumps(list(but)))
         found = self.many(ids)
         return [found[id_] for id_ in ids]
 
@@ -129,8 +126,7 @@ class LargeFileRows(TableAccess):
 
     def set_summary(self, file: StoredFile, summary: str) -> bool:
         """Replace a file's summary; False when it was changed meanwhile. Needs a transaction."""
-        values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
-        self._run("set_summary", values)
+        self._run("set_summary", id=file.id, known=file.exploration_summary, summary=summary)
         return self._db.changes() > 0
 
     # --- references -----------------------------------------------------------------------------------
@@ -159,21 +155,17 @@ class LargeFileRows(TableAccess):
             together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
             for more in notes.values():
                 together |= more
-            row = {"part_id": f"{message_id}.0", "message_id": message_id, "metadata": storable_json(together)}
-            self._run("add_part", row)
+            self._run("add_part", part_id=f"{message_id}.0", message_id=message_id, metadata=storable_json(together))
             RowDigests(self._db).note_message(message_id)
             return
         for ordinal, more in notes.items():
             at = ordinal if ordinal in rows else min(rows)
-            metadata = json.loads(rows[at] or "{}") | dict(more)
-            rows[at] = storable_json(metadata)
-            place = {"message_id": message_id, "ordinal": at, "metadata": rows[at]}
-            self._run("set_part_metadata", place)
+            rows[at] = storable_json(json.loads(rows[at] or "{}") | dict(more))
+            self._run("set_part_metadata", message_id=message_id, ordinal=at, metadata=rows[at])
 
     def text_of(self, file: StoredFile) -> str | None:
         """The text of the message whose payload a file holds, when there is such a message."""
-        place = {"id": file.id, "conversation_id": file.conversation_id, "within": self.within}
-        row = self._row("text_of", place)
+        row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
         return None if row is None else column_text(row[0])
 
     def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
@@ -189,8 +181,7 @@ class LargeFileRows(TableAccess):
 
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
-        values = {"least": least_bytes, "conversation_id": conversation_id}
-        return self._records(LargeOutput, "large_tool_outputs", values)
+        return self._records(LargeOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
         """Record that a message's text is also in a file; its text stays."""

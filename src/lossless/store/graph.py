@@ -116,15 +116,13 @@ class SummaryOutline(TableAccess):
 
     def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
         """The summaries that are in the context or not a source of any other; oldest first."""
-        place = {"conversation_id": conversation_id, "limit": limit, "offset": offset}
-        rows = self._rows("tops", place)
+        rows = self._rows("tops", conversation_id=conversation_id, limit=limit, offset=offset)
         there = frozenset(id_ for id_, ordinal, _ in rows if ordinal is not None)
         return TopSummaries(tuple(id_ for id_, _, _ in rows), rows[0][2] if rows else 0, there)
 
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
-        return frozenset(self._column("standing", values))
+        return frozenset(self._column("standing", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
         """All summaries of a conversation, shallowest first, then by time."""
@@ -154,5 +152,4 @@ class SummaryOutline(TableAccess):
 
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
-        values = {"since": state_time(since), "conversation_id": conversation_id}
-        return self._records(DailyFolds, "folds_by_day", values)
+        return self._records(DailyFolds, "folds_by_day", since=state_time(since), conversation_id=conversation_id)

@@ -257,14 +257,12 @@ class SearchIndex(TableAccess):
             after = found[-1][0]
 
     def _upstream_lost_summaries(self, suffix: str, limit: int) -> list[tuple[str, str]]:
-        found = self._rows(f"upstream_lost_summaries{suffix}", limit=limit)
-        return [(row[0], row[1]) for row in found]
+        return [(row[0], row[1]) for row in self._rows(f"upstream_lost_summaries{suffix}", limit=limit)]
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
         mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        after = mark[0] if mark else 0
-        messages = self._rows("unindexed_messages", after=after, limit=limit)
+        messages = self._rows("unindexed_messages", after=(mark[0] if mark else 0), limit=limit)
         summaries = self._rows("unindexed_summaries", limit=limit)
         return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
 
@@ -402,8 +400,7 @@ class Messages(TableAccess):
         if not ids:
             return {}
         found = self._rows(query, conversation_id=conversation_id, ids=json.dumps(ids))
-        rows_ = self._tail_rows([row[1:] for row in found])
-        return {row[0]: known for row, known in zip(found, rows_, strict=True)}
+        return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
     def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
         """Rows with a generated entry id, including hidden ones."""
@@ -417,8 +414,7 @@ class Messages(TableAccess):
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
-        found = self._rows("twins", conversation_id=conversation_id, pairs=asked)
-        return [row[0] for row in found]
+        return [row[0] for row in self._rows("twins", conversation_id=conversation_id, pairs=asked)]
 
     def newest_id(self, conversation_id: int) -> int | None:
         return _id(self._row("newest", conversation_id=conversation_id))
@@ -434,13 +430,11 @@ class Messages(TableAccess):
 
     def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
         """The newest visible messages, oldest first."""
-        found = self._rows("tail", conversation_id=conversation_id, limit=limit)
-        return self._tail_rows(found[::-1])
+        return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The entry ids of these messages, where they have one."""
-        found = self._rows("entry_ids", by_ids(message_ids)) if message_ids else []
-        return dict(found)
+        return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """The visible ones of these messages, in the given order."""
@@ -454,13 +448,11 @@ class Messages(TableAccess):
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a position on, oldest first."""
-        place = {"conversation_id": conversation_id, "seq": seq}
-        return self._tail_rows(self._rows("run_from", place))
+        return self._tail_rows(self._rows("run_from", conversation_id=conversation_id, seq=seq))
 
     def abandoned_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """Messages that left the context on a branch, from a position on, oldest first."""
-        place = {"conversation_id": conversation_id, "seq": seq}
-        return self._tail_rows(self._rows("abandoned_from", place))
+        return self._tail_rows(self._rows("abandoned_from", conversation_id=conversation_id, seq=seq))
 
     def _tail_rows(self, found: Sequence[Row]) -> list[TailRow]:
         """Rows for alignment; missing fingerprints of other programs' rows are computed here."""
@@ -473,28 +465,23 @@ class Messages(TableAccess):
 
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """The seqs of messages with this identity, newest first, including hidden ones."""
-        place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
-        return self._column("seqs_of_identity", place)
+        return self._column("seqs_of_identity", conversation_id=conversation_id, identity=identity, limit=limit)
 
     def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
         """The messages from a seq on whose text may refer to a file, newest first."""
-        place = {"conversation_id": conversation_id, "first": first, "limit": limit}
-        return self._column("referring", place)
+        return self._column("referring", conversation_id=conversation_id, first=first, limit=limit)
 
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
         """The seqs of messages with these identities that are in the context themselves, oldest first."""
-        place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
-        return self._column("seqs_in_context", place)
+        return self._column("seqs_in_context", conversation_id=conversation_id, identities=json.dumps(list(identities)))
 
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
         """The messages from one seq to another that are in the context themselves."""
-        place = {"conversation_id": conversation_id, "first": first, "last": last}
-        return self._tail_rows(self._rows("context_run", place))
+        return self._tail_rows(self._rows("context_run", conversation_id=conversation_id, first=first, last=last))
 
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
         """The same leading system prompt or notice from an earlier window."""
-        place = {"conversation_id": conversation_id, "identity": identity, "fingerprint": fingerprint}
-        return _id(self._row("preamble", place))
+        return _id(self._row("preamble", conversation_id=conversation_id, identity=identity, fingerprint=fingerprint))
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
@@ -538,8 +525,7 @@ class Messages(TableAccess):
 
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
-        place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
-        return self.many(self._column("ids_in_order", place))
+        return self.many(self._column("ids_in_order", conversation_id=conversation_id, after=after_seq, limit=limit))
 
 
 def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], at: str, estimate: int) -> bytes:

@@ -357,8 +357,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
         words = row.text_content if row.text_content is not None else block.get("thinking")
         return Reasoning(words if isinstance(words, str) else "", signature if isinstance(signature, str) else None)
     kind, is_told = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
-    is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
-    if is_result and row.part_type in ("text", "tool"):
+    if (kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)) and row.part_type in ("text", "tool"):
         return ToolResult(
             row.tool_call_id, row.tool_name, _result_text(row, metadata, content), metadata.get("isError") is True
         )
@@ -689,8 +688,7 @@ class RowDigests(TableAccess):
     def _put(self, one: DigestedTable, keys: Sequence[str]) -> None:
         found = dict(self._digests(one, keys))
         self._write(one.table, list(found.items()))
-        gone = [{"name": one.table, "key": key} for key in keys if key not in found]
-        self._run_many("drop", gone)
+        self._run_many("drop", [{"name": one.table, "key": key} for key in keys if key not in found])
 
     def _write(self, name: str, digests: Iterable[tuple[str, bytes]]) -> None:
         self._run_many("put", [(name, key, digest) for key, digest in digests])
@@ -733,8 +731,7 @@ class RowDigests(TableAccess):
 
     def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
         """The digests of file contents, by file id, and the keys of the rows that we have written."""
-        ours = frozenset(self._column("known", name="large_files"))
-        return dict(self._rows("all_known", name=PAYLOADS_KEY)), ours
+        return dict(self._rows("all_known", name=PAYLOADS_KEY)), frozenset(self._column("known", name="large_files"))
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
@@ -766,8 +763,7 @@ class RowDigests(TableAccess):
     def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
         """The sources of summaries, in order, and their budget estimates."""
         found: dict[str, list[Row]] = {}
-        wanted = {"keys": json.dumps(list(keys))}
-        for key, *source in self._rows("sources", wanted):
+        for key, *source in self._rows("sources", keys=json.dumps(list(keys))):
             found.setdefault(key, []).append(tuple(source))
         return found
 

@@ -344,8 +344,7 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             ids = trigrams.next_ids()
             if not ids:
                 return True
-            texts = archive.search.texts.messages(ids)
-            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in texts])
+            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in archive.search.texts.messages(ids)])
         if time.monotonic() > end:
             return False
 
@@ -375,8 +374,7 @@ class MessageVectors(TableAccess):
         """The vectors of a scope by this model; none of the whole archive."""
         if where.conversation_ids is None or self.model != model:
             return []
-        found = self._rows("of", **where.values, limit=_MOST_VECTORS)
-        return [(id_, vector) for id_, vector in found]
+        return [(id_, vector) for id_, vector in self._rows("of", **where.values, limit=_MOST_VECTORS)]
 
     @property
     def model(self) -> str | None:
@@ -463,8 +461,7 @@ class FullTextSearch(TableAccess):
         words = phrase.replace("\0", " ").replace('"', " ").strip()
         if not any(character.isalnum() for character in words):
             return []
-        values = {"match": f'body: "{words}"', "conversation_id": conversation_id, "limit": limit}
-        return self._rows("quotes", values)
+        return self._rows("quotes", match=f'body: "{words}"', conversation_id=conversation_id, limit=limit)
 
     # --- counts -------------------------------------------------------------------------------------
 
@@ -528,8 +525,7 @@ class FullTextSearch(TableAccess):
 
     def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
         """The best summaries by bm25."""
-        found = self._rows("candidate_summaries", self._ranked(match, where, limit, "summary"))
-        return [row[0] for row in found]
+        return [row[0] for row in self._rows("candidate_summaries", self._ranked(match, where, limit, "summary"))]
 
     def _ranked(self, match: str, where: SearchScope, limit: int, what: TextKind = "message") -> dict[str, Any]:
         is_everything = not where.has_times
@@ -540,9 +536,7 @@ class FullTextSearch(TableAccess):
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens."""
-        if not places:
-            return []
-        return self._rows("neighbours", **where.values, places=json.dumps(places))
+        return [] if not places else self._rows("neighbours", **where.values, places=json.dumps(places))
 
     def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
         """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.
@@ -558,8 +552,7 @@ class FullTextSearch(TableAccess):
 
     def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
         """Messages that only call our recall tools, or have their results: they repeat other messages."""
-        asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
-        return frozenset(self._column("echoes", asked))
+        return frozenset(self._column("echoes", ids=json.dumps(list(message_ids)), back=_CALL_BEFORE))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
@@ -579,8 +572,7 @@ class FullTextSearch(TableAccess):
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[str], int]:
         """Matching summaries, newest first, after a position; and how many there are."""
-        values = where.values | summary_start(start) | {"match": match, "limit": limit}
-        found = self._rows("newest_summaries", values)
+        found = self._rows("newest_summaries", **where.values, **summary_start(start), match=match, limit=limit)
         return [row[0] for row in found], found[0][1] if found else 0
 
 
@@ -631,8 +623,7 @@ def find_mentions(
         for name in names:
             if any(character.isalnum() for character in name):
                 match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
-                rows = database.rows(query, common | {"match": match, "name": name})
-                found[name] = tuple(row[0] for row in rows)
+                found[name] = tuple(row[0] for row in database.rows(query, common | {"match": match, "name": name}))
     except LosslessError:
         return {}
     finally:

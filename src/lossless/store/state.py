@@ -267,8 +267,7 @@ class PendingCompactions(TableAccess):
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first."""
         days = MAX_SWEEP_TIME / timedelta(days=1)
-        values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
-        return self._column("pending", values)
+        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record a provider's report; informational only."""
@@ -416,8 +415,7 @@ class Guards(TableAccess):
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
-        values = {"key": key, "failures": failures, "open_until": _format_moment(open_until), "now": state_time(now)}
-        self._run("set_breaker", values)
+        self._run("set_breaker", key=key, failures=failures, open_until=_format_moment(open_until), now=state_time(now))
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
         """A model's tokenizer calibration: ratio, spread, observations."""
@@ -441,8 +439,7 @@ class Guards(TableAccess):
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The most recently changed budgets, by conversation."""
-        rows = self._rows("newest_histories", limit=limit)
-        return [(row[0], HistoryBudget(*row[1:])) for row in rows]
+        return [(row[0], HistoryBudget(*row[1:])) for row in self._rows("newest_histories", limit=limit)]
 
     def set_history(self, conversation_id: int, kept: BudgetMemory, now: datetime) -> None:
         budget = kept.budget
@@ -458,8 +455,7 @@ class Guards(TableAccess):
         return dict(self._rows("stubborn", conversation_id=conversation_id))
 
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
-        values = {"conversation_id": conversation_id, "chunk": chunk, "kind": kind, "now": state_time(now)}
-        self._run("remember_stubborn", values)
+        self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
 
 
 def _format_moment(moment: datetime | None) -> str | None:
@@ -541,8 +537,7 @@ class Grants(TableAccess):
     def sweep(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
         self._run("sweep", before=state_time(before))
-        last = marks[:-1] + chr(ord(marks[-1]) + 1)
-        self._run("sweep_marks", first=marks, last=last, now=state_time(now))
+        self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
 
     def remembered(self, name: str) -> str | None:
         row = self._row("memory", name=name)
@@ -686,8 +681,7 @@ class Prompts(TableAccess):
 
     def user_after(self, conversation_id: int, message_id: int) -> int | None:
         """The first user message after another message."""
-        values = {"conversation_id": conversation_id, "after_id": message_id}
-        row = self._row("user_after", values)
+        row = self._row("user_after", conversation_id=conversation_id, after_id=message_id)
         return row[0] if row else None
 
     def empty_evidence(self, evidence_ids: Collection[int]) -> None:
@@ -706,14 +700,12 @@ class Prompts(TableAccess):
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
         self._run("add_receipt", values | {"detail": text, "at": state_time(now)})
         if self._db.last_id() % _TRIM_EVERY == 0:
-            oldest = state_time(now - RECEIPT_AGE)
-            most = {"conversation_id": conversation_id, "oldest": oldest, "most": MOST_RECEIPTS}
+            most = {"conversation_id": conversation_id, "oldest": state_time(now - RECEIPT_AGE), "most": MOST_RECEIPTS}
             self._run("trim_receipts", most)
 
     def receipts(self, conversation_id: int, limit: int = MOST_RECEIPTS) -> list[PromptRecord]:
         """The newest receipts of a conversation, oldest first."""
-        rows = self._rows("receipts", conversation_id=conversation_id, limit=limit)
-        return [_record(*row) for row in reversed(rows)]
+        return [_record(*row) for row in reversed(self._rows("receipts", conversation_id=conversation_id, limit=limit))]
 
 
 def _quotes(text: str) -> tuple[QuoteSpan, ...]:

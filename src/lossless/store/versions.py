@@ -438,13 +438,11 @@ class Versions(TableAccess):
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""
-        values = where.values | {"match": match, "limit": limit}
-        return list(dict.fromkeys(self._column("having", values)))
+        return list(dict.fromkeys(self._column("having", **where.values, match=match, limit=limit)))
 
     def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
         """Messages of a scope that have separately indexed versions, newest first, below an id."""
-        values = where.values | {"below": below, "limit": limit}
-        return self._column("newest", values)
+        return self._column("newest", **where.values, below=below, limit=limit)
 
     @property
     def any(self) -> bool:

@@ -84,16 +84,15 @@ class ArchiveStatistics(TableAccess):
         messages = self._row("message_totals") or (0, 0, None, None, 0)
         context = self._row("context_totals") or (0, 0)
         debts = self._row("maintenance_totals") or (0, 0, 0)
-        depths = tuple(
-            DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
-            for depth, count, tokens, earliest, latest in self._rows("summary_totals")
-        )
         return ArchiveTotals(
             self.counts(),
             messages[1],
             column_time(messages[2]),
             column_time(messages[3]),
-            depths,
+            tuple(
+                DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
+                for depth, count, tokens, earliest, latest in self._rows("summary_totals")
+            ),
             context[0],
             context[1],
             debts[0],
@@ -170,8 +169,7 @@ class Listings(TableAccess):
     def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
         """Ids, and the time of the last change; newest first."""
         which = _ALL if conversation_id is None else conversation_range(conversation_id)
-        values = which | _behind(start) | {"limit": limit, "within": self.within}
-        return self._rows("conversation_page", values)
+        return self._rows("conversation_page", (which | _behind(start) | {"limit": limit, "within": self.within}))
 
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
         ids = [id_ for id_, _ in changed]
@@ -251,8 +249,7 @@ class Listings(TableAccess):
 
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and their results, in order."""
-        values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
-        return self._column("tool_calls", values)
+        return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
 
     # --- fresh tails ------------------------------------------------------------------------------------
 
@@ -270,8 +267,7 @@ class Listings(TableAccess):
             for id_ in wanted:
                 newest = items[id_]
                 start = fresh_tail_start(newest, count, max_tokens)
-                is_whole = len(newest) < most
-                if is_whole or (start > 0 and newest_user_index(newest) is not None):
+                if (len(newest) < most) or (start > 0 and newest_user_index(newest) is not None):
                     found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
             wanted = [id_ for id_ in wanted if id_ not in found]
         return found
@@ -308,8 +304,7 @@ class Listings(TableAccess):
             "within": self.within,
         }
         found = self._rows("summary_page", values | _behind(start))
-        rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)
-        return Page(tuple(rows), _next(found, limit))
+        return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
         """Summaries in the given order; unknown ids are skipped."""
@@ -469,9 +464,8 @@ class RecordDetails(TableAccess):
     def conversation(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
-        shares = self._rows("context", place)
         return ConversationDetails(
-            context=tuple(record_from_row(ContextShare, row) for row in shares),
+            context=tuple(record_from_row(ContextShare, row) for row in self._rows("context", place)),
             debt=self._one(PendingCompaction, "debt", conversation_id),
             telemetry=self._one(CacheTelemetry, "telemetry", conversation_id),
             frontier=self._one(TranscriptFrontier, "frontier", conversation_id),

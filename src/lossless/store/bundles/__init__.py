@@ -335,8 +335,7 @@ class BundleReader(TableAccess):
 
     def summaries(self, conversation_id: MessageId) -> list[RowValues]:
         """The summaries of a conversation, shallowest first, each with the ids of its messages and sources."""
-        rows = self._rows("summaries", conversation_id=conversation_id)
-        return self._linked(_dicts(SUMMARY_COLUMNS, rows))
+        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("summaries", conversation_id=conversation_id)))
 
     def all_summaries(self) -> list[RowValues]:
         """The summaries of all conversations, and those without one."""

@@ -188,8 +188,7 @@ class ClawFile(TableAccess):
 
     def put(self, bundle: Bundle, files: Sequence[RowValues]) -> int:
         """Write a conversation under its own ids, with the rows of its files; returns how many parts it has."""
-        conversation_id = bundle.conversation["conversation_id"]
-        mine = {"conversation_id": conversation_id}
+        mine = {"conversation_id": bundle.conversation["conversation_id"]}
         self._insert("conversations", CONVERSATION_COLUMNS, [bundle.conversation])
         parts = 0
         for page in bundle.pages():
@@ -206,15 +205,13 @@ class ClawFile(TableAccess):
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
                 self._insert("message_versions", ("message_id", *VERSION_COLUMNS), versions)
         self._put_summaries(bundle, mine)
-        items = [item | mine for item in bundle.context]
-        self._insert("context_items", ("conversation_id", *CONTEXT_COLUMNS), items)
+        self._insert("context_items", ("conversation_id", *CONTEXT_COLUMNS), [item | mine for item in bundle.context])
         for table, (columns, _) in SIDE_TABLES.items():
             rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
             if table not in OWN_TABLES:
                 self._insert(table, ("conversation_id", *columns), [row | mine for row in rows])
             elif self._ours and rows:
-                own = ("conversation_id", *own_columns(self._db, table))
-                self._insert(table, own, [row | mine for row in rows])
+                self._insert(table, (("conversation_id", *own_columns(self._db, table))), [row | mine for row in rows])
         self._insert("focus_brief_sources", BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
         if self._ours:
             self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(bundle.summaries))
@@ -333,24 +330,19 @@ class RemnicFile(TableAccess):
             return RemnicSession()
         place = {"session_id": session_id}
         newest, tokens, _ = self._row("extent", place) or (-1, 0, 0)
-        found = self._rows("imported", place)
-        known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in found}
+        known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in self._rows("imported", place)}
         marked = self._row("meta", key=f"{_BOUNDARY}{session_id}") is not None
-        boundary = marked or self._row("has_boundary", place) is not None
-        return RemnicSession(newest, tokens, known, boundary)
+        return RemnicSession(newest, tokens, known, (marked or self._row("has_boundary", place) is not None))
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
         """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        found = self._rows("nodes_there", by_ids(ids))
-        return {id_: (session, parent) for id_, session, parent in found}
+        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
         """Existing parts: message and ordinal."""
-        if not self.has("lcm_message_parts"):
-            return set()
-        return set(self._rows("parts_there", by_ids(message_ids)))
+        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
         row = self._row("next_message") if self.has("lcm_messages") else None
@@ -365,9 +357,7 @@ class RemnicFile(TableAccess):
 
     def marks(self) -> tuple[int, int]:
         """The newest message and summary, for `index_since`."""
-        message = self._row("newest_message") or (0,)
-        node = self._row("newest_node") or (0,)
-        return message[0], node[0]
+        return (self._row("newest_message") or (0,))[0], (self._row("newest_node") or (0,))[0]
 
     def index_since(self, marks: tuple[int, int]) -> None:
         """Add new rows to Remnic's search index."""
@@ -382,8 +372,7 @@ class RemnicFile(TableAccess):
     def add_boundary(self, session_id: str, at: str) -> None:
         """Record that a session was imported up to here."""
         newest, tokens, _ = self._row("extent", session_id=session_id) or (-1, 0, 0)
-        event = {"session_id": session_id, "fired_at": at, "msg_before": newest + 1, "tokens": tokens}
-        self._run("add_event", event)
+        self._run("add_event", session_id=session_id, fired_at=at, msg_before=newest + 1, tokens=tokens)
         self._run("set_meta", key=f"{_BOUNDARY}{session_id}", value=str(newest + 1))
 
     def put_beside(
@@ -410,8 +399,7 @@ class RemnicFile(TableAccess):
     def rows(self, session_id: str) -> list[RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         names = ("id", "turn", "role", "tokens", "created_at", "metadata")
-        found = self._rows("session_rows", session_id=session_id)
-        return [_row(names, row) for row in found]
+        return [_row(names, row) for row in self._rows("session_rows", session_id=session_id)]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
@@ -429,8 +417,7 @@ class RemnicFile(TableAccess):
     def nodes(self, session_id: str) -> list[RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
-        rows = self._rows("session_nodes", session_id=session_id)
-        found = [_row(names, row) for row in rows]
+        found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
         edges, messages = (
             self._links("edges", "lcm_x_edges", ids),
@@ -465,8 +452,7 @@ class RemnicFile(TableAccess):
         if not self.has("lcm_compaction_events"):
             return 0
         wanted = set(sessions)
-        found = self._rows("events")
-        return sum(count - (equal or 0) for session, count, equal in found if session in wanted)
+        return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
 def _row(names: tuple[str, ...], row: Sequence[Any]) -> RowValues:

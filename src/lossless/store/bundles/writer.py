@@ -132,8 +132,7 @@ class BundleWriter(TableAccess):
         for message in messages:
             if versions := message.get("versions"):
                 self._archive.versions.put(message["message_id"], versions)
-        ids = [message["message_id"] for message in messages]
-        self._archive.index.add_texts(zip(ids, texts, strict=True))
+        self._archive.index.add_texts(zip([message["message_id"] for message in messages], texts, strict=True))
         if "messages_fts" in self._archive.index.upstream:
             self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
@@ -208,8 +207,7 @@ class BundleWriter(TableAccess):
 
     def forget_messages(self, conversation_id: int, reason: str) -> None:
         """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
-        values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
-        self._run("forget_messages", values)
+        self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
 
     def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
         """Insert rows; missing numbers are assigned by the table."""

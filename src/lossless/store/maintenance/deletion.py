@@ -115,8 +115,7 @@ class ConversationRemover(TableAccess):
         ]  # fmt: skip
 
     def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
-        found = self._rows("files", by_ids(conversation_ids))
-        return [PayloadLocation(*row) for row in found]
+        return [PayloadLocation(*row) for row in self._rows("files", by_ids(conversation_ids))]
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Delete conversations with every row that belongs to them; needs a transaction.
@@ -178,9 +177,7 @@ class ConversationRemover(TableAccess):
 
     def pages(self) -> dict[str, int] | None:
         """Bytes by table and index; None where SQLite cannot count them. Reads every page."""
-        if self._row("has_page_sizes") is None:
-            return None
-        return dict(self._rows("page_sizes"))
+        return None if self._row("has_page_sizes") is None else dict(self._rows("page_sizes"))
 
     def texts(self) -> dict[str, int]:
         """Bytes of texts by table, as a fallback."""
@@ -203,8 +200,7 @@ class ConversationRemover(TableAccess):
 
     def collectable(self, conversation_id: int) -> list[CollectableOutput]:
         """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
-        found = self._rows("collectable", conversation_id=conversation_id)
-        return [CollectableOutput(*row) for row in found]
+        return [CollectableOutput(*row) for row in self._rows("collectable", conversation_id=conversation_id)]
 
 
 def _same(held: ConversationSize, active: int, newest: object, messages: int, leased: int) -> bool:
@@ -271,8 +267,7 @@ class TextRemover(TableAccess):
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
-        wanted = {"prints": json.dumps([print_.hex() for print_ in prints])}
-        found = self._rows("alike", wanted)
+        found = self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def summary_ids(self) -> list[str]:
@@ -331,8 +326,7 @@ class TextRemover(TableAccess):
         for log_id, summary_id, state in self._rows("former", by_ids(summary_ids)):
             kept = json.loads(state)
             kept["row"]["content"] = FORGOTTEN
-            values = {"log_id": log_id, "summary_id": summary_id, "state": json.dumps(kept, separators=(",", ":"))}
-            self._run("set_former", values)
+            self._run("set_former", log_id=log_id, summary_id=summary_id, state=json.dumps(kept, separators=(",", ":")))
 
     # --- derived values -------------------------------------------------------------------------------
 
@@ -395,8 +389,7 @@ class TextRemover(TableAccess):
 
     def set_pending(self, paths: Sequence[str]) -> None:
         """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
-        both = dict.fromkeys([*(self.pending or ()), *paths])
-        self._run("set_pending", value=json.dumps(list(both)))
+        self._run("set_pending", value=json.dumps(list(dict.fromkeys([*(self.pending or ()), *paths]))))
 
     def finish(self) -> None:
         """Record that everything is done."""
@@ -465,8 +458,7 @@ class DatabaseScan(TableAccess):
         """All terms in all segments of an index, including those of deleted rows."""
         found: set[bytes] = set()
         for id_, block in self._db.stream(f'SELECT id, block FROM "{table}_data"'):
-            segment = id_ >> _SEGMENT_BITS
-            is_leaf = 0 < segment < _LAST_SEGMENT and not (id_ >> 31) & 0x3F
+            is_leaf = 0 < (id_ >> _SEGMENT_BITS) < _LAST_SEGMENT and not (id_ >> 31) & 0x3F
             if is_leaf and isinstance(block, bytes) and len(block) > 4:
                 found.update(term[1:] for term in fts_leaf_terms(block))
         return found
@@ -490,8 +482,7 @@ def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
         at += step
         if at >= end:
             return
-        is_first = not before
-        keep, start = (0, at) if is_first else _varint(block, at)
+        keep, start = (0, at) if not before else _varint(block, at)
         size, start = _varint(block, start)
         before = before[:keep] + block[start : start + size]
         yield before

@@ -169,8 +169,7 @@ class StoredIndexTotals(TableAccess):
             self._run(f"{table}_words")
         try:
             row = self._row(f"{table}_counts")
-            sums = ((term, places) for term, places in self._rows("sums"))
-            found.add(sums, row[0] if row else None)
+            found.add(((term, places) for term, places in self._rows("sums")), row[0] if row else None)
         finally:
             with self._writable():
                 self._run("drop_words")
@@ -318,8 +317,7 @@ class VerifyReads(TableAccess):
         """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
         if "summaries_fts" not in SearchIndex(self._db).upstream:
             return frozenset()
-        changed = RowDigests(self._db).changed_rows(("summaries",))
-        ids = [str(json.loads(key)[0]) for _, key, _ in changed]
+        ids = [str(json.loads(key)[0]) for _, key, _ in RowDigests(self._db).changed_rows(("summaries",))]
         return frozenset(id_ for id_ in ids if self._has_other_words(id_))
 
     def _has_other_words(self, summary_id: str) -> bool:
@@ -329,8 +327,7 @@ class VerifyReads(TableAccess):
 
     def _rewritten_in(self) -> frozenset[int]:
         """Conversations with summaries whose text, and so size, lossless-claw changed."""
-        ids = {"ids": json.dumps(sorted(self.rewritten()))}
-        return frozenset(self._column("conversations_of", ids))
+        return frozenset(self._column("conversations_of", ids=json.dumps(sorted(self.rewritten()))))
 
     def upstream_lost(self) -> int:
         """How many rows lossless-claw's own search tables lack."""
@@ -620,8 +617,7 @@ class DoctorReads(TableAccess):
 
     def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
         """Close a pending compaction that has not changed since it was read; needs a transaction."""
-        values = {"conversation_id": conversation_id, "revision": revision, "reason": reason, "now": state_time(now)}
-        self._run("close_debt", values)
+        self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
         return self._db.changes() > 0
 
     def duplicates(self) -> list[DuplicateMessages]:
@@ -648,8 +644,7 @@ class DoctorReads(TableAccess):
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""
-        moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
-        return self._column(filter_id, moments)
+        return self._column(filter_id, now=state_time(now), silent_since=state_time(now - silence))
 
     def broken_references(self) -> list[tuple[str, str]]:
         """Rows with broken references: table, and the referenced table."""

@@ -113,8 +113,7 @@ class SurgeryWrites(TableAccess):
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
         files = json.dumps(list(file_ids), separators=(",", ":"))
-        values = {"id": summary_id, "content": content, "tokens": tokens, "model": model, "files": files}
-        self._run("set_text", values)
+        self._run("set_text", id=summary_id, content=content, tokens=tokens, model=model, files=files)
         if not self._db.changes():
             raise NotFound("summary", summary_id)
         self._index.put_summary(summary_id, content)
@@ -196,8 +195,7 @@ class SurgeryWrites(TableAccess):
         following: int | None = row[0] if row else None
         shift = 0 if following is None else max(0, first + len(items) - following)
         if shift and following is not None:
-            place = {"conversation_id": conversation_id, "ordinal": following, "by": shift}
-            self._run("shift_from", place)
+            self._run("shift_from", conversation_id=conversation_id, ordinal=following, by=shift)
             self._run("shift_back", conversation_id=conversation_id)
         for n, item in enumerate(items):
             self._put(conversation_id, first + n, item, now)
@@ -273,8 +271,7 @@ class ConversationMerger(TableAccess):
         found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
         for thing in ("summaries", "files", "pins", "hidden"):
             found[thing] = self._column(f"{thing}_of", place)
-        keys = self._rows("records_of", place | {"others": json.dumps(list(others))})
-        found["records"] = [row[0] for row in keys]
+        found["records"] = [row[0] for row in self._rows("records_of", place | {"others": json.dumps(list(others))})]
         found["briefs"] = [[id_, status] for id_, status in self._rows("briefs_of", place)]
         return found
 
@@ -301,22 +298,19 @@ class ConversationMerger(TableAccess):
 
     def move_messages(self, source: int, to: int, by: int, first: int = 1, last: int = 2**62) -> None:
         """Move a range of messages to another conversation, with seqs increased by `by`."""
-        values = {"from": source, "to": to, "by": by, "first": first, "last": last}
-        self._run("move_messages", values)
+        self._run("move_messages", {"from": source, "to": to, "by": by, "first": first, "last": last})
         self._run("right_places", conversation_id=to)
 
     def move_records(self, keys: Sequence[str], source: int, to: int, by: int) -> None:
         """Move transcript records together with the messages before them."""
-        values = {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))}
-        self._run("move_records", values)
+        self._run("move_records", {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))})
 
     def move(self, things: dict[str, Any], to: int, source: int) -> None:
         """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
         for thing in _THINGS:
             ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
             self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
-        hidden = {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])}
-        self._run("move_hidden", hidden)
+        self._run("move_hidden", {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])})
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
         """Deactivate the briefs of a source."""
@@ -407,8 +401,7 @@ class SummaryCopier(TableAccess):
         self._run("set_file_texts", message_id=message_id, content=content, file_id=file_id)
         for part_id, text, output, metadata in parts if is_intercepted else ():
             texts = {"text": _renamed(text, names), "output": _renamed(output, names)}
-            values = texts | {"metadata": _renamed(metadata, names), "part_id": part_id}
-            self._run("set_part_texts", values)
+            self._run("set_part_texts", (texts | {"metadata": _renamed(metadata, names), "part_id": part_id}))
 
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Delete copied messages that are no longer referenced."""
@@ -428,8 +421,7 @@ class SummaryCopier(TableAccess):
             pass
 
     def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
-        self._run("delete_context_summaries", values)
+        self._run("delete_context_summaries", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
 
 
 def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
@@ -465,8 +457,7 @@ class RowOwners(TableAccess):
 
     def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
         """Log entry and target of each merge of a conversation, newest first."""
-        found = self._rows("merges_of", conversation_id=conversation_id)
-        return [(log_id, target) for log_id, target in found]
+        return [(log_id, target) for log_id, target in self._rows("merges_of", conversation_id=conversation_id)]
 
     def needed(
         self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
