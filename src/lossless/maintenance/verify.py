@@ -15,7 +15,7 @@ from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import TextRemover
-from lossless.store.maintenance.integrity import IndexProbe, WordTotals
+from lossless.store.maintenance.integrity import WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
 
@@ -371,7 +371,7 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
-    for table in IndexProbe(archive.database).damaged():
+    for table in archive.checks.damaged_indexes():
         yield VerificationProblem(
             "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
         )

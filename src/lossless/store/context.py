@@ -49,7 +49,6 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     )  # fmt: skip
 
 
-_CONTEXT_QUERIES = load_queries("context")
 _INGEST = load_queries("ingest")
 _PAGE = 512
 #: The columns of an item's tokens: the reference's count, and the budget estimate.
@@ -470,9 +469,6 @@ def context_item(row: Sequence[Any]) -> ContextItem:
     if summary_id is not None:
         return SummaryItem(ordinal, column_text(summary_id), column_count(depth), column_count(tokens), known)
     return MessageItem(ordinal, message_id, role or "user", column_count(tokens), column_count(seq), known)
-
-
-_SUMMARY_QUERIES = load_queries("summaries")
 
 
 @dataclass(frozen=True, slots=True)

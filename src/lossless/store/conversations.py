@@ -42,9 +42,6 @@ def conversation_from_row(row: Row) -> Conversation:
     )  # fmt: skip
 
 
-_CONVERSATION_QUERIES = load_queries("conversations")
-
-
 class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
 
@@ -195,9 +192,6 @@ class Conversations(TableAccess):
         self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
 
 
-_PIN_QUERIES = load_queries("extras")
-
-
 @dataclass(frozen=True, slots=True)
 class PinRow:
     """A pinned text or message."""
@@ -244,9 +238,6 @@ class Pins(TableAccess):
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
         return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
-
-
-_BRIEF_QUERIES = load_queries("briefs")
 
 
 class BriefRows(TableAccess):
@@ -306,9 +297,6 @@ def _last_seq(brief: StoredBrief) -> int:
         found = {}
     last = found.get("lastSeq") if isinstance(found, dict) else None
     return last if isinstance(last, int) else brief.covered_message_seq or 0
-
-
-_TRANSCRIPT_QUERIES = load_queries("transcripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +408,6 @@ def pack_record(record: Json) -> tuple[bytes, str]:
     return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
 
 
-_HISTORY_QUERIES = load_queries("histories")
 #: Digests of an entry id and of words, and a second; zeros when unknown.
 _MARK = struct.Struct(">8s8sI")
 #: How many bytes of a fingerprint are kept here.
@@ -500,8 +487,6 @@ class ConversationHistories(TableAccess):
             conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
         )
 
-    # --- deleted conversations ---
-
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
@@ -524,8 +509,6 @@ class ConversationHistories(TableAccess):
     def forget(self, key: str | None, path: str, header_id: str | None) -> None:
         """Allow deleted messages of a session or a transcript to be imported again."""
         self._run("forget", key=key, path=path or None, header_id=header_id)
-
-    # --- forks ---
 
     def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
         """Record that a fork's older history is stored in these conversations only."""

@@ -29,7 +29,6 @@ def payload_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-_FILE_QUERIES = load_queries("files")
 #: How many messages back a call is searched from its result.
 _CALL_DISTANCE = 200
 #: A part with this mark has its text in `messages.content`.
@@ -59,8 +58,6 @@ class LargeFileRows(TableAccess):
     """Reads and writes `large_files`, and the marks that messages have for them."""
 
     queries = load_queries("files")
-
-    # --- rows ---------------------------------------------------------------------------------------
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
@@ -112,8 +109,6 @@ class LargeFileRows(TableAccess):
         """Delete rows; only on the user's command."""
         self._run_many("delete", [{"id": id_} for id_ in file_ids])
 
-    # --- descriptions ---------------------------------------------------------------------------------
-
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
         ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=json.dumps(list(but)))
@@ -129,8 +124,6 @@ class LargeFileRows(TableAccess):
         self._run("set_summary", id=file.id, known=file.exploration_summary, summary=summary)
         return self._db.changes() > 0
 
-    # --- references -----------------------------------------------------------------------------------
-
     def referenced_ids(self) -> frozenset[str]:
         """Every file id in a message, a part, a summary, a pin or a brief; reads all of them."""
         found: set[str] = set()
@@ -145,8 +138,6 @@ class LargeFileRows(TableAccess):
         """Files with a row that is not referenced."""
         referenced = self.referenced_ids()
         return [file for file in self.listed() if file.id not in referenced]
-
-    # --- marks in messages ----------------------------------------------------------------------------
 
     def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
@@ -176,8 +167,6 @@ class LargeFileRows(TableAccess):
         place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
         found = self._row("tool_of_call", place | {"from_seq": before_seq - _CALL_DISTANCE})
         return None if found is None else CallRow(found[0], _input_text(found[1]))
-
-    # --- stubs ----------------------------------------------------------------------------------------
 
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""

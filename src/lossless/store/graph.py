@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lossless.model.context import SummaryKind
     from lossless.store.database import Row
 
-_LINEAGE_QUERIES = load_queries("lineage")
-
 
 class LineageNode(NamedTuple):
     """A summary in the graph: sizes and span, no text."""
@@ -88,7 +86,6 @@ def _node(row: Row) -> LineageNode:
     )
 
 
-_OUTLINE_QUERIES = load_queries("outline")
 _BEGINNING_BYTES = 640
 
 

@@ -638,8 +638,6 @@ class RowDigests(TableAccess):
         self._db = database
         self._columns: dict[str, tuple[str, ...]] = {}
 
-    # --- writing ---
-
     def settle(self) -> None:
         """Update the digests of all rows written in this transaction."""
         while found := self._rows("undigested", limit=_DIGEST_PAGE):
@@ -692,8 +690,6 @@ class RowDigests(TableAccess):
 
     def _write(self, name: str, digests: Iterable[tuple[str, bytes]]) -> None:
         self._run_many("put", [(name, key, digest) for key, digest in digests])
-
-    # --- reading ---
 
     @property
     def is_complete(self) -> bool:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.database import Row
 
-_SEARCH_QUERIES = load_queries("search")
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
@@ -177,8 +176,6 @@ class SearchTexts(TableAccess):
         }
         return [found[id_] for id_ in order if id_ in found]
 
-    # --- newest first -------------------------------------------------------------------------------
-
     def is_ordered(self) -> bool:
         """Whether messages that were stored later were said later; what was seen before is not read again."""
         newest, known = self._row("sizes"), self._order
@@ -275,7 +272,6 @@ def _strings(calls: Iterable[str]) -> list[str]:
     return found
 
 
-_TRIGRAM_QUERIES = load_queries("trigram")
 _TRIGRAM_BATCH = 200
 #: More pieces of a text than this do not narrow a search any further.
 _MOST_PIECES = 24
@@ -349,7 +345,6 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             return False
 
 
-_VECTOR_QUERIES = load_queries("vectors")
 _VECTOR_BATCH = 64
 #: So many vectors of a scope are compared, the newest.
 _MOST_VECTORS = 50_000
@@ -463,8 +458,6 @@ class FullTextSearch(TableAccess):
             return []
         return self._rows("quotes", match=f'body: "{words}"', conversation_id=conversation_id, limit=limit)
 
-    # --- counts -------------------------------------------------------------------------------------
-
     def unmarked(self) -> tuple[int, int]:
         """The approximate number of messages stored since all were indexed; and the newest of them."""
         newest = self._sizes()[0]
@@ -516,8 +509,6 @@ class FullTextSearch(TableAccess):
     def unread_summaries(self, where: SearchScope) -> list[str]:
         """Summaries of the scope that are not indexed."""
         return [row[0] for row in self._rows("unread_summaries", **where.values, limit=MAX_UNREAD)]
-
-    # --- matches ------------------------------------------------------------------------------------
 
     def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
         """The best passages by bm25: the message, and the start of the passage; None for the first."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lossless.model.masking import CutText
     from lossless.store.database import Params
 
-_INGEST_QUERIES = load_queries("ingest")
 _PRINT = 8
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
@@ -229,7 +228,6 @@ def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
     return tuple(rows) if len(rows) == length else None
 
 
-_PENDING_QUERIES = load_queries("debts")
 #: A compaction that was started longer ago is dead, in any process.
 MAX_SWEEP_TIME = timedelta(minutes=10)
 
@@ -318,9 +316,6 @@ def _machine() -> str:
     with suppress(OSError):  # a system without these
         seen += [_BOOT.read_text(), os.readlink(_PROCESSES)]
     return blake2b("\0".join(seen).encode(), digest_size=6).hexdigest()
-
-
-_GUARD_QUERIES = load_queries("guards")
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,9 +457,6 @@ def _format_moment(moment: datetime | None) -> str | None:
     return None if moment is None else state_time(moment)
 
 
-_GRANT_QUERIES = load_queries("grants")
-
-
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Permission for one session to read some conversations, up to so many tokens, until a moment."""
@@ -547,7 +539,6 @@ class Grants(TableAccess):
         self._run("remember", name=name, value=value)
 
 
-_TOMBSTONE_QUERIES = load_queries("tombstones")
 _KEY_BYTES = 32
 #: The scope of a whole message that is forgotten in every conversation.
 EVERYWHERE = 0
@@ -636,8 +627,6 @@ class Tombstones(TableAccess):
         settle()
         return tuple(found), marker
 
-
-_QUERIES = load_queries("prompts")
 
 #: How many receipts of one conversation are kept, and for how long.
 MOST_RECEIPTS = 500

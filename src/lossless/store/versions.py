@@ -132,7 +132,6 @@ def _content(message: Message) -> Json:
     return None if message.body is None else message.body.get("content")
 
 
-_QUERIES = load_queries("versions")
 _INSERT_PART = load_queries("messages")["insert_part"]
 _BATCH = 500
 _ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
@@ -208,8 +207,6 @@ class Versions(TableAccess):
     def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
         super().__init__(database)
         self._index, self._search = index, search
-
-    # --- writing --------------------------------------------------------------------------------------
 
     def keep(
         self,
@@ -383,8 +380,6 @@ class Versions(TableAccess):
             self._run("count_tokens", more)
             self._run("count_source_tokens", message_id=message_id, more=more["more"])
 
-    # --- reading --------------------------------------------------------------------------------------
-
     def of(self, message_id: int) -> tuple[Version, ...]:
         """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read."""
         return self.many([message_id]).get(message_id, ())
@@ -433,8 +428,6 @@ class Versions(TableAccess):
     def count(self, conversation_id: int | None = None) -> int:
         """How many versions a conversation has, or the archive."""
         return self._count("count", conversation_id=conversation_id)
-
-    # --- searching ------------------------------------------------------------------------------------
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""

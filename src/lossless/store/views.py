@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from lossless.store.database import Row
 
-_STATISTICS_QUERIES = load_queries("care")
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
     "messages": ("messages", "message_extras", "message_parts", "message_versions"),
@@ -141,7 +140,6 @@ def _kind_of(name: str) -> str:
     return max(found, default=(0, "other"))[1]
 
 
-_LIST_QUERIES = load_queries("listings")
 #: A preview has at most so many characters, each of at most four bytes.
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
@@ -154,8 +152,6 @@ class Listings(TableAccess):
     """Pages of rows, rows by id, and fresh tails; never writes."""
 
     queries = load_queries("listings")
-
-    # --- conversations ----------------------------------------------------------------------------------
 
     def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
         """Conversations by the time of their last change."""
@@ -206,8 +202,6 @@ class Listings(TableAccess):
             row = self._row("conversation_by_key", key=session_key)
         return row[0] if row else None
 
-    # --- messages ---------------------------------------------------------------------------------------
-
     def messages(
         self,
         conversation_id: int,
@@ -251,8 +245,6 @@ class Listings(TableAccess):
         """The messages with the newest calls of some tools, and their results, in order."""
         return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
 
-    # --- fresh tails ------------------------------------------------------------------------------------
-
     def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
         """The fresh tail of a conversation, in order."""
         return self.tails([conversation_id], count, max_tokens)[conversation_id]
@@ -280,8 +272,6 @@ class Listings(TableAccess):
         for some in items.values():
             some.reverse()
         return items
-
-    # --- summaries --------------------------------------------------------------------------------------
 
     def summaries(
         self,
@@ -329,7 +319,6 @@ def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
     return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
 
 
-_DETAIL_QUERIES = load_queries("details")
 D = TypeVar("D", bound="DataclassInstance")
 
 

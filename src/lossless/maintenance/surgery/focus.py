@@ -24,7 +24,7 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.evidence import recall
 from lossless.recall.scope import Scope
 from lossless.store.conversations import BriefRows
-from lossless.store.maintenance.surgery import RowOwners, SurgeryWrites
+from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -428,11 +428,11 @@ def _ask_model(
 
 def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]:
     """A warning when a brief names messages or summaries that the conversation does not have."""
-    belonging = RowOwners(archive)
     messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _LONGEST_NUMBER}
     with archive.reading():
-        owners = {f"msg#{id_}": owner for id_, (owner, _) in belonging.messages(messages.values()).items()}
-        owners |= belonging.summaries(_SUMMARY.findall(text))
+        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.lineage.places(messages.values()).items()}
+        nodes = archive.lineage.nodes(_SUMMARY.findall(text))
+        owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     cited = dict.fromkeys([*_SUMMARY.findall(text), *(f"msg#{id_}" for id_ in _MESSAGE.findall(text))])
     if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""

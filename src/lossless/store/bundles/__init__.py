@@ -112,7 +112,6 @@ def _number(value: Any) -> int:
 RowValues: TypeAlias = dict[str, Any]
 #: A message's id in its file; text in early files of other programs.
 MessageId: TypeAlias = int | str
-_QUERIES = load_queries("bundles")
 _MIGRATE = load_queries("migrate")
 _PAGE = 1000
 MESSAGE_COLUMNS = (

@@ -322,8 +322,6 @@ class RemnicFile(TableAccess):
     def has(self, table: str) -> bool:
         return table in {row[0] for row in self._rows("tables")}
 
-    # --- existing rows --------------------------------------------------------------------------------
-
     def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has been imported."""
         if not self.has("lcm_messages"):
@@ -347,8 +345,6 @@ class RemnicFile(TableAccess):
     def next_message(self) -> int:
         row = self._row("next_message") if self.has("lcm_messages") else None
         return row[0] if row else 1
-
-    # --- adding ---------------------------------------------------------------------------------------
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
         """Add messages and parts; the caller updates the index at the end."""
@@ -387,8 +383,6 @@ class RemnicFile(TableAccess):
         self._run_many("put_source_row", [(kind, conversation_id, id_, row) for kind, id_, row in rows])
         self._run_many("put_edge", edges)
         self._run_many("put_summary_message", messages)
-
-    # --- whole reads ----------------------------------------------------------------------------------
 
     def sessions(self) -> dict[str, int]:
         found: dict[str, int] = dict(self._rows("sessions"))

@@ -49,8 +49,6 @@ class BundleWriter(TableAccess):
         self._archive, self._db = archive, archive.database
         self._reader = BundleReader(archive.database)
 
-    # --- existing rows --------------------------------------------------------------------------------
-
     def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
         """Conversations that a key and a run id may refer to."""
         found = self._rows("candidates", session_key=session_key, session_id=session_id)
@@ -106,8 +104,6 @@ class BundleWriter(TableAccess):
         row = self._row("next_message", conversation_id=conversation_id)
         assert row is not None
         return row[0], row[1]
-
-    # --- writing --------------------------------------------------------------------------------------
 
     def put_conversation(self, values: RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
 
-_RETENTION_QUERIES = load_queries("retention")
 #: Rows of these survive a conversation, without its number.
 KEPT_TABLES = frozenset({"spend_ledger"})
 #: Deleted last, when nothing refers to them.
@@ -157,8 +156,6 @@ class ConversationRemover(TableAccess):
         for (table,) in self._rows("search_tables"):
             self._run(table, ids)
 
-    # --- free space -----------------------------------------------------------------------------------
-
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""
         try:
@@ -191,8 +188,6 @@ class ConversationRemover(TableAccess):
         count, size = self._row("message_text") or (0, 0)
         return count, size
 
-    # --- transcripts ------------------------------------------------------------------------------------
-
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
         """Which of these transcript records are stored."""
         values = {"conversation_id": conversation_id, "ids": json.dumps(list(ids))}
@@ -207,7 +202,6 @@ def _same(held: ConversationSize, active: int, newest: object, messages: int, le
     return (bool(active), column_time(newest), messages) == (held.active, held.newest_at, held.messages) and not leased
 
 
-_FORGETTING_QUERIES = load_queries("forgetting")
 _PRINT = 8
 #: Rewritten together with messages, versions and summaries.
 _OF_MESSAGES = frozenset({
@@ -244,8 +238,6 @@ class TextRemover(TableAccess):
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
-    # --- messages -------------------------------------------------------------------------------------
-
     def pages(self, size: int) -> Iterator[list[int]]:
         """The ids of all messages, in batches."""
         after = 0
@@ -273,8 +265,6 @@ class TextRemover(TableAccess):
     def summary_ids(self) -> list[str]:
         """All summaries, shallowest first."""
         return self._column("summaries")
-
-    # --- other texts ----------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[TextCell]:
         """Every text outside of messages and summaries, in tables of any program."""
@@ -328,8 +318,6 @@ class TextRemover(TableAccess):
             kept["row"]["content"] = FORGOTTEN
             self._run("set_former", log_id=log_id, summary_id=summary_id, state=json.dumps(kept, separators=(",", ":")))
 
-    # --- derived values -------------------------------------------------------------------------------
-
     def forget_prints(self, conversation_ids: Sequence[int], message_ids: Iterable[int], now: datetime) -> None:
         """Remove values derived from the words of some messages, except those that identify them."""
         gone = set(message_ids)
@@ -375,8 +363,6 @@ class TextRemover(TableAccess):
                 left.append(table)
         return left
 
-    # --- pending work -----------------------------------------------------------------------------------
-
     @property
     def pending(self) -> list[str] | None:
         """The payloads that an interrupted forget still has to delete; None when there is none."""
@@ -414,7 +400,6 @@ class TextRemover(TableAccess):
 
 
 _SCAN_QUERIES = load_queries("absence")
-_TABLES = load_queries("forgetting")
 _TOKENIZER = re.compile(r"tokenize\s*=\s*(?P<quote>['\"])(?P<how>(?:(?!(?P=quote)).)*)(?P=quote)", re.IGNORECASE)
 #: The position of the segment number in a block id, and the first invalid number.
 _SEGMENT_BITS, _LAST_SEGMENT = 37, 1 << 16

@@ -31,56 +31,11 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 
-_PROBE_QUERIES = load_queries("findable")
 #: How many rows of each table a quick check searches for, evenly spread, and by how many words each.
 _SAMPLES = 12
 _WORDS = 6
 #: A word that every tokenizer keeps as one token.
 _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
-
-
-class IndexProbe(TableAccess):
-    """Checks our full-text tables; never writes."""
-
-    queries = load_queries("findable")
-
-    def damaged(self) -> tuple[str, ...]:
-        """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
-        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
-
-    def _is_damaged(self, table: str) -> bool:
-        try:
-            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
-                return True
-            return any(
-                not self.has(table, rowid, word) for rowid, text in self._samples(table) for word in _some(text, _WORDS)
-            )
-        except ArchiveCorrupt:
-            return True
-
-    def lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
-        """The index rows among these that are not found by the longest word of their text."""
-        for rowid, text in rows:
-            if (word := max(_WORD.findall(text), key=len, default=None)) and not self.has(table, rowid, word):
-                yield rowid
-
-    def has(self, table: str, rowid: int, word: str) -> bool:
-        """Whether a row of the index is found by a word."""
-        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
-        return self._row(f"{table}_has", place) is not None
-
-    def _samples(self, table: str) -> Iterator[tuple[int, str]]:
-        """Index rows with known text, each with that text."""
-        first, last = self._row(f"{table}_span") or (None, None)
-        if first is None or last is None:
-            return
-        for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
-            row = self._row(f"{table}_sample", at=at)
-            if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
-                continue
-            text = index_text_of(row[1]) if table == "message_index" else row[1]
-            if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
-                yield row[0], pieces[0][1] if table == "message_index" else text
 
 
 def _some(text: str, most: int) -> list[str]:
@@ -89,7 +44,6 @@ def _some(text: str, most: int) -> list[str]:
     return words[:: max(1, len(words) // most)][:most]
 
 
-_TOTALS_QUERIES = load_queries("index_totals")
 _MODULO = 1 << 64
 
 
@@ -100,7 +54,7 @@ class WordTotals:
     words: int = 0
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
-    def add(self, sums: Iterable[tuple[str, int]], counted: bytes | None) -> None:
+    def add(self, sums: Iterable[tuple[Any, ...]], counted: bytes | None) -> None:
         """Add the words of an index, each with the sum over its positions, and its size record."""
         for word, places in sums:
             self.words = (self.words + _number(word) * places) % _MODULO
@@ -124,73 +78,28 @@ def _varints(data: bytes) -> list[int]:
     return found
 
 
-class ScratchIndex:
-    """An in-memory index of the same kind as ours, for some rows at a time."""
-
-    def __init__(self, totals: WordTotals) -> None:
-        self._totals = totals
-        self._db = apsw.Connection(":memory:")
-        for statement in split_script(load_schema("additions")):
-            if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
-                self._statement = statement
-        self._db.execute(self._statement)
-
-    def sizes(self, texts: Sequence[tuple[int, str]]) -> list[bytes]:
-        """SQLite's size record of each of these rows, which count in the totals."""
-        self._db.execute(_TOTALS_QUERIES["drop_scratch"])
-        self._db.execute(self._statement)
-        with self._db:
-            rows = [(id_, text, extra_tokens(text)) for id_, text in texts]
-            self._db.executemany(_TOTALS_QUERIES["scratch_row"], rows)
-        self._db.execute(_TOTALS_QUERIES["message_index_words"])
-        sums: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["sums"]).fetchall()
-        counted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_counts"]).fetchall()
-        self._totals.add(((row[0], row[1]) for row in sums), counted[0][0] if counted and texts else None)
-        self._db.execute(_TOTALS_QUERIES["drop_words"])
-        noted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["scratch_sizes"]).fetchall()
-        sizes: dict[int, bytes] = {row[0]: row[1] for row in noted}
-        return [sizes[id_] for id_, _ in texts]
-
-    def settings(self) -> list[tuple[str, object]]:
-        found: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_settings"]).fetchall()
-        return [(row[0], row[1]) for row in found]
+def _scratch_index() -> apsw.Connection:
+    """An empty in-memory index of the same kind as ours."""
+    connection = apsw.Connection(":memory:")
+    for statement in split_script(load_schema("additions")):
+        if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
+            connection.execute(statement)
+    return connection
 
 
-class StoredIndexTotals(TableAccess):
-    """Reads the totals of a stored index."""
-
-    queries = load_queries("index_totals")
-
-    def of(self, table: str) -> WordTotals:
-        found = WordTotals()
-        if self._row("is_stored", table=table) is None:  # written only by other programs
-            return found
-        with self._writable():
-            self._run(f"{table}_words")
-        try:
-            row = self._row(f"{table}_counts")
-            found.add(((term, places) for term, places in self._rows("sums")), row[0] if row else None)
-        finally:
-            with self._writable():
-                self._run("drop_words")
-        return found
-
-    def settings(self, table: str) -> list[tuple[str, object]]:
-        return [(row[0], row[1]) for row in self._rows(f"{table}_settings")]
-
-    @contextmanager
-    def _writable(self) -> Iterator[None]:
-        """A temporary table does not change the file, although SQLite counts it as a write."""
-        if self._db.read_only:
-            self._db.run("PRAGMA query_only = OFF")
-        try:
-            yield
-        finally:
-            if self._db.read_only:
-                self._db.run("PRAGMA query_only = ON")
+def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> list[bytes]:
+    """SQLite's size record of each of these rows in an index, which count in the totals."""
+    connection, queries = _scratch_index(), VerifyReads.queries
+    with connection:
+        connection.executemany(queries["scratch_row"], [(id_, text, extra_tokens(text)) for id_, text in texts])
+    connection.execute(queries["message_index_words"])
+    counted: list[tuple[Any, ...]] = connection.execute(queries["message_index_counts"]).fetchall()
+    totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted and texts else None)
+    sizes: dict[Any, Any] = dict(list[Any](connection.execute(queries["scratch_sizes"])))
+    return [sizes[id_] for id_, _ in texts]
 
 
-_VERIFY_QUERIES, _VERSIONS = load_queries("verify"), load_queries("versions")
+_VERSIONS = load_queries("versions")
 _PAGE = 500
 _ONE_IN = 20
 #: Ids for rows that the index lacks, while their expected content is computed.
@@ -260,10 +169,75 @@ class StoredPayload:
         return any(file_id(number, data) == self.id for number in numbers)
 
 
-class VerifyReads(TableAccess):
-    """Finds violations; never writes."""
+#: How many ids of a kind are listed.
+_NAMED = 100
 
-    queries = load_queries("verify")
+
+@dataclass(frozen=True, slots=True)
+class PendingCompactionRow:
+    """A compaction that is deferred or marked as running."""
+
+    conversation_id: int
+    session_key: str | None
+    active: bool
+    pending: bool
+    running: bool
+    reason: str | None
+    requested_at: datetime | None
+    last_started_at: datetime | None
+    last_failure: str | None
+    retry_attempts: int
+    next_attempt_after: datetime | None
+    revision: int
+    #: Whether the conversation is leased now.
+    leased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDrift:
+    """Differences between search index and rows."""
+
+    unindexed_messages: int
+    unindexed_summaries: int
+    #: How many messages have lost their index row, and how many index rows their message.
+    lost_count: int
+    gone_count: int
+    #: The first hundred of each.
+    lost: tuple[int, ...]
+    gone: tuple[int, ...]
+    #: Summaries whose text differs from the indexed text, or that are missing from the index.
+    stale_summaries: tuple[str, ...]
+    #: How many index rows have lost their summary.
+    gone_summaries: int = 0
+    #: How many messages and summaries lossless-claw's own search tables lack.
+    upstream_lost: int = 0
+    #: The search tables that have lost all their rows.
+    upstream_emptied: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> int:
+        """How many rows search gets wrong."""
+        return self.lost_count + self.gone_count + len(self.stale_summaries) + self.gone_summaries
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRun:
+    """Messages of a conversation with the same problem: how many, the first and the last."""
+
+    conversation_id: int
+    count: int
+    first_id: int
+    last_id: int
+
+
+class VerifyReads(TableAccess):
+    """Reads for `lcm verify` and `lcm doctor`, and the one write that closes a pending compaction."""
+
+    queries = load_queries("verify", "findable", "index_totals", "symptoms")
 
     def integrity(self) -> Iterator[BrokenRow]:
         """SQLite's own checks of the file and its references."""
@@ -292,7 +266,7 @@ class VerifyReads(TableAccess):
 
     def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
         """Violations of the rules in `verify.sql`, table by table, except some rules."""
-        for name, sql in _VERIFY_QUERIES.items():
+        for name, sql in load_queries("verify").items():
             table, _, rule = name.partition(".")
             if rule and name not in without:
                 try:
@@ -363,7 +337,7 @@ class VerifyReads(TableAccess):
             for place in zip_longest(derived.index_ids[: len(some)], some)
         ]
         known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
-        sizes = iter(ScratchIndex(totals).sizes(known))
+        sizes = iter(_expected_sizes(known, totals))
         for (derived, _), some in zip(texts, pieces, strict=True):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
@@ -381,7 +355,7 @@ class VerifyReads(TableAccess):
         ids = json.dumps([version_id for version_id, _ in texts])
         sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
         indexed = [row for row in texts if index_pieces(row[1])]
-        expected = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
+        expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
         for version_id, _ in texts:
             if sizes.get(version_id) != expected.get(version_id):
                 detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
@@ -390,15 +364,15 @@ class VerifyReads(TableAccess):
 
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
         """Of one in twenty existing index rows, those that search does not find by their own words."""
-        for rowid in IndexProbe(self._db).lacking(table, rows[::_ONE_IN]):
+        for rowid in self._lacking(table, rows[::_ONE_IN]):
             yield BrokenRow(table, str(rowid), "search does not find it by its own words")
 
     def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
         """Whether an index whose rows are individually correct has exactly the expected content."""
-        stored = StoredIndexTotals(self._db)
-        if stored.settings(table) != ScratchIndex(WordTotals()).settings():
+        settings = _scratch_index().execute(self.queries["message_index_settings"]).fetchall()
+        if self._rows(f"{table}_settings") != settings:
             yield BrokenRow(table, "", "its settings have changed")
-        if stored.of(table) != expected:
+        if self._stored_totals(table) != expected:
             yield BrokenRow(table, "", "its words do not match the indexed rows")
 
     def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
@@ -406,7 +380,7 @@ class VerifyReads(TableAccess):
         after = ""
         while found := self._rows("summary_digests", after=after, limit=_PAGE):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
-            sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
+            sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
                     yield BrokenRow("summaries", summary_id, "its content is not text")
@@ -452,112 +426,78 @@ class VerifyReads(TableAccess):
             for id_, place, size, number in self._rows("file_places")
         ]
 
+    def _stored_totals(self, table: str) -> WordTotals:
+        found = WordTotals()
+        if self._row("is_stored", table=table) is None:  # written only by other programs
+            return found
+        with self._writable():
+            self._run(f"{table}_words")
+        try:
+            row = self._row(f"{table}_counts")
+            found.add(self._rows("sums"), row[0] if row else None)
+        finally:
+            with self._writable():
+                self._run("drop_words")
+        return found
 
-_DOCTOR_QUERIES = load_queries("symptoms")
-#: How many ids of a kind are listed.
-_NAMED = 100
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        """A temporary table does not change the file, although SQLite counts it as a write."""
+        if self._db.read_only:
+            self._db.run("PRAGMA query_only = OFF")
+        try:
+            yield
+        finally:
+            if self._db.read_only:
+                self._db.run("PRAGMA query_only = ON")
 
+    def damaged_indexes(self) -> tuple[str, ...]:
+        """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
+        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
-@dataclass(frozen=True, slots=True)
-class SuspectSummary:
-    """A summary that may be broken."""
+    def _is_damaged(self, table: str) -> bool:
+        try:
+            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
+                return True
+            return any(
+                not self._has(table, rowid, word)
+                for rowid, text in self._samples(table)
+                for word in _some(text, _WORDS)
+            )
+        except ArchiveCorrupt:
+            return True
 
-    id: str
-    conversation_id: int
-    content: str
-    model: str
+    def _lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
+        """The index rows among these that are not found by the longest word of their text."""
+        for rowid, text in rows:
+            if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
+                yield rowid
 
+    def _has(self, table: str, rowid: int, word: str) -> bool:
+        """Whether a row of the index is found by a word."""
+        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
+        return self._row(f"{table}_has", place) is not None
 
-@dataclass(frozen=True, slots=True)
-class PendingCompactionRow:
-    """A compaction that is deferred or marked as running."""
+    def _samples(self, table: str) -> Iterator[tuple[int, str]]:
+        """Index rows with known text, each with that text."""
+        first, last = self._row(f"{table}_span") or (None, None)
+        if first is None or last is None:
+            return
+        for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
+            row = self._row(f"{table}_sample", at=at)
+            if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
+                continue
+            text = index_text_of(row[1]) if table == "message_index" else row[1]
+            if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
+                yield row[0], pieces[0][1] if table == "message_index" else text
 
-    conversation_id: int
-    session_key: str | None
-    active: bool
-    pending: bool
-    running: bool
-    reason: str | None
-    requested_at: datetime | None
-    last_started_at: datetime | None
-    last_failure: str | None
-    retry_attempts: int
-    next_attempt_after: datetime | None
-    revision: int
-    #: Whether the conversation is leased now.
-    leased: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDrift:
-    """Differences between search index and rows."""
-
-    unindexed_messages: int
-    unindexed_summaries: int
-    #: How many messages have lost their index row, and how many index rows their message.
-    lost_count: int
-    gone_count: int
-    #: The first hundred of each.
-    lost: tuple[int, ...]
-    gone: tuple[int, ...]
-    #: Summaries whose text differs from the indexed text, or that are missing from the index.
-    stale_summaries: tuple[str, ...]
-    #: How many index rows have lost their summary.
-    gone_summaries: int = 0
-    #: How many messages and summaries lossless-claw's own search tables lack.
-    upstream_lost: int = 0
-    #: The search tables that have lost all their rows.
-    upstream_emptied: tuple[str, ...] = ()
-
-    @property
-    def wrong(self) -> int:
-        """How many rows search gets wrong."""
-        return self.lost_count + self.gone_count + len(self.stale_summaries) + self.gone_summaries
-
-    @property
-    def is_none(self) -> bool:
-        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
-
-
-@dataclass(frozen=True, slots=True)
-class DanglingItem:
-    """A context item whose message or summary is not in the archive."""
-
-    conversation_id: int
-    ordinal: int
-    item: str
-
-
-@dataclass(frozen=True, slots=True)
-class UncoveredMessages:
-    """Messages of a conversation that are unreachable from its context."""
-
-    conversation_id: int
-    count: int
-    first_id: int
-    last_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateMessages:
-    """Adjacent duplicate messages of a conversation."""
-
-    conversation_id: int
-    count: int
-    first_id: int
-
-
-class DoctorReads(TableAccess):
-    """Reads for the doctor, and the one write that closes a pending compaction."""
-
-    queries = load_queries("symptoms")
-
-    def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
-        """Summaries that may be broken, shallowest first."""
-        return self._records(SuspectSummary, "suspects", conversation_id=conversation_id)
+    def suspects(self, conversation_id: int | None = None) -> list[tuple[str, int, str, str]]:
+        """Summaries that may be broken, shallowest first: id, conversation, text, model."""
+        found = self._rows("suspects", conversation_id=conversation_id)
+        return [(column_text(id_), owner, column_text(content), column_text(by)) for id_, owner, content, by in found]
 
     def context_order(self, conversation_id: int) -> list[str]:
-        return self._column("context_order", conversation_id=conversation_id)
+        return self._column("summaries_in_context", conversation_id=conversation_id)
 
     def index_drift(self) -> IndexDrift:
         """Differences between our search index and the rows; texts of messages are not read."""
@@ -584,13 +524,13 @@ class DoctorReads(TableAccess):
         row = self._row("folded", by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
-    def hanging(self) -> list[DanglingItem]:
-        """Context items without a message or summary."""
-        return self._records(DanglingItem, "hanging")
+    def hanging(self) -> list[tuple[int, int, str]]:
+        """Context items without a message or summary: conversation, ordinal, item."""
+        return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
 
-    def uncovered(self) -> list[UncoveredMessages]:
+    def uncovered(self) -> list[MessageRun]:
         """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
-        return self._records(UncoveredMessages, "uncovered")
+        return self._records(MessageRun, "uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
@@ -620,9 +560,9 @@ class DoctorReads(TableAccess):
         self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
         return self._db.changes() > 0
 
-    def duplicates(self) -> list[DuplicateMessages]:
+    def duplicates(self) -> list[MessageRun]:
         """Conversations with rows that older engines stored twice."""
-        return self._records(DuplicateMessages, "duplicates")
+        return self._records(MessageRun, "duplicates")
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.database import Row
 
-_SURGERY_QUERIES = load_queries("operations")
 _CONTEXT = load_queries("context")
 _SUMMARIES = load_queries("summaries")
 _INDEX = load_queries("index")
@@ -66,12 +65,10 @@ class FormerSummary:
 class SurgeryWrites(TableAccess):
     """Writes of surgery; they need a transaction."""
 
-    queries = load_queries("operations")
+    queries = load_queries("operations", "belonging")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
-
-    # --- the log --------------------------------------------------------------------------------------
 
     def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
         """Changes of a context after one entry, up to another, oldest first."""
@@ -97,8 +94,6 @@ class SurgeryWrites(TableAccess):
 
     def former(self, log_id: int) -> list[FormerSummary]:
         return [_from_json(text) for (text,) in self._rows("former", log_id=log_id)]
-
-    # --- summaries ------------------------------------------------------------------------------------
 
     def state(self, summary_id: str) -> FormerSummary:
         row = self._row("state", id=summary_id)
@@ -175,8 +170,6 @@ class SurgeryWrites(TableAccess):
                 self._db.run(_INDEX[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
         return was
 
-    # --- the context ----------------------------------------------------------------------------------
-
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
         """The items among these that are not hidden, in order: they may return to the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
@@ -209,6 +202,22 @@ class SurgeryWrites(TableAccess):
         else:
             self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
+    def brief_owner(self, id_: str) -> int | None:
+        row = self._row("briefs", ids=json.dumps([id_]))
+        return None if row is None else int(row[1])
+
+    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
+        """Log entry and target of each merge of a conversation, newest first."""
+        return [(log_id, target) for log_id, target in self._rows("merges_of", conversation_id=conversation_id)]
+
+    def needed(
+        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
+    ) -> tuple[str, str] | None:
+        """One of some copies that something outside of them and the conversation's context uses, and its user."""
+        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
+        row = self._row("needed", ids | {"conversation_id": conversation_id})
+        return None if row is None else (str(row[0]), str(row[1]))
+
 
 def _entry(row: Row) -> LogEntry:
     id_, at, actor, action, cause, removed, added, ordinal, before, after, detail = row
@@ -233,6 +242,7 @@ _MERGE_QUERIES = load_queries("moving")
 #: Why a merged conversation has a pending compaction.
 MERGE_REASON = "doctor-rollover-split-repair"
 _THINGS = ("summaries", "files", "briefs", "pins")
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +260,7 @@ class SplitRow:
 
 
 class ConversationMerger(TableAccess):
-    """Moves rows between conversations; writes need a transaction."""
+    """Moves rows between conversations, and copies them; writes need a transaction."""
 
     queries = load_queries("moving")
 
@@ -343,20 +353,7 @@ class ConversationMerger(TableAccess):
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
         self._run("owe", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
 
-
-_COPY_QUERIES = load_queries("moving")
-_PAGE = 500
-
-
-class SummaryCopier(TableAccess):
-    """Writes copies; writes need a transaction."""
-
-    queries = load_queries("moving")
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
-
-    def texts(self, conversation_id: int) -> dict[str, str]:
+    def summary_texts(self, conversation_id: int) -> dict[str, str]:
         """The texts of a conversation's summaries by id."""
         return dict(self._rows("summary_digests", conversation_id=conversation_id))
 
@@ -367,7 +364,7 @@ class SummaryCopier(TableAccess):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
-    def messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
+    def copy_messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
         """Copy messages with their parts to free seqs from 1 on; not in a context yet.
 
         Hidden ones stay hidden.
@@ -382,7 +379,7 @@ class SummaryCopier(TableAccess):
         self._run("copy_hidden", places | {"conversation_id": conversation_id})
         return {old: new for old, new, _ in triples}
 
-    def index(self, message_ids: Sequence[int]) -> None:
+    def index_copies(self, message_ids: Sequence[int]) -> None:
         for start in range(0, len(message_ids), _PAGE):
             for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
                 index = self._archive.index
@@ -420,7 +417,7 @@ class SummaryCopier(TableAccess):
         while self._archive.versions.drop_gone():
             pass
 
-    def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
+    def take_out_summaries(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
         self._run("delete_context_summaries", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
 
 
@@ -431,44 +428,6 @@ def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
     return text
 
 
-_OWNER_QUERIES = load_queries("belonging")
-
-
-class RowOwners(TableAccess):
-    """Finds the conversations of rows; read-only. Unknown ids are skipped."""
-
-    queries = load_queries("belonging")
-
-    def __init__(self, archive: Archive) -> None:
-        self._db = archive.database
-
-    def messages(self, ids: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """The conversation and the seq of each message."""
-        found = self._rows("messages", ids=json.dumps(sorted(set(ids))))
-        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
-
-    def summaries(self, ids: Iterable[str]) -> dict[str, int]:
-        """The conversation of each summary."""
-        return dict(self._rows("summaries", ids=json.dumps(sorted(set(ids)))))
-
-    def brief(self, id_: str) -> int | None:
-        row = self._row("briefs", ids=json.dumps([id_]))
-        return None if row is None else int(row[1])
-
-    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
-        """Log entry and target of each merge of a conversation, newest first."""
-        return [(log_id, target) for log_id, target in self._rows("merges_of", conversation_id=conversation_id)]
-
-    def needed(
-        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
-    ) -> tuple[str, str] | None:
-        """One of some copies that something outside of them and the conversation's context uses, and its user."""
-        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
-        row = self._row("needed", ids | {"conversation_id": conversation_id})
-        return None if row is None else (str(row[0]), str(row[1]))
-
-
-_REBUILD_QUERIES = load_queries("rebuilding")
 #: Rules of `verify.sql` about numbers derived from the sources of a summary.
 COUNT_RULES = (
     "summaries.leaf_counts",
@@ -485,8 +444,6 @@ class Rebuilder(TableAccess):
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
-
-    # --- detection ---
 
     def contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
@@ -511,8 +468,6 @@ class Rebuilder(TableAccess):
     def counters(self) -> list[int]:
         """Conversations with wrong counters."""
         return self._column("wrong_counters")
-
-    # --- repair; needs a transaction ---
 
     def link(self, summary_id: str) -> None:
         """Restore a summary's sources from the log of its fold."""
