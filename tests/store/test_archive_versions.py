@@ -223,7 +223,7 @@ def test_a_streamed_message_costs_little(tmp_path: Path) -> None:
                     cut = text if n == beginnings else text[: n * step]
                     revise(engine.archive, message_id, {"role": "assistant", "content": cut})
             assert ConversationRemover(engine.archive.database).give_back() is None
-            return engine.archive.care.size()[0]
+            return engine.archive.listings.size()[0]
 
     whole, streamed = room("whole.db", 1), room("streamed.db", 200)
     assert streamed - whole < len(texts) * 20_000

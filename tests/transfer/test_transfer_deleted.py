@@ -184,4 +184,4 @@ def test_a_file_of_an_older_version_has_none_and_comes_in(tmp_path: Path, pruned
     run(pruned, "DROP TABLE pruned_histories", "DROP TABLE fork_sources")
     bring("claw", pruned, tmp_path / "other" / "lcm.db")
     with Archive.open(tmp_path / "other" / "lcm.db", read_only=True) as archive:
-        assert archive.care.counts().conversations == 3
+        assert archive.listings.counts().conversations == 3

@@ -277,7 +277,7 @@ def examine(
             return Examination(
                 tuple(damage), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite()
             )
-        live = archive.care.liveness()
+        live = archive.listings.liveness()
         schema = symptoms.schema()
         found = [
             *examine_structure(archive, symptoms),

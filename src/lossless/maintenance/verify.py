@@ -94,7 +94,7 @@ def _verified(
     problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
     problems.extend(_readable("reachable", "context_items", _reachability(archive)))
     problems.extend(_readable("files", "large_files", _files(archive, vault)))
-    return Verification(tuple(problems), messages.count, archive.care.counts().summaries)
+    return Verification(tuple(problems), messages.count, archive.listings.counts().summaries)
 
 
 class _MessageChecks:

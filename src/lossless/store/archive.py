@@ -19,14 +19,14 @@ from lossless.store.context import ContextItems, Summaries
 from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
 from lossless.store.database import Database, TableAccess, load_queries
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage, SummaryOutline
+from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
 from lossless.store.rows import RowDigests, digest_triggers
 from lossless.store.search import WRITE_ERRORS, FullTextSearch
 from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Prompts, Tombstones
 from lossless.store.versions import Versions
-from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
+from lossless.store.views import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -65,13 +65,10 @@ class Archive:
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)
-        self.outline = SummaryOutline(database)
         self.grants = Grants(database)
-        self.care = ArchiveStatistics(database)
         self.checks = VerifyReads(database)
         self.cleared = ClearedContexts(self)
         self.listings = Listings(database)
-        self.details = RecordDetails(database)
         self.transcripts = TranscriptRecords(database)
         self.histories = ConversationHistories(database, self.messages)
         self.tombstones = Tombstones(database)

@@ -39,10 +39,30 @@ class LineageNode(NamedTuple):
         return "leaf" if self.depth == 0 else "condensed"
 
 
-class SummaryLineage(TableAccess):
-    """Reads sources of summaries, and neighbours of messages."""
+_BEGINNING_BYTES = 640
 
-    queries = load_queries("lineage")
+
+@dataclass(frozen=True, slots=True)
+class TopSummaries:
+    """A page of top-level summaries, oldest first; how many there are, and which are in the context."""
+
+    ids: tuple[str, ...]
+    total: int
+    in_context: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    at: datetime
+    action: str
+    tokens_before: int
+    tokens_after: int
+
+
+class SummaryLineage(TableAccess):
+    """Reads sources of summaries, neighbours of messages, shapes and histories; never writes."""
+
+    queries = load_queries("lineage", "outline")
 
     def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
@@ -78,38 +98,6 @@ class SummaryLineage(TableAccess):
     def after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
         """Ids of the messages just after a position, oldest first."""
         return self._column("after", conversation_id=conversation_id, seq=seq, limit=limit)
-
-
-def _node(row: Row) -> LineageNode:
-    return LineageNode(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
-    )
-
-
-_BEGINNING_BYTES = 640
-
-
-@dataclass(frozen=True, slots=True)
-class TopSummaries:
-    """A page of top-level summaries, oldest first; how many there are, and which are in the context."""
-
-    ids: tuple[str, ...]
-    total: int
-    in_context: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSize:
-    at: datetime
-    action: str
-    tokens_before: int
-    tokens_after: int
-
-
-class SummaryOutline(TableAccess):
-    """Reads shapes and histories; never writes."""
-
-    queries = load_queries("outline")
 
     def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
         """The summaries that are in the context or not a source of any other; oldest first."""
@@ -150,3 +138,9 @@ class SummaryOutline(TableAccess):
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
         return self._records(DailyFolds, "folds_by_day", since=state_time(since), conversation_id=conversation_id)
+
+
+def _node(row: Row) -> LineageNode:
+    return LineageNode(
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
+    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lossless.model.context import ContextItem, MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
+    CompactionDebt,
     ConversationRow,
     DepthSizes,
     DepthTotals,
@@ -35,8 +36,6 @@ from lossless.store.database import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from _typeshed import DataclassInstance
 
     from lossless.store.database import Row
 
@@ -68,66 +67,6 @@ class ArchiveTotals:
     undated: int = 0
 
 
-class ArchiveStatistics(TableAccess):
-    """Counts, liveness and sizes."""
-
-    queries = load_queries("care")
-
-    def counts(self) -> ArchiveCounts:
-        row = self._row("counts")
-        assert row is not None
-        return ArchiveCounts(*row)
-
-    def totals(self) -> ArchiveTotals:
-        """All totals of status; reads the whole archive once."""
-        messages = self._row("message_totals") or (0, 0, None, None, 0)
-        context = self._row("context_totals") or (0, 0)
-        debts = self._row("maintenance_totals") or (0, 0, 0)
-        return ArchiveTotals(
-            self.counts(),
-            messages[1],
-            column_time(messages[2]),
-            column_time(messages[3]),
-            tuple(
-                DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
-                for depth, count, tokens, earliest, latest in self._rows("summary_totals")
-            ),
-            context[0],
-            context[1],
-            debts[0],
-            debts[1],
-            debts[2],
-            messages[4],
-        )
-
-    def liveness(self) -> IngestHealth:
-        """Whether anything was lost in ingest."""
-        row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
-        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
-        newest = self._row("newest_row")
-        compacted = self._row("last_compacted")
-        blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
-        return IngestHealth(
-            column_time(last) or (column_time(newest[0]) if newest else None),
-            column_time(compacted[0]) if compacted else None,
-            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
-            tuple(id_ for (id_,) in self._rows("quarantined")),
-        )  # fmt: skip
-
-    def size(self) -> tuple[int, int]:
-        """Bytes of the database, and how many of them are free."""
-        row = self._row("page_counts")
-        return (row[0], row[1]) if row else (0, 0)
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes by kind of data; reads every page, so use it sparingly."""
-        taken: dict[str, int] = {}
-        for name, size in self._rows("sizes"):
-            kind = _kind_of(name)
-            taken[kind] = taken.get(kind, 0) + size
-        return dict(sorted(taken.items(), key=lambda item: -item[1]))
-
-
 def _kind_of(name: str) -> str:
     """The group of a table, its indexes or shadow tables: the longest matching name."""
     bare = name.removeprefix("sqlite_autoindex_")
@@ -148,10 +87,106 @@ _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 _WHOLE = 2**31 - 1
 
 
-class Listings(TableAccess):
-    """Pages of rows, rows by id, and fresh tails; never writes."""
+@dataclass(frozen=True, slots=True)
+class ContextShare:
+    """The items of one type in a context."""
 
-    queries = load_queries("listings")
+    item_type: str
+    count: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """Totals of a conversation's large files."""
+
+    count: int
+    bytes: int
+    latest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefInfo:
+    """An active focus brief, without its text."""
+
+    brief_id: str
+    prompt: str
+    token_count: int
+    target_tokens: int
+    covered_latest_at: datetime | None
+    covered_message_seq: int | None
+    created_at: datetime | None
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTelemetry:
+    """Providers' reports about prompts and their caches."""
+
+    cache_state: str
+    provider: str | None
+    model: str | None
+    retention: str | None
+    last_observed_prompt_token_count: int | None
+    last_observed_cache_read: int | None
+    last_observed_cache_write: int | None
+    last_observed_cache_hit_at: datetime | None
+    last_observed_cache_break_at: datetime | None
+    consecutive_cold_observations: int
+    last_activity_band: str
+    last_api_call_at: datetime | None
+    last_cache_touch_at: datetime | None
+    last_leaf_compaction_at: datetime | None
+    turns_since_leaf_compaction: int
+    tokens_accumulated_since_leaf_compaction: int
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFrontier:
+    """How far a host's session file was read."""
+
+    session_file_path: str
+    session_header_id: str | None
+    last_seen_size: int
+    last_seen_mtime_ms: int
+    last_processed_offset: int
+    last_processed_entry_id: str | None
+    last_processed_entry_hash: str | None
+    fork_bounded: bool
+    fork_source_message_count: int
+    soft_reset_pruned_at: datetime | None
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationDetails:
+    """What is recorded about a conversation besides its messages and summaries."""
+
+    context: tuple[ContextShare, ...]
+    debt: CompactionDebt | None
+    telemetry: CacheTelemetry | None
+    frontier: TranscriptFrontier | None
+    brief_count: int
+    active_brief: BriefInfo | None
+    files: FileTotals
+    #: How many items left the context without a summary, by cause.
+    hidden: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStatus:
+    """Where a message is now: in the context, under a leaf, or hidden with a cause."""
+
+    ordinal: int | None = None
+    leaf_id: str | None = None
+    hidden_cause: str | None = None
+
+
+class Listings(TableAccess):
+    """Totals, pages of rows, rows by id, fresh tails, and what belongs to one record; never writes."""
+
+    queries = load_queries("care", "listings", "details", "debts")
 
     def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
         """Conversations by the time of their last change."""
@@ -304,174 +339,79 @@ class Listings(TableAccess):
             found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
         return [found[id_] for id_ in ids if id_ in found]
 
+    def counts(self) -> ArchiveCounts:
+        row = self._row("counts")
+        assert row is not None
+        return ArchiveCounts(*row)
 
-def _behind(start: PageStart | None) -> dict[str, object]:
-    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
+    def totals(self) -> ArchiveTotals:
+        """All totals of status; reads the whole archive once."""
+        messages = self._row("message_totals") or (0, 0, None, None, 0)
+        context = self._row("context_totals") or (0, 0)
+        debts = self._row("maintenance_totals") or (0, 0, 0)
+        return ArchiveTotals(
+            self.counts(),
+            messages[1],
+            column_time(messages[2]),
+            column_time(messages[3]),
+            tuple(
+                DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
+                for depth, count, tokens, earliest, latest in self._rows("summary_totals")
+            ),
+            context[0],
+            context[1],
+            debts[0],
+            debts[1],
+            debts[2],
+            messages[4],
+        )
 
+    def liveness(self) -> IngestHealth:
+        """Whether anything was lost in ingest."""
+        row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
+        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
+        newest = self._row("newest_row")
+        compacted = self._row("last_compacted")
+        blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
+        return IngestHealth(
+            column_time(last) or (column_time(newest[0]) if newest else None),
+            column_time(compacted[0]) if compacted else None,
+            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
+            tuple(id_ for (id_,) in self._rows("quarantined")),
+        )  # fmt: skip
 
-def _next(found: Sequence[Row], limit: int) -> PageStart | None:
-    """The start of the next page; one more row was read to know whether there is one."""
-    return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
+    def size(self) -> tuple[int, int]:
+        """Bytes of the database, and how many of them are free."""
+        row = self._row("page_counts")
+        return (row[0], row[1]) if row else (0, 0)
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes by kind of data; reads every page, so use it sparingly."""
+        taken: dict[str, int] = {}
+        for name, size in self._rows("sizes"):
+            kind = _kind_of(name)
+            taken[kind] = taken.get(kind, 0) + size
+        return dict(sorted(taken.items(), key=lambda item: -item[1]))
 
-def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
-    """Which rows are read, and how much of their texts."""
-    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
-
-
-D = TypeVar("D", bound="DataclassInstance")
-
-
-@dataclass(frozen=True, slots=True)
-class ContextShare:
-    """The items of one type in a context."""
-
-    item_type: str
-    count: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileTotals:
-    """Totals of a conversation's large files."""
-
-    count: int
-    bytes: int
-    latest_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class BriefInfo:
-    """An active focus brief, without its text."""
-
-    brief_id: str
-    prompt: str
-    token_count: int
-    target_tokens: int
-    covered_latest_at: datetime | None
-    covered_message_seq: int | None
-    created_at: datetime | None
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCompaction:
-    """A deferred compaction as recorded."""
-
-    pending: bool
-    running: bool
-    reason: str | None
-    requested_at: datetime | None
-    last_started_at: datetime | None
-    last_finished_at: datetime | None
-    last_failure_summary: str | None
-    retry_attempts: int
-    next_attempt_after: datetime | None
-    resolution_reason: str | None
-    resolved_at: datetime | None
-    token_budget: int | None
-    current_token_count: int | None
-    projected_token_count: int | None
-    raw_tokens_outside_tail: int | None
-    context_threshold: float | None
-    context_threshold_source: str | None
-    context_fresh_tail_count: int | None
-    context_leaf_chunk_tokens: int | None
-    maintenance_revision: int
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class CacheTelemetry:
-    """Providers' reports about prompts and their caches."""
-
-    cache_state: str
-    provider: str | None
-    model: str | None
-    retention: str | None
-    last_observed_prompt_token_count: int | None
-    last_observed_cache_read: int | None
-    last_observed_cache_write: int | None
-    last_observed_cache_hit_at: datetime | None
-    last_observed_cache_break_at: datetime | None
-    consecutive_cold_observations: int
-    last_activity_band: str
-    last_api_call_at: datetime | None
-    last_cache_touch_at: datetime | None
-    last_leaf_compaction_at: datetime | None
-    turns_since_leaf_compaction: int
-    tokens_accumulated_since_leaf_compaction: int
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptFrontier:
-    """How far a host's session file was read."""
-
-    session_file_path: str
-    session_header_id: str | None
-    last_seen_size: int
-    last_seen_mtime_ms: int
-    last_processed_offset: int
-    last_processed_entry_id: str | None
-    last_processed_entry_hash: str | None
-    fork_bounded: bool
-    fork_source_message_count: int
-    soft_reset_pruned_at: datetime | None
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationDetails:
-    """What is recorded about a conversation besides its messages and summaries."""
-
-    context: tuple[ContextShare, ...]
-    debt: PendingCompaction | None
-    telemetry: CacheTelemetry | None
-    frontier: TranscriptFrontier | None
-    brief_count: int
-    active_brief: BriefInfo | None
-    files: FileTotals
-    #: How many items left the context without a summary, by cause.
-    hidden: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class MessageStatus:
-    """Where a message is now: in the context, under a leaf, or hidden with a cause."""
-
-    ordinal: int | None = None
-    leaf_id: str | None = None
-    hidden_cause: str | None = None
-
-
-class RecordDetails(TableAccess):
-    """Reads about one conversation, message or summary; never writes."""
-
-    queries = load_queries("details")
-
-    def conversation(self, conversation_id: int) -> ConversationDetails:
+    def details(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
         return ConversationDetails(
             context=tuple(record_from_row(ContextShare, row) for row in self._rows("context", place)),
-            debt=self._one(PendingCompaction, "debt", conversation_id),
-            telemetry=self._one(CacheTelemetry, "telemetry", conversation_id),
-            frontier=self._one(TranscriptFrontier, "frontier", conversation_id),
+            debt=self._record(CompactionDebt, "get", place),
+            telemetry=self._record(CacheTelemetry, "telemetry", place),
+            frontier=self._record(TranscriptFrontier, "frontier", place),
             brief_count=self._count("brief_count", place),
-            active_brief=self._one(BriefInfo, "active_brief", conversation_id),
-            files=self._one(FileTotals, "files", conversation_id) or FileTotals(0, 0, None),
+            active_brief=self._record(BriefInfo, "active_brief", place),
+            files=self._record(FileTotals, "files", place) or FileTotals(0, 0, None),
             hidden=dict(self._rows("hidden", place)),
         )
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
         ids = self._column("newest_telemetry", limit=limit)
-        known = ((id_, self._one(CacheTelemetry, "telemetry", id_)) for id_ in ids)
+        known = ((id_, self._record(CacheTelemetry, "telemetry", conversation_id=id_)) for id_ in ids)
         return [(id_, seen) for id_, seen in known if seen is not None]
-
-    def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
-        return self._record(kind, query, conversation_id=conversation_id)
 
     def context_count(self, conversation_id: int) -> int:
         return self._count("context_count", conversation_id=conversation_id)
@@ -495,3 +435,17 @@ class RecordDetails(TableAccess):
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages of a leaf, in order; of its own conversation only."""
         return self._column("source_messages", id=summary_id)
+
+
+def _behind(start: PageStart | None) -> dict[str, object]:
+    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
+
+
+def _next(found: Sequence[Row], limit: int) -> PageStart | None:
+    """The start of the next page; one more row was read to know whether there is one."""
+    return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
+
+
+def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
+    """Which rows are read, and how much of their texts."""
+    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
