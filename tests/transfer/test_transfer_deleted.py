@@ -59,7 +59,7 @@ def pruned(tmp_path: Path, transcript: Path) -> Path:
         engine.append(lossless.Session(key="parent"), [{"role": "user", "content": "of both"}])
         engine.append(lossless.Session(key="fork"), [{"role": "user", "content": "of one"}])
         with engine.archive.writing():
-            engine.archive.histories.rely(4, [3])
+            engine.archive.transcripts.rely(4, [3])
         assert engine.verify().problems == ()
     assert [row[0] for row in rows(path, PRUNED)] == [2]
     return path

@@ -382,9 +382,7 @@ class Browse:
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        from lossless.store.conversations import BriefRows
-
-        return BriefRows(self._archive.database).newest(conversation_id, limit)
+        return self._archive.beside.newest_briefs(conversation_id, limit)
 
     def calls(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The recorded model calls of a scope."""

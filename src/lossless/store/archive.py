@@ -16,7 +16,7 @@ from lossless.model.times import parse_time
 from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
+from lossless.store.conversations import Conversations, PinsAndBriefs, TranscriptRecords
 from lossless.store.database import Database, TableAccess, load_queries
 from lossless.store.files import LargeFileRows
 from lossless.store.graph import SummaryLineage
@@ -60,7 +60,7 @@ class Archive:
         self.row_digests = RowDigests(database)
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.beside = Pins(database)
+        self.beside = PinsAndBriefs(database)
         self.prompts = Prompts(database)
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
@@ -69,8 +69,7 @@ class Archive:
         self.checks = VerifyReads(database)
         self.cleared = ClearedContexts(self)
         self.listings = Listings(database)
-        self.transcripts = TranscriptRecords(database)
-        self.histories = ConversationHistories(database, self.messages)
+        self.transcripts = TranscriptRecords(database, self.messages)
         self.tombstones = Tombstones(database)
         #: Masks secrets in incoming messages, if enabled.
         self.redact: CutText | None = None

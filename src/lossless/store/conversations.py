@@ -202,10 +202,10 @@ class PinRow:
     at: datetime | None
 
 
-class Pins(TableAccess):
-    """Reads and writes what is shown in addition to the context."""
+class PinsAndBriefs(TableAccess):
+    """Reads and writes what is shown in addition to the context; writes need a transaction."""
 
-    queries = load_queries("extras")
+    queries = load_queries("extras", "briefs")
 
     def pins(self, conversation_id: int) -> list[PinRow]:
         return self._records(PinRow, "pins", conversation_id=conversation_id)
@@ -239,24 +239,18 @@ class Pins(TableAccess):
         """Size and exploration summary of stored files."""
         return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
 
-
-class BriefRows(TableAccess):
-    """Reads and writes focus briefs; writes need a transaction."""
-
-    queries = load_queries("briefs")
-
-    def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
+    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
         return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
 
-    def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
+    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
         found: dict[str, tuple[str, ...]] = {}
         for summary_id, role in self._rows("sources", id=brief_id):
             found[role] = (*found.get(role, ()), summary_id)
         return found
 
-    def add(
+    def add_brief(
         self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
     ) -> None:
         """Write a brief; an active one supersedes earlier ones."""
@@ -270,15 +264,15 @@ class BriefRows(TableAccess):
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
-    def deactivate(self, conversation_id: int, now: datetime) -> bool:
+    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
         """Deactivate the active brief; False when there was none."""
         self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
         return self._db.changes() > 0
 
-    def set_status(self, brief_id: str, status: str, now: datetime) -> None:
+    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
         self._run("set_status", id=brief_id, status=status, now=row_time(now))
 
-    def since(self, brief: StoredBrief) -> tuple[int, int, int]:
+    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
         row = self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at)
@@ -324,10 +318,49 @@ class Checkpoint:
     kind: str | None = None
 
 
-class TranscriptRecords(TableAccess):
-    """Reads and writes records about hosts' transcripts."""
+#: Digests of an entry id and of words, and a second; zeros when unknown.
+_MARK = struct.Struct(">8s8sI")
+#: How many bytes of a fingerprint are kept here.
+PRINT_BYTES = 8
+_NONE = bytes(PRINT_BYTES)
 
-    queries = load_queries("transcripts")
+
+@dataclass(frozen=True, slots=True)
+class StoredRef:
+    """A message that another conversation has, or had."""
+
+    #: The beginning of its fingerprint; empty for one that left the context on a branch.
+    print: bytes
+    #: A digest of the host's entry id; empty without one.
+    id: bytes
+    #: The second of the message, 0 when unknown.
+    at: int
+    #: Its row id; 0 when it was deleted.
+    row: int = 0
+    #: Whether its time is from a transcript; otherwise it may be the time of arrival.
+    is_timed: bool = True
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationHistory:
+    """The messages of another conversation in order, and whether it followed the same file."""
+
+    number: int
+    told: tuple[StoredRef, ...]
+    is_same_file: bool
+    #: The second in which it was closed; 0 when unknown.
+    ended: int = 0
+
+
+class TranscriptRecords(TableAccess):
+    """Records about hosts' transcripts, and the messages of other conversations that a transcript may repeat."""
+
+    queries = load_queries("transcripts", "histories")
+
+    def __init__(self, database: Database, messages: Messages | None = None) -> None:
+        super().__init__(database)
+        self._messages = messages
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
         row = self._row("checkpoint", conversation_id=conversation_id)
@@ -401,63 +434,6 @@ class TranscriptRecords(TableAccess):
             (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
         ]
 
-
-def pack_record(record: Json) -> tuple[bytes, str]:
-    """A record in its stored form, and a key for one without an id."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
-
-
-#: Digests of an entry id and of words, and a second; zeros when unknown.
-_MARK = struct.Struct(">8s8sI")
-#: How many bytes of a fingerprint are kept here.
-PRINT_BYTES = 8
-_NONE = bytes(PRINT_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRef:
-    """A message that another conversation has, or had."""
-
-    #: The beginning of its fingerprint; empty for one that left the context on a branch.
-    print: bytes
-    #: A digest of the host's entry id; empty without one.
-    id: bytes
-    #: The second of the message, 0 when unknown.
-    at: int
-    #: Its row id; 0 when it was deleted.
-    row: int = 0
-    #: Whether its time is from a transcript; otherwise it may be the time of arrival.
-    is_timed: bool = True
-    role: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationHistory:
-    """The messages of another conversation in order, and whether it followed the same file."""
-
-    number: int
-    told: tuple[StoredRef, ...]
-    is_same_file: bool
-    #: The second in which it was closed; 0 when unknown.
-    ended: int = 0
-
-
-def entry_id_digest(entry_id: str | None) -> bytes:
-    """A digest of a host's entry id; empty without one, or when it was generated for a file."""
-    if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
-        return b""
-    return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-class ConversationHistories(TableAccess):
-    """Reads the messages of other conversations, and keeps digests of deleted ones."""
-
-    queries = load_queries("histories")
-
-    def __init__(self, database: Database, messages: Messages | None = None) -> None:
-        self._db, self._messages = database, messages
-
     def former(self, conversation: Conversation) -> list[int]:
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""
         if conversation.session.is_cron:
@@ -513,6 +489,19 @@ class ConversationHistories(TableAccess):
     def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
         """Record that a fork's older history is stored in these conversations only."""
         self._run_many("rely", [{"conversation_id": conversation_id, "source": id_} for id_ in sources])
+
+
+def pack_record(record: Json) -> tuple[bytes, str]:
+    """A record in its stored form, and a key for one without an id."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
+
+
+def entry_id_digest(entry_id: str | None) -> bytes:
+    """A digest of a host's entry id; empty without one, or when it was generated for a file."""
+    if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
+        return b""
+    return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:

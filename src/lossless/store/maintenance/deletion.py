@@ -17,7 +17,7 @@ from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
 from lossless.model.records import WindowMark
 from lossless.model.times import state_time
-from lossless.store.conversations import ConversationHistories, pack_record
+from lossless.store.conversations import TranscriptRecords, pack_record
 from lossless.store.database import Database, TableAccess, by_ids, column_text, column_time, load_queries, refused
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
@@ -121,7 +121,7 @@ class ConversationRemover(TableAccess):
 
         Digests of their messages stay, so that transcripts do not import them again.
         """
-        ConversationHistories(self._db).bury(conversation_ids, now)
+        TranscriptRecords(self._db).bury(conversation_ids, now)
         ids = by_ids(conversation_ids)
         lent = [(n, *place) for n, place in enumerate(self._rows("unindexed_references"))]
         for n, table, column in lent:
