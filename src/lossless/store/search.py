@@ -6,7 +6,6 @@ import json
 import re
 import time
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -112,103 +111,6 @@ class SummaryText(NamedTuple):
 
 
 AnyText: TypeAlias = MessageText | SummaryText
-
-
-@dataclass(slots=True)
-class _TimeOrder:
-    """Whether times rise with ids, as far as it is known."""
-
-    through: int = 0
-    is_kept: bool = True
-
-
-class SearchTexts(TableAccess):
-    """Reads texts by id, and in order; holds a few in memory at a time."""
-
-    queries = load_queries("search")
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._order = _TimeOrder()
-
-    def messages(self, ids: Iterable[int]) -> list[MessageText]:
-        """Messages by id, in the order asked for; unknown ids are left out."""
-        wanted = self._seen(id_ for id_ in ids if isinstance(id_, int))  # an index may hold anything
-        calls = self._calls(wanted)
-        return [
-            MessageText(
-                id_,
-                conversation_id,
-                column_count(seq),
-                role,
-                at,
-                tokens,
-                column_text(content),
-                calls.get(id_, ()),
-                known,
-                sender,
-            )
-            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._rows("texts", wanted)
-        ]
-
-    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
-        calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._rows("calls", wanted):
-            if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), column_text(raw))
-        return calls
-
-    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
-        """Messages in this order, each with its content and the texts it called tools with as one text."""
-        wanted = self._seen(ids)
-        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
-        found = ((id_, column_text(raw)) for id_, raw in self._rows("contents", wanted))
-        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
-
-    def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
-        """Summaries by id, in the given order; unknown ids are skipped."""
-        order = [id_ for id_ in ids if isinstance(id_, str)]
-        found = {
-            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
-            for id_, conversation_id, depth, at, tokens, content, known in self._rows(
-                "summary_texts", self._seen(order)
-            )
-        }
-        return [found[id_] for id_ in order if id_ in found]
-
-    def is_ordered(self) -> bool:
-        """Whether messages that were stored later were said later; what was seen before is not read again."""
-        newest, known = self._row("sizes"), self._order
-        if known.is_kept and newest and newest[0] > known.through:
-            if self._row("disorder", after=known.through) is not None:
-                known.is_kept = False
-            known.through = newest[0]
-        return known.is_kept
-
-    def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
-        """The ids of all messages of a scope after a position."""
-        values = where.values | message_start(start)
-        if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
-            values["below"] = start.id if start else None
-            return sorted((self._column("all_ids", values)), reverse=True)
-        return self._column("all_by_time", values)
-
-    def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
-        for start in range(0, len(ids), _BATCH):
-            yield from self.messages(ids[start : start + _BATCH])
-
-    def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
-        """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
-        piece = max(_PLAIN_JSON.findall(text), key=len, default="")
-        values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
-        found = {row[0] for row in self._rows("holding", values)}
-        return [id_ for id_ in ids if id_ in found]
-
-    def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
-        """All summaries of a scope after a position."""
-        ids = iter(self._column("all_summaries", **where.values, **summary_start(start)))
-        while batch := list(islice(ids, _BATCH)):
-            yield from self.summaries(batch)
 
 
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
@@ -340,7 +242,7 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             ids = trigrams.next_ids()
             if not ids:
                 return True
-            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in archive.search.texts.messages(ids)])
+            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in archive.search.messages(ids)])
         if time.monotonic() > end:
             return False
 
@@ -410,7 +312,7 @@ def build_vectors(archive: Archive, seconds: float) -> int:
         vectors.use(embedder.name)
     while (pending := vectors.pending(below)) and time.monotonic() < end:
         below = min(pending)
-        found = archive.search.texts.messages(pending)
+        found = archive.search.messages(pending)
         texts = [text for text in found if index_digest(text.indexed) == pending[text.id]]
         if not texts:
             continue
@@ -440,16 +342,11 @@ class FullTextSearch(TableAccess):
     queries = load_queries("search")
 
     def __init__(self, database: Database) -> None:
-        self._db = database
-        self.texts = SearchTexts(database)
+        super().__init__(database)
         self.trigrams = TrigramIndex(database)
         self.vectors = MessageVectors(database)
-
-    def limited(self, within: str) -> FullTextSearch:
-        """The same search, limited to the texts of these conversations."""
-        found = copy(self)
-        found.texts = self.texts.limited(within)
-        return found
+        #: Up to which message times rise with ids; None once they do not. Limited copies share it.
+        self._ordered_through: list[int | None] = [0]
 
     def quotes(self, conversation_id: int, phrase: str, limit: int) -> list[Row]:
         """Messages of people and models that contain a phrase: id, role, time, text; newest first."""
@@ -550,7 +447,7 @@ class FullTextSearch(TableAccess):
     ) -> tuple[list[int], int | None]:
         """Matching messages, newest first, after a position; and how many there are, None when unknown."""
         values = where.values | message_start(start) | {"match": match, "limit": limit}
-        if self.count(match) <= FEW_MATCHES or not self.texts.is_ordered():
+        if self.count(match) <= FEW_MATCHES or not self.is_ordered():
             found = self._rows("newest_ids", values)
             return [row[0] for row in found], found[0][1] if found else 0
         values["below"] = start.id if start and start.what == "message" else PASSAGE_BASE
@@ -565,6 +462,83 @@ class FullTextSearch(TableAccess):
         """Matching summaries, newest first, after a position; and how many there are."""
         found = self._rows("newest_summaries", **where.values, **summary_start(start), match=match, limit=limit)
         return [row[0] for row in found], found[0][1] if found else 0
+
+    def messages(self, ids: Iterable[int]) -> list[MessageText]:
+        """Messages by id, in the order asked for; unknown ids are left out."""
+        wanted = self._seen(id_ for id_ in ids if isinstance(id_, int))  # an index may hold anything
+        calls = self._calls(wanted)
+        return [
+            MessageText(
+                id_,
+                conversation_id,
+                column_count(seq),
+                role,
+                at,
+                tokens,
+                column_text(content),
+                calls.get(id_, ()),
+                known,
+                sender,
+            )
+            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._rows("texts", wanted)
+        ]
+
+    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+        calls: dict[int, tuple[str, ...]] = {}
+        for id_, raw, metadata in self._rows("calls", wanted):
+            if _is_call(metadata):
+                calls[id_] = (*calls.get(id_, ()), column_text(raw))
+        return calls
+
+    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Messages in this order, each with its content and the texts it called tools with as one text."""
+        wanted = self._seen(ids)
+        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
+        found = ((id_, column_text(raw)) for id_, raw in self._rows("contents", wanted))
+        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
+
+    def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
+        """Summaries by id, in the given order; unknown ids are skipped."""
+        order = [id_ for id_ in ids if isinstance(id_, str)]
+        found = {
+            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
+            for id_, conversation_id, depth, at, tokens, content, known in self._rows(
+                "summary_texts", self._seen(order)
+            )
+        }
+        return [found[id_] for id_ in order if id_ in found]
+
+    def is_ordered(self) -> bool:
+        """Whether messages that were stored later were said later; what was seen before is not read again."""
+        newest, through = self._sizes()[0], self._ordered_through[0]
+        if through is not None and newest > through:
+            self._ordered_through[0] = newest if self._row("disorder", after=through) is None else None
+        return self._ordered_through[0] is not None
+
+    def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
+        """The ids of all messages of a scope after a position."""
+        values = where.values | message_start(start)
+        if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
+            values["below"] = start.id if start else None
+            return sorted((self._column("all_ids", values)), reverse=True)
+        return self._column("all_by_time", values)
+
+    def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
+        for start in range(0, len(ids), _BATCH):
+            yield from self.messages(ids[start : start + _BATCH])
+
+    def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
+        """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
+        piece = max(_PLAIN_JSON.findall(text), key=len, default="")
+        values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
+        found = {row[0] for row in self._rows("holding", values)}
+        return [id_ for id_ in ids if id_ in found]
+
+    def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
+        """All summaries of a scope after a position."""
+        ids = iter(self._column("all_summaries", **where.values, **summary_start(start)))
+        while batch := list(islice(ids, _BATCH)):
+            yield from self.summaries(batch)
 
 
 def reindex_stale(archive: Archive, stale: Iterable[AnyText]) -> None:

@@ -372,7 +372,7 @@ class Versions(TableAccess):
         self._db.run_many(_INSERT_PART, part_values(message_id, fresh.parts))
         self._index.refill([(message_id, text)])
         self._index.replace_upstream(message_id, fresh.content)
-        for said in self._search.texts.messages([message_id]):
+        for said in self._search.messages([message_id]):
             self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
         self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
