@@ -72,6 +72,11 @@ def _expected() -> FileSchema:
     return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
 
 
+def base_columns(table: str) -> tuple[str, ...]:
+    """The columns of one of lossless-claw's tables."""
+    return tuple(_expected().columns[table])
+
+
 def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
     return {
         str(name): Column(str(name), str(type_), bool(not_null), None if default is None else str(default), bool(key))

@@ -270,7 +270,7 @@ class PendingCompactions(TableAccess):
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record a provider's report; informational only."""
         self._run(
-            "telemetry", conversation_id=conversation_id, read=seen.cache_read, write=seen.cache_write,
+            "observe", conversation_id=conversation_id, read=seen.cache_read, write=seen.cache_write,
             prompt=seen.prompt_tokens, state=seen.cache_state, tokens=tokens, now=state_time(now),
             provider=seen.provider, model=seen.model,
         )  # fmt: skip

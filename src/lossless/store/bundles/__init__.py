@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
 from lossless.store.database import TableAccess, by_ids, column_text, load_queries
+from lossless.store.migrate import base_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -124,12 +125,6 @@ _KEY = (
 )  # fmt: skip
 EXTRA_COLUMNS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
 VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
-PART_COLUMNS = (
-    "part_id", "message_id", "session_id", "part_type", "ordinal", "text_content", "is_ignored", "is_synthetic",
-    "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error", "tool_title", "patch_hash",
-    "patch_files", "file_mime", "file_name", "file_url", "subtask_prompt", "subtask_desc", "subtask_agent",
-    "step_reason", "step_cost", "step_tokens_in", "step_tokens_out", "snapshot_hash", "compaction_auto", "metadata",
-)  # fmt: skip
 CONVERSATION_COLUMNS = (
     "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
     "bootstrapped_at", "created_at", "updated_at",
@@ -139,42 +134,14 @@ SUMMARY_COLUMNS = (
     "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
 )  # fmt: skip
 CONTEXT_COLUMNS = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
-#: Other tables of a conversation: the columns besides its id (all, for our own tables), and their order.
-SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "large_files": (
-        ("file_id", "file_name", "mime_type", "byte_size", "line_count", "storage_uri", "exploration_summary",
-         "created_at"), "file_id"),
-    "focus_briefs": (
-        ("brief_id", "session_key", "prompt", "content", "status", "token_count", "target_tokens", "covered_latest_at",
-         "covered_message_seq", "source_context_hash", "generator_run_id", "generator_session_key", "raw_result_json",
-         "error", "created_at", "updated_at", "superseded_at"), "brief_id"),
-    "pins": ((), "pin_id"),
-    "hidden_items": ((), "item"),
-    "context_log": ((), "log_id"),
-    "turn_keys": ((), "turn_key"),
-    "last_windows": ((), "conversation_id"),
-    "ingest_state": ((), "conversation_id"),
-    "transcript_state": ((), "conversation_id"),
-    "transcript_epochs": ((), "epoch_id"),
-    "transcript_records": ((), "after_seq, record_key"),
-    "fork_sources": ((), "source_id"),
-    "conversation_extras": ((), "conversation_id"),
-    "conversation_bootstrap_state": (
-        ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
-         "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
-         "fork_source_message_count", "soft_reset_pruned_at", "updated_at"), "conversation_id"),
-    "conversation_compaction_telemetry": (
-        ("last_observed_cache_read", "last_observed_cache_write", "last_observed_prompt_token_count",
-         "last_observed_cache_hit_at", "last_observed_cache_break_at", "cache_state", "consecutive_cold_observations",
-         "retention", "last_leaf_compaction_at", "turns_since_leaf_compaction",
-         "tokens_accumulated_since_leaf_compaction", "last_activity_band", "last_api_call_at", "last_cache_touch_at",
-         "provider", "model", "updated_at"), "conversation_id"),
-    "conversation_compaction_maintenance": (
-        ("pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
-         "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail",
-         "context_threshold", "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens",
-         "retry_attempts", "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision",
-         "updated_at"), "conversation_id"),
+#: Other tables of a conversation, and the order of their rows.
+SIDE_TABLES = {
+    "large_files": "file_id", "focus_briefs": "brief_id", "pins": "pin_id", "hidden_items": "item",
+    "context_log": "log_id", "turn_keys": "turn_key", "last_windows": "conversation_id",
+    "ingest_state": "conversation_id", "transcript_state": "conversation_id", "transcript_epochs": "epoch_id",
+    "transcript_records": "after_seq, record_key", "fork_sources": "source_id",
+    "conversation_extras": "conversation_id", "conversation_bootstrap_state": "conversation_id",
+    "conversation_compaction_telemetry": "conversation_id", "conversation_compaction_maintenance": "conversation_id",
 }  # fmt: skip
 #: Our own tables: lossless-claw has none of them, and later versions of ours may add columns.
 OWN_TABLES = (
@@ -231,7 +198,7 @@ class BundleReader(TableAccess):
     def __init__(self, database: Database) -> None:
         self._db = database
         columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
-        self._part_columns = columns or set(PART_COLUMNS)
+        self._part_columns = columns or set(base_columns("message_parts"))
         #: Whether the file records contexts at all.
         self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
         #: Whether it has a context log, like our archives.
@@ -259,12 +226,11 @@ class BundleReader(TableAccess):
         )
 
     def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
-        columns, order = SIDE_TABLES[table]
-        if not columns:
-            columns = own_columns(self._db, table)
-            found = self._db.rows(_select(table, columns, order), place)
+        columns = side_columns(self._db, table)
+        found = self._db.rows(_select(table, columns, SIDE_TABLES[table]), place)
+        if table in OWN_TABLES:
             return [dict(zip(columns, row, strict=True)) for row in found]
-        return _dicts(columns, self._db.rows(_select(table, columns, order), place))
+        return _dicts(columns, found)
 
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
         """Remains of deleted conversations; optionally only those with one of these keys or ids."""
@@ -318,7 +284,9 @@ class BundleReader(TableAccess):
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
         columns = [
-            name for name in (*PART_COLUMNS, "kind", "payload", "file_path", "created_at") if name in self._part_columns
+            name
+            for name in (*base_columns("message_parts"), "kind", "payload", "file_path", "created_at")
+            if name in self._part_columns
         ]
         sql = (
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
@@ -371,8 +339,15 @@ def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[
 
 def own_columns(database: Database, table: str) -> tuple[str, ...]:
     """The columns of one of our own tables, without the conversation's number."""
-    found = database.rows(_MIGRATE["columns"], {"table": table})
-    return tuple(str(row[0]) for row in found if row[0] != "conversation_id")
+    found = database.column(_MIGRATE["columns"], {"table": table})
+    return tuple(name for name in found if name != "conversation_id")
+
+
+def side_columns(database: Database, table: str) -> tuple[str, ...]:
+    """The columns of one of the other tables of a conversation, without the conversation's number."""
+    if table in OWN_TABLES:
+        return own_columns(database, table)
+    return tuple(name for name in base_columns(table) if name != "conversation_id")
 
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:

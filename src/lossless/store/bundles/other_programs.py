@@ -14,26 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
-from lossless.store import migrate
+from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.bundles import (
-    BRIEF_SOURCE_COLUMNS,
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    EXTRA_COLUMNS,
-    FORMER_SUMMARY_COLUMNS,
-    MESSAGE_COLUMNS,
-    OWN_TABLES,
-    PART_COLUMNS,
-    PRUNED_TABLE,
-    SIDE_TABLES,
-    STALE_SUMMARY_COLUMNS,
-    SUMMARY_COLUMNS,
-    VERSION_COLUMNS,
-    fit_value,
-    own_columns,
-    stale_rows,
-)
 from lossless.store.bundles.writer import reserve_conversation_ids
 from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema
 
@@ -42,7 +24,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from lossless.store.bundles import Bundle, RowValues
 
 _TABLES = load_queries("migrate")["tables"]
 CLAW_TABLES = ("conversations", "messages", "summaries", "summary_messages", "summary_parents")
@@ -152,7 +133,14 @@ def _held(database: Database) -> ArchiveLocked:
 _CLAW_QUERIES = load_queries("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
 #: Our own tables that are part of conversations; search indexes are created when the file is opened.
-_CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", PRUNED_TABLE, *OWN_TABLES)
+_CLAW_TABLES = (
+    "message_extras",
+    "message_versions",
+    "stale_summaries",
+    "former_summaries",
+    bundles.PRUNED_TABLE,
+    *bundles.OWN_TABLES,
+)
 _KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
 
 
@@ -186,46 +174,51 @@ class ClawFile(TableAccess):
         for step, version in migrate.KNOWN_STEPS.items():
             self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
 
-    def put(self, bundle: Bundle, files: Sequence[RowValues]) -> int:
+    def put(self, bundle: bundles.Bundle, files: Sequence[bundles.RowValues]) -> int:
         """Write a conversation under its own ids, with the rows of its files; returns how many parts it has."""
         mine = {"conversation_id": bundle.conversation["conversation_id"]}
-        self._insert("conversations", CONVERSATION_COLUMNS, [bundle.conversation])
+        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [bundle.conversation])
         parts = 0
         for page in bundle.pages():
-            self._insert("messages", ("conversation_id", *MESSAGE_COLUMNS), [message | mine for message in page])
+            self._insert(
+                "messages", ("conversation_id", *bundles.MESSAGE_COLUMNS), [message | mine for message in page]
+            )
             rows = [{"session_id": bundle.session} | part | {"message_id": message["message_id"]}
                     for message in page for part in message["parts"]]  # fmt: skip
-            self._insert("message_parts", PART_COLUMNS, rows)
+            self._insert("message_parts", migrate.base_columns("message_parts"), rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
             self._run_many("upstream_message", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
-                self._insert("message_extras", ("message_id", *EXTRA_COLUMNS), extras)
+                self._insert("message_extras", ("message_id", *bundles.EXTRA_COLUMNS), extras)
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
-                self._insert("message_versions", ("message_id", *VERSION_COLUMNS), versions)
+                self._insert("message_versions", ("message_id", *bundles.VERSION_COLUMNS), versions)
         self._put_summaries(bundle, mine)
-        self._insert("context_items", ("conversation_id", *CONTEXT_COLUMNS), [item | mine for item in bundle.context])
-        for table, (columns, _) in SIDE_TABLES.items():
+        self._insert(
+            "context_items", ("conversation_id", *bundles.CONTEXT_COLUMNS), [item | mine for item in bundle.context]
+        )
+        for table in bundles.SIDE_TABLES:
             rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
-            if table not in OWN_TABLES:
-                self._insert(table, ("conversation_id", *columns), [row | mine for row in rows])
-            elif self._ours and rows:
-                self._insert(table, (("conversation_id", *own_columns(self._db, table))), [row | mine for row in rows])
-        self._insert("focus_brief_sources", BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
+            if rows and (self._ours or table not in bundles.OWN_TABLES):
+                columns = ("conversation_id", *bundles.side_columns(self._db, table))
+                self._insert(table, columns, [row | mine for row in rows])
+        self._insert("focus_brief_sources", bundles.BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
         if self._ours:
-            self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(bundle.summaries))
-            self._insert("former_summaries", FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
+            self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(bundle.summaries))
+            self._insert("former_summaries", bundles.FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
         return parts
 
-    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+    def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
-            self._insert(PRUNED_TABLE, own_columns(self._db, PRUNED_TABLE), rows)
+            self._insert(bundles.PRUNED_TABLE, bundles.own_columns(self._db, bundles.PRUNED_TABLE), rows)
             reserve_conversation_ids(self._db)
 
-    def _put_summaries(self, bundle: Bundle, mine: RowValues) -> None:
-        self._insert("summaries", ("conversation_id", *SUMMARY_COLUMNS), [one | mine for one in bundle.summaries])
+    def _put_summaries(self, bundle: bundles.Bundle, mine: bundles.RowValues) -> None:
+        self._insert(
+            "summaries", ("conversation_id", *bundles.SUMMARY_COLUMNS), [one | mine for one in bundle.summaries]
+        )
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in bundle.summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
@@ -243,7 +236,7 @@ class ClawFile(TableAccess):
         assert row is not None
         return tuple(row)
 
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
         if values:
             sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
             self._db.run_many(sql, [tuple([one.get(name) for name in columns]) for one in values])
@@ -360,7 +353,7 @@ class RemnicFile(TableAccess):
         self._run("index_messages", after=marks[0])
         self._run("index_nodes", after=marks[1])
 
-    def add_nodes(self, nodes: Sequence[RowValues], adopted: Iterable[tuple[str, str]]) -> None:
+    def add_nodes(self, nodes: Sequence[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
         """Add summaries, parents first; then existing ones without a parent get theirs."""
         self._run_many("add_node", nodes)
         self._run_many("adopt_node", [{"id": id_, "parent_id": above} for id_, above in adopted])
@@ -390,12 +383,12 @@ class RemnicFile(TableAccess):
             found.setdefault(session, 0)
         return found
 
-    def rows(self, session_id: str) -> list[RowValues]:
+    def rows(self, session_id: str) -> list[bundles.RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         names = ("id", "turn", "role", "tokens", "created_at", "metadata")
         return [_row(names, row) for row in self._rows("session_rows", session_id=session_id)]
 
-    def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
+    def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[bundles.RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
         has_parts = self.has("lcm_message_parts")
         names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
@@ -403,12 +396,12 @@ class RemnicFile(TableAccess):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            parts: defaultdict[int, list[RowValues]] = defaultdict(list)
+            parts: defaultdict[int, list[bundles.RowValues]] = defaultdict(list)
             for id_, *row in self._rows("parts_of", values) if has_parts else ():
                 parts[id_].append(_row(names, row))
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
-    def nodes(self, session_id: str) -> list[RowValues]:
+    def nodes(self, session_id: str) -> list[bundles.RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
         found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
@@ -428,9 +421,9 @@ class RemnicFile(TableAccess):
                 found[id_].append(linked)
         return dict(found)
 
-    def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, RowValues]]]:
+    def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""
-        found: defaultdict[str, list[tuple[str, RowValues]]] = defaultdict(list)
+        found: defaultdict[str, list[tuple[str, bundles.RowValues]]] = defaultdict(list)
         if self.has("lcm_x_source_rows"):
             for kind, id_, value in self._rows("source_rows", conversation_id=conversation_id):
                 try:
@@ -449,6 +442,8 @@ class RemnicFile(TableAccess):
         return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
-def _row(names: tuple[str, ...], row: Sequence[Any]) -> RowValues:
+def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
     """A Remnic row; ids are unchanged."""
-    return {name: value if name == "id" else fit_value(name, value) for name, value in zip(names, row, strict=True)}
+    return {
+        name: value if name == "id" else bundles.fit_value(name, value) for name, value in zip(names, row, strict=True)
+    }

@@ -7,22 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, part_id
-from lossless.store.bundles import (
-    BRIEF_SOURCE_COLUMNS,
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    FORMER_SUMMARY_COLUMNS,
-    PART_COLUMNS,
-    PRUNED_TABLE,
-    SIDE_TABLES,
-    STALE_SUMMARY_COLUMNS,
-    BundleReader,
-    RowValues,
-    own_columns,
-    stale_rows,
-)
+from lossless.store import bundles
 from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, indexed_text
+from lossless.store.migrate import base_columns
 from lossless.store.rows import PartRow, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
 
@@ -31,7 +19,6 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Message
     from lossless.store.archive import Archive
-    from lossless.store.bundles import MessageKey
     from lossless.store.database import Database
 
 _QUERIES = load_queries("bundles")
@@ -47,16 +34,16 @@ class BundleWriter(TableAccess):
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
-        self._reader = BundleReader(archive.database)
+        self._reader = bundles.BundleReader(archive.database)
 
-    def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
+    def candidates(self, session_key: str | None, session_id: str) -> list[bundles.RowValues]:
         """Conversations that a key and a run id may refer to."""
         found = self._rows("candidates", session_key=session_key, session_id=session_id)
         return [
             dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
         ]
 
-    def keys(self, conversation_id: int) -> list[MessageKey]:
+    def keys(self, conversation_id: int) -> list[bundles.MessageKey]:
         """What identifies the messages of a conversation."""
         return self._reader.keys(conversation_id)
 
@@ -105,12 +92,12 @@ class BundleWriter(TableAccess):
         assert row is not None
         return row[0], row[1]
 
-    def put_conversation(self, values: RowValues) -> int:
+    def put_conversation(self, values: bundles.RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
-        self._insert("conversations", CONVERSATION_COLUMNS, [values])
+        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [values])
         return self._db.last_id()
 
-    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
+    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
         """Add messages with their parts, indexed, but not in a context."""
         read = [_read(message) for message in messages]
         texts = [indexed_text(said.content, said) for said in read]
@@ -132,7 +119,7 @@ class BundleWriter(TableAccess):
         if "messages_fts" in self._archive.index.upstream:
             self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
-    def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
+    def _put_parts(self, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
         parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
         if not parts:
             return
@@ -145,55 +132,54 @@ class BundleWriter(TableAccess):
             elif given in taken:
                 part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
             part.setdefault("session_id", session_id)
-        self._insert("message_parts", PART_COLUMNS, parts)
+        self._insert("message_parts", base_columns("message_parts"), parts)
 
-    def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
+    def put_summaries(self, conversation_id: int, summaries: Sequence[bundles.RowValues]) -> None:
         """Add summaries with links to their messages and sources, sources first, indexed."""
-        columns = (
-            "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
-            "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids",
-            "model",
-        )  # fmt: skip
-        self._insert("summaries", columns, [one | {"conversation_id": conversation_id} for one in summaries])
+        self._insert(
+            "summaries", base_columns("summaries"), [one | {"conversation_id": conversation_id} for one in summaries]
+        )
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
-        self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(summaries))
+        self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
 
-    def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
+    def set_context(self, conversation_id: int, items: Sequence[bundles.RowValues]) -> None:
         """Replace the whole context of a conversation."""
         self._run("clear_context", conversation_id=conversation_id)
-        columns = ("conversation_id", *CONTEXT_COLUMNS)
+        columns = ("conversation_id", *bundles.CONTEXT_COLUMNS)
         self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
 
-    def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
+    def put_beside(self, table: str, conversation_id: int, values: Sequence[bundles.RowValues]) -> None:
         """Add rows to one of the other tables."""
         if table in ("focus_brief_sources", "former_summaries"):
             self._insert(
-                table, BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else FORMER_SUMMARY_COLUMNS, values
+                table,
+                bundles.BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else bundles.FORMER_SUMMARY_COLUMNS,
+                values,
             )
             return
-        columns = ("conversation_id", *(SIDE_TABLES[table][0] or own_columns(self._db, table)))
+        columns = ("conversation_id", *bundles.side_columns(self._db, table))
         self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
 
-    def lacks_pruned(self, row: RowValues) -> bool:
+    def lacks_pruned(self, row: bundles.RowValues) -> bool:
         """Whether a deleted conversation is unknown here."""
         return self._row("pruned_there", row) is None
 
-    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+    def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Add the remains of deleted conversations, under their numbers where these are free."""
-        columns, homeless = own_columns(self._db, PRUNED_TABLE), []
+        columns, homeless = bundles.own_columns(self._db, bundles.PRUNED_TABLE), []
         for row in rows:
             if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
-                self._insert(PRUNED_TABLE, columns, [row])
+                self._insert(bundles.PRUNED_TABLE, columns, [row])
             else:
                 homeless.append(row)
         (lowest,) = self._row("pruned_before") or (0,)
         first = lowest - len(homeless)
-        self._insert(PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
+        self._insert(bundles.PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
         if rows:
             reserve_conversation_ids(self._db)
 
@@ -205,7 +191,7 @@ class BundleWriter(TableAccess):
         """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
         self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
 
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
         """Insert rows; missing numbers are assigned by the table."""
         if not values:
             return
@@ -226,7 +212,7 @@ def _is_ours(given: Any) -> bool:
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
-def _message_row(conversation_id: int, message: RowValues) -> tuple[object, ...]:
+def _message_row(conversation_id: int, message: bundles.RowValues) -> tuple[object, ...]:
     return (
         message["message_id"], conversation_id, message["seq"], message["role"], message["content"],
         message["token_count"], message["identity_hash"], message["openclaw_sender_metadata"],
@@ -234,7 +220,7 @@ def _message_row(conversation_id: int, message: RowValues) -> tuple[object, ...]
     )  # fmt: skip
 
 
-def _part_rows(message: RowValues) -> list[PartRow]:
+def _part_rows(message: bundles.RowValues) -> list[PartRow]:
     return [
         PartRow(
             part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
@@ -244,7 +230,7 @@ def _part_rows(message: RowValues) -> list[PartRow]:
     ]  # fmt: skip
 
 
-def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
+def message_copy(message: bundles.RowValues, *, is_other: bool) -> MessageCopy:
     """An existing message, for comparison with the incoming one."""
     wording = StoredWording(
         message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
@@ -253,7 +239,7 @@ def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
     return MessageCopy(wording, message.get("versions", ()), is_other)
 
 
-def _read(message: RowValues) -> Message:
+def _read(message: bundles.RowValues) -> Message:
     """The message in the columns, without its original."""
     return unpack_message(
         message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],

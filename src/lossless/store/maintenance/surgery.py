@@ -12,6 +12,7 @@ from lossless.model.records import ContextChange
 from lossless.model.search_text import index_text_of
 from lossless.model.times import row_time, state_time
 from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch
+from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 _CONTEXT = load_queries("context")
 _SUMMARIES = load_queries("summaries")
 _INDEX = load_queries("index")
-_COLUMNS = (
-    "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
-    "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,9 @@ class SurgeryWrites(TableAccess):
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
         briefs = self._rows("brief_links", id=summary_id)
         links = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in briefs)
-        return FormerSummary(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources), links)
+        return FormerSummary(
+            dict(zip(base_columns("summaries"), row, strict=True)), tuple(messages), tuple(sources), links
+        )
 
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
@@ -120,7 +119,7 @@ class SurgeryWrites(TableAccess):
         if self._row("state", id=was.id) is not None:
             self.write(was.id, row["content"], row["token_count"], row["model"], json.loads(row["file_ids"]))
             return
-        self._run("insert_state", [row[name] for name in _COLUMNS])
+        self._run("insert_state", [row[name] for name in base_columns("summaries")])
         self._db.run_many(_SUMMARIES["link_message"], [(was.id, id_, n) for n, id_ in enumerate(was.message_ids)])
         self._db.run_many(_SUMMARIES["link_source"], [(was.id, id_, n) for n, id_ in enumerate(was.source_ids)])
         self._run_many("link_brief", [(was.id, *link) for link in was.briefs])
