@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +21,7 @@ from lossless.store.database import (
     column_text,
     column_texts,
     column_time,
+    group_rows,
     load_queries,
     time_or_epoch,
 )
@@ -257,9 +257,7 @@ class ContextItems(TableAccess):
         if not message_ids:
             return {}
         ids = by_ids(message_ids)
-        parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for row in self._rows("parts", ids):
-            parts[row[0]].append(PartRow(*row[1:]))
+        parts = group_rows(self._rows("parts", ids), PartRow)
         return {row[0]: sketch_message(row, parts.get(row[0], ())) for row in self._rows("sketches", ids)}
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
@@ -456,9 +454,7 @@ class ContextItems(TableAccess):
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has any."""
-        found: defaultdict[int, set[str]] = defaultdict(set)
-        for message_id, call_id in self._rows("call_ids", conversation_id=conversation_id):
-            found[message_id].add(call_id)
+        found = group_rows(self._rows("call_ids", conversation_id=conversation_id), str)
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
 
@@ -516,8 +512,7 @@ class Summaries(TableAccess):
         self._index.put_upstream_summary(new.id, new.content)
 
     def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
-        row = self._row("span_of_messages", by_ids(message_ids))
-        assert row is not None
+        row = self._rows("span_of_messages", by_ids(message_ids))[0]
         if row[3] != len(message_ids):
             raise Stale("a message of this summary is gone")
         return {
@@ -526,8 +521,7 @@ class Summaries(TableAccess):
         }  # fmt: skip
 
     def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
-        row = self._row("span_of_summaries", by_ids(summary_ids))
-        assert row is not None
+        row = self._rows("span_of_summaries", by_ids(summary_ids))[0]
         if row[5] != len(summary_ids):
             raise Stale("a source of this summary is gone")
         return {
@@ -555,9 +549,7 @@ class Summaries(TableAccess):
         if not summary_ids:
             return []
         ids = self._seen(summary_ids)
-        sources: defaultdict[str, list[str]] = defaultdict(list)
-        for summary_id, source_id in self._rows("sources_of", ids):
-            sources[summary_id].append(column_text(source_id))
+        sources = group_rows(self._rows("sources_of", ids), column_text)
         found = {row[0]: summary_from_row(row, tuple(sources[row[0]])) for row in self._rows("by_ids", ids)}
         return [found[id_] for id_ in summary_ids if id_ in found]
 
@@ -585,10 +577,8 @@ class Summaries(TableAccess):
 
     def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
         """The stale summaries of a conversation, and the revised messages of each."""
-        found: dict[str, tuple[int, ...]] = {}
-        for summary_id, message_id in self._rows("stale", conversation_id=conversation_id):
-            found[summary_id] = (*found.get(summary_id, ()), message_id)
-        return found
+        found = group_rows(self._rows("stale", conversation_id=conversation_id), int)
+        return {summary_id: tuple(ids) for summary_id, ids in found.items()}
 
     def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
         """Record that these summaries, sources first, were rewritten and reflect their messages.

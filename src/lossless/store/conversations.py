@@ -127,8 +127,7 @@ class Conversations(TableAccess):
 
     def project(self, conversation_id: int) -> str | None:
         """The working folder that a host has told for a conversation."""
-        row = self._row("project_of", id=conversation_id)
-        return None if row is None else row[0]
+        return self._value("project_of", id=conversation_id)
 
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
         """The conversations of a project; without one, those of an agent that have none either."""

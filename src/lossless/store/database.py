@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
@@ -82,6 +83,7 @@ def conversation_range(conversation_id: int | None) -> dict[str, object]:
 
 
 D = TypeVar("D", bound="DataclassInstance")
+T = TypeVar("T")
 
 
 def column_text(raw: object) -> str:
@@ -126,6 +128,14 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
     """A value whose fields are the columns of a row, in order; each is converted by its type."""
     columns = zip(fields(kind), row, strict=True)
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
+
+
+def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
+    """What `make` returns for the further columns of some rows, by the first column."""
+    found: defaultdict[Any, list[T]] = defaultdict(list)
+    for key, *rest in rows:
+        found[key].append(make(*rest))
+    return found
 
 
 def column_count(value: object) -> int:
@@ -538,19 +548,6 @@ class Database:
         self._local = _Thread()
         self._set_locks()
 
-    def backup_to(self, target: str) -> None:
-        """Copy the live database into a new file with SQLite's backup API."""
-        with suppress(OSError):
-            create_private_file(target)
-        destination = apsw.Connection(target)
-        try:
-            with destination.backup("main", self.connection(), "main") as copy:
-                copy.step(-1)
-        except apsw.Error as error:
-            raise refused(error, target) from error
-        finally:
-            destination.close()
-
 
 class TableAccess:
     """Reads and writes some tables of one database, by the queries of some files."""
@@ -585,6 +582,11 @@ class TableAccess:
 
     def _count(self, query: str, params: Params = (), /, **values: object) -> int:
         return self._db.count(self.queries[query], params or values)
+
+    def _value(self, query: str, params: Params = (), /, **values: object) -> Any | None:
+        """The first column of the first row; None without a row."""
+        row = self._row(query, params, **values)
+        return row[0] if row else None
 
     def _records(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> list[D]:
         return self._db.records(kind, self.queries[query], params or values)

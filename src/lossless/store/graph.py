@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
 from lossless.model.times import state_time
-from lossless.store.database import TableAccess, by_ids, column_text, column_time, load_queries, time_or_epoch
+from lossless.store.database import (
+    TableAccess,
+    by_ids,
+    column_text,
+    column_time,
+    group_rows,
+    load_queries,
+    time_or_epoch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,17 +77,11 @@ class SummaryLineage(TableAccess):
 
     def sources(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
         """The summaries that each of some summaries was made of, in order."""
-        found: defaultdict[str, list[LineageNode]] = defaultdict(list)
-        for row in self._rows("sources", self._seen(summary_ids)):
-            found[row[0]].append(_node(row[1:]))
-        return dict(found)
+        return dict(group_rows(self._rows("sources", self._seen(summary_ids)), lambda *row: _node(row)))
 
     def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
         """The ids of the messages that each of some leaves was made of, in order."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for summary_id, message_id in self._rows("leaf_messages", by_ids(summary_ids)):
-            found[summary_id].append(message_id)
-        return dict(found)
+        return dict(group_rows(self._rows("leaf_messages", by_ids(summary_ids)), lambda id_: id_))
 
     def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
         """Whether a summary is one of `tops`, or is under one of them at any depth."""

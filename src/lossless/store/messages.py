@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -17,7 +16,16 @@ from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage,
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
-from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema, time_or_epoch
+from lossless.store.database import (
+    Database,
+    TableAccess,
+    by_ids,
+    column_text,
+    group_rows,
+    load_queries,
+    load_schema,
+    time_or_epoch,
+)
 from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PackedMessage,
@@ -191,8 +199,7 @@ class SearchIndex(TableAccess):
         if known:
             self._run("drop_summary_row", rowid=known[0])
         values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
-        row = self._row("add_summary_extras", values)
-        assert row is not None
+        row = self._rows("add_summary_extras", values)[0]
         self._run("add_summary", (row[0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
 
@@ -507,11 +514,7 @@ class Messages(TableAccess):
         if not message_ids:
             return []
         ids = self._seen(message_ids)
-        parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for message_id, ordinal, type_, text, call_id, name, input_, output, metadata in self._rows(
-            "parts_by_ids", ids
-        ):
-            parts[message_id].append(PartRow(ordinal, type_, text, call_id, name, input_, output, metadata or "{}"))
+        parts = group_rows(self._rows("parts_by_ids", ids), PartRow)
         found: dict[int, StoredMessage] = {}
         for row in self._rows("by_ids", ids):
             role, content, tokens, event_key, format_, skeleton = row[7:]

@@ -276,8 +276,7 @@ class MessageVectors(TableAccess):
     @property
     def model(self) -> str | None:
         """The embedder that the vectors are of."""
-        row = self._row("model")
-        return None if row is None else row[0]
+        return self._value("model")
 
     def use(self, model: str) -> None:
         """Drop all vectors when the embedder is another one."""
@@ -395,8 +394,7 @@ class FullTextSearch(TableAccess):
         return row[0] if row and row[0] else 0
 
     def _sizes(self) -> tuple[int, int, int]:
-        row = self._row("sizes")
-        assert row is not None
+        row = self._rows("sizes")[0]
         return row[0], row[1], row[2]
 
     def unread(self, where: SearchScope) -> list[int]:

@@ -107,8 +107,7 @@ class IngestMemory(TableAccess):
 
     def producers(self, conversation_id: int) -> int:
         """The producers of messages so far: bits for those with and without entry ids."""
-        row = self._row("producers", conversation_id=conversation_id)
-        return 0 if row is None else row[0]
+        return self._count("producers", conversation_id=conversation_id)
 
     def count(self, conversation_id: int, counts: IngestCounts, now: datetime) -> None:
         stored_at = state_time(now) if counts.stored else None
@@ -580,8 +579,7 @@ class Tombstones(TableAccess):
         row = self._row("key")
         if row is None:
             self._run("set_key", key=secrets.token_bytes(_KEY_BYTES))
-            row = self._row("key")
-        assert row is not None
+            row = self._rows("key")[0]
         return PhraseMarker(row[0])
 
     def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
@@ -645,8 +643,7 @@ class Prompts(TableAccess):
 
     def newest_fold(self, conversation_id: int) -> int:
         """A number that changes with each fold; 0 before the first."""
-        row = self._row("fold", conversation_id=conversation_id)
-        return row[0] if row else 0
+        return self._count("fold", conversation_id=conversation_id)
 
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
         """The evidence chosen since a fold, oldest first."""
@@ -670,8 +667,7 @@ class Prompts(TableAccess):
 
     def user_after(self, conversation_id: int, message_id: int) -> int | None:
         """The first user message after another message."""
-        row = self._row("user_after", conversation_id=conversation_id, after_id=message_id)
-        return row[0] if row else None
+        return self._value("user_after", conversation_id=conversation_id, after_id=message_id)
 
     def empty_evidence(self, evidence_ids: Collection[int]) -> None:
         """Remove evidence from the prompt until something is chosen for other words."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.model.context import ContextItem, MessageItem, fresh_tail_start, newest_user_index
+from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
     CompactionDebt,
@@ -29,6 +28,7 @@ from lossless.store.database import (
     column_text,
     column_time,
     conversation_range,
+    group_rows,
     load_queries,
     record_from_row,
 )
@@ -232,10 +232,8 @@ class Listings(TableAccess):
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
         """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
         if conversation_id is not None:
-            row = self._row("conversation_by_number", id=conversation_id)
-        else:
-            row = self._row("conversation_by_key", key=session_key)
-        return row[0] if row else None
+            return self._value("conversation_by_number", id=conversation_id)
+        return self._value("conversation_by_key", key=session_key)
 
     def messages(
         self,
@@ -266,9 +264,7 @@ class Listings(TableAccess):
     def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
         """Messages in the given order; unknown ids are skipped."""
         wanted = _wanted(ids, whole=whole)
-        tools: defaultdict[int, list[str]] = defaultdict(list)
-        for id_, name in self._rows("tools", wanted):
-            tools[id_].append(column_text(name))
+        tools = group_rows(self._rows("tools", wanted), column_text)
         found = {}
         for row in self._rows("messages", wanted):
             content = column_text(row[7])
@@ -290,7 +286,8 @@ class Listings(TableAccess):
         wanted, most = list(ids), max(count, 0) + 1
         while wanted:
             most *= 2
-            items = self._newest_items(wanted, most)
+            rows = self._rows("newest_items", ids=json.dumps(wanted), count=most)
+            items = group_rows(reversed(rows), lambda *item: context_item(item))
             for id_ in wanted:
                 newest = items[id_]
                 start = fresh_tail_start(newest, count, max_tokens)
@@ -298,15 +295,6 @@ class Listings(TableAccess):
                     found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
             wanted = [id_ for id_ in wanted if id_ not in found]
         return found
-
-    def _newest_items(self, ids: Sequence[int], count: int) -> defaultdict[int, list[ContextItem]]:
-        """The last items of some contexts, in order."""
-        items: defaultdict[int, list[ContextItem]] = defaultdict(list)
-        for id_, *item in self._rows("newest_items", ids=json.dumps(ids), count=count):
-            items[id_].append(context_item(item))
-        for some in items.values():
-            some.reverse()
-        return items
 
     def summaries(
         self,
@@ -340,8 +328,7 @@ class Listings(TableAccess):
         return [found[id_] for id_ in ids if id_ in found]
 
     def counts(self) -> ArchiveCounts:
-        row = self._row("counts")
-        assert row is not None
+        row = self._rows("counts")[0]
         return ArchiveCounts(*row)
 
     def totals(self) -> ArchiveTotals:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
-from lossless.store.database import TableAccess, by_ids, column_text, load_queries
+from lossless.store.database import TableAccess, by_ids, column_text, group_rows, load_queries
 from lossless.store.migrate import base_columns
 
 if TYPE_CHECKING:
@@ -274,12 +274,9 @@ class BundleReader(TableAccess):
         return page
 
     def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
-        found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
-        columns = ("message_id", *VERSION_COLUMNS)
-        for row in self._rows("versions", by_ids(ids)):
-            values = dict(zip(columns, row, strict=True))
-            found[values.pop("message_id")].append(values)
-        return found
+        return group_rows(
+            self._rows("versions", by_ids(ids)), lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True))
+        )
 
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
@@ -314,21 +311,18 @@ class BundleReader(TableAccess):
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
-        links: dict[str, defaultdict[str, list[Any]]] = {}
-        for name, query in (("messages", "message_links"), ("sources", "source_links")):
-            links[name] = defaultdict(list)
-            for summary_id, linked in self._rows(query, ids):
-                links[name][summary_id].append(fit_value("message_id", linked))
-        stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
-        for summary_id, message_id, at in self._rows("stale", ids):
-            stale[summary_id].append([message_id, at])
+        messages, sources = (
+            group_rows(self._rows(query, ids), lambda linked: fit_value("message_id", linked))
+            for query in ("message_links", "source_links")
+        )
+        stale = group_rows(self._rows("stale", ids), lambda message_id, at: [message_id, at])
         for summary in found:
             if marks := stale.get(summary["summary_id"]):
                 summary["stale"] = marks
             summary["content"] = summary["content"] or ""
             summary["token_count"] = summary["token_count"] or 0
-            summary["messages"] = links["messages"][summary["summary_id"]]
-            summary["sources"] = links["sources"][summary["summary_id"]]
+            summary["messages"] = messages[summary["summary_id"]]
+            summary["sources"] = sources[summary["summary_id"]]
         return found
 
 

@@ -17,7 +17,7 @@ from lossless.model.search_text import index_text_of
 from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
 from lossless.store.bundles.writer import reserve_conversation_ids
-from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema
+from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -396,9 +396,8 @@ class RemnicFile(TableAccess):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            parts: defaultdict[int, list[bundles.RowValues]] = defaultdict(list)
-            for id_, *row in self._rows("parts_of", values) if has_parts else ():
-                parts[id_].append(_row(names, row))
+            rows = self._rows("parts_of", values) if has_parts else []
+            parts = group_rows(rows, lambda *row: _row(names, row))
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[bundles.RowValues]:
@@ -415,11 +414,7 @@ class RemnicFile(TableAccess):
         return found
 
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
-        found: defaultdict[str, list[Any]] = defaultdict(list)
-        if self.has(table):
-            for id_, linked in self._rows(query, by_ids(ids)):
-                found[id_].append(linked)
-        return dict(found)
+        return dict(group_rows(self._rows(query, by_ids(ids)), lambda linked: linked)) if self.has(table) else {}
 
     def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""

@@ -66,8 +66,7 @@ class BundleWriter(TableAccess):
             (count,) = self._row(f"taken_{table}", by_ids(given)) or (0,)
             if not count:
                 return list(given)
-        row = self._row("next_number", table=table)
-        assert row is not None
+        row = self._rows("next_number", table=table)[0]
         return list(range(row[0], row[0] + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
@@ -88,8 +87,7 @@ class BundleWriter(TableAccess):
         return {row[0] for row in self._rows("turn_keys", conversation_id=conversation_id)}
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
-        row = self._row("next_message", conversation_id=conversation_id)
-        assert row is not None
+        row = self._rows("next_message", conversation_id=conversation_id)[0]
         return row[0], row[1]
 
     def put_conversation(self, values: bundles.RowValues) -> int:

@@ -571,8 +571,7 @@ class VerifyReads(TableAccess):
 
     def schema(self) -> int | None:
         """The version of our tables in the file; None without them."""
-        row = self._row("schema")
-        return row[0] if row else None
+        return self._value("schema")
 
     def sqlite(self) -> str:
         row = self._row("sqlite")

@@ -81,8 +81,7 @@ class SurgeryWrites(TableAccess):
     ) -> int:
         """Add a log entry with the earlier state of summaries; returns its id."""
         self._archive.context.log(conversation_id, change, now)
-        row = self._row("newest_entry", conversation_id=conversation_id)
-        assert row is not None
+        row = self._rows("newest_entry", conversation_id=conversation_id)[0]
         log_id: int = row[0]
         kept = [(log_id, was.id, _as_json(was)) for was in former]
         if kept:
@@ -389,8 +388,7 @@ class ConversationMerger(TableAccess):
 
     def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
         """Make a copied message refer to copied files: in its mark, and in text and recipe."""
-        row = self._row("file_texts", message_id=message_id)
-        assert row is not None
+        row = self._rows("file_texts", message_id=message_id)[0]
         parts = self._rows("part_texts", message_id=message_id)
         is_intercepted = any('"restore":' in (metadata or "") for *_, metadata in parts)
         content, file_id = (_renamed(row[0], names) if is_intercepted else row[0]), _renamed(row[1], names)
