@@ -23,6 +23,7 @@ from lossless.store.database import (
     column_time,
     group_rows,
     load_queries,
+    row_values,
     time_or_epoch,
 )
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
@@ -431,12 +432,7 @@ class ContextItems(TableAccess):
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Add a log entry about a change, in the transaction of the change."""
-        self._run(
-            "log", conversation_id=conversation_id, at=state_time(now), actor=change.actor, action=change.action,
-            cause=change.cause, removed=json.dumps(change.removed), added=json.dumps(change.added),
-            ordinal=change.ordinal, tokens_before=change.tokens_before, tokens_after=change.tokens_after,
-            detail=change.detail,
-        )  # fmt: skip
+        self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
 
     def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:

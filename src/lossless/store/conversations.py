@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -362,8 +362,7 @@ class TranscriptRecords(TableAccess):
         self._messages = messages
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
-        row = self._row("checkpoint", conversation_id=conversation_id)
-        return None if row is None else replace(Checkpoint(*row), fork_bounded=bool(row[7]))
+        return self._record(Checkpoint, "checkpoint", conversation_id=conversation_id)
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""

@@ -28,7 +28,7 @@ import apsw
 from lossless import errors
 from lossless.errors import ArchiveError, ArchiveFull, BadInput
 from lossless.model.paths import create_private_file, expand_path
-from lossless.model.times import parse_time
+from lossless.model.times import parse_time, state_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -130,6 +130,17 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
 
 
+def row_values(record: DataclassInstance) -> dict[str, Any]:
+    """The fields of a record as a query takes them: times with milliseconds, lists as JSON."""
+    return {field.name: _column_value(getattr(record, field.name)) for field in fields(record)}
+
+
+def _column_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return state_time(value)
+    return json.dumps(value) if isinstance(value, tuple | list) else int(value) if isinstance(value, bool) else value
+
+
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
     """What `make` returns for the further columns of some rows, by the first column."""
     found: defaultdict[Any, list[T]] = defaultdict(list)
@@ -229,23 +240,14 @@ def _is_of_index(error: apsw.Error) -> bool:
     return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
 
 
-class _WriteLock:
-    """Lets one thread of this process write a file at a time; others wait outside SQLite."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-
-_write_locks: WeakValueDictionary[str, _WriteLock] = WeakValueDictionary()
+#: One thread of this process writes a file at a time; others wait outside SQLite.
+_write_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _write_locks_guard = threading.Lock()
 
 
-def _write_lock(path: str) -> _WriteLock:
+def _write_lock(path: str) -> Any:
     with _write_locks_guard:
-        lock = _write_locks.get(path)
-        if lock is None:
-            lock = _write_locks[path] = _WriteLock()
-        return lock
+        return _write_locks.setdefault(path, threading.RLock())
 
 
 def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
@@ -268,12 +270,6 @@ class _Handle:
     is_open: bool = False
 
 
-class _Thread(threading.local):
-    """The state of one thread. It ends with the thread, and the connection with it."""
-
-    handle: _Handle | None = None
-
-
 class Database:
     """One SQLite file. Each thread has its own connection; a fork gets new ones; a database in memory has one."""
 
@@ -282,7 +278,7 @@ class Database:
         self.read_only = read_only
         self.busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"
-        self._local = _Thread()
+        self._local = threading.local()
         self._shared: _Handle | None = None
         self._handles: WeakSet[_Handle] = WeakSet()
         self._handles_guard = threading.Lock()
@@ -303,11 +299,11 @@ class Database:
 
     def _set_locks(self) -> None:
         """One writer per file; an in-memory database has one connection, used in turns."""
-        self._writer = _WriteLock() if self._is_memory else _write_lock(self.path)
-        self._turns: AbstractContextManager[object] = self._writer.lock if self._is_memory else nullcontext()
+        self._writer = threading.RLock() if self._is_memory else _write_lock(self.path)
+        self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
-        handle = self._local.handle  # for files only
+        handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
         if handle is not None and handle.connection is not None and handle.pid == os.getpid() and not self._closed:
             return handle.connection
         return self._open()[1]
@@ -315,7 +311,7 @@ class Database:
     def _open(self) -> tuple[_Handle, apsw.Connection]:
         if self._closed:
             raise errors.ArchiveError(f"archive {self.path!r}: it was closed")
-        handle = self._shared if self._is_memory else self._local.handle
+        handle = self._shared if self._is_memory else getattr(self._local, "handle", None)
         if handle is not None and handle.connection is not None and (self._is_memory or handle.pid == os.getpid()):
             return handle, handle.connection
         connection = self._connect()
@@ -367,7 +363,7 @@ class Database:
     def aside(self) -> Iterator[apsw.Connection]:
         """A separate connection for a single query, with its own limits; an in-memory database has only one."""
         if self._is_memory:
-            with self._writer.lock:
+            with self._writer:
                 yield self.connection()
             return
         try:
@@ -502,7 +498,7 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
-        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer.lock)
+        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._scope("BEGIN", self._turns)
@@ -532,7 +528,7 @@ class Database:
                 handle.is_open = False
 
     def close(self) -> None:
-        with self._writer.lock:  # an open transaction ends first
+        with self._writer:  # an open transaction ends first
             self._closed = True
             self.let_go()
         self._local.handle = self._shared = None
@@ -545,7 +541,7 @@ class Database:
     def start_anew(self) -> None:
         """Reset what a forked child inherited from its parent: threads, connections, locks."""
         self._handles, self._handles_guard = WeakSet(), threading.Lock()
-        self._local = _Thread()
+        self._local = threading.local()
         self._set_locks()
 
 

@@ -15,7 +15,6 @@ from lossless.store.database import (
     column_time,
     group_rows,
     load_queries,
-    time_or_epoch,
 )
 
 if TYPE_CHECKING:
@@ -125,8 +124,7 @@ class SummaryLineage(TableAccess):
 
     def sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""
-        rows = self._rows("sizes", conversation_id=conversation_id, limit=limit)
-        return [ContextSize(time_or_epoch(at), action, before, after) for at, action, before, after in reversed(rows)]
+        return self._records(ContextSize, "sizes", conversation_id=conversation_id, limit=limit)[::-1]
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
         """Model calls by day, of one conversation or of all."""

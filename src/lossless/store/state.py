@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from lossless.model.context import QuoteSpan
 from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import Database, TableAccess, column_time, load_queries, time_or_epoch
+from lossless.store.database import Database, TableAccess, column_time, load_queries, row_values, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from lossless.store.database import Params
 
 _PRINT = 8
+#: What one call adds to the counters, besides what it has seen.
+_COUNTS = (
+    "stored", "replayed", "skipped", "ambiguous", "producers", "fits", "tokens", "extra", "revised", "likely",
+)  # fmt: skip
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
 
@@ -56,37 +60,6 @@ class IngestState:
     likely: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecentWindow:
-    """The last window of a recently used conversation."""
-
-    session_key: str
-    conversation_id: int
-    #: Eight bytes for each of its messages.
-    chain: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class IngestCounts:
-    """What one call adds to the counters."""
-
-    seen: int
-    stored: int = 0
-    replayed: int = 0
-    skipped: int = 0
-    ambiguous: int = 0
-    producers: int = 0
-    #: Whether input is accepted again, which ends an earlier refusal.
-    fits: bool = False
-    #: Tokens of the stored messages, and the seq of the last one.
-    tokens: int = 0
-    last_seq: int | None = None
-    #: By how much their budget estimates exceed their tokens.
-    extra: int = 0
-    revised: int = 0
-    likely: int = 0
-
-
 class IngestMemory(TableAccess):
     """Reads and writes the rows behind exactly-once ingest."""
 
@@ -97,26 +70,22 @@ class IngestMemory(TableAccess):
         self._has_advancements = False
 
     def state(self, conversation_id: int) -> IngestState:
-        row = self._row("state", conversation_id=conversation_id)
-        if row is None:
-            return IngestState()
-        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
-        return IngestState(
-            seen, stored, replayed, skipped, ambiguous, column_time(last), column_time(blocked_at), reason, *more
-        )
+        return self._record(IngestState, "state", conversation_id=conversation_id) or IngestState()
 
     def producers(self, conversation_id: int) -> int:
         """The producers of messages so far: bits for those with and without entry ids."""
         return self._count("producers", conversation_id=conversation_id)
 
-    def count(self, conversation_id: int, counts: IngestCounts, now: datetime) -> None:
-        stored_at = state_time(now) if counts.stored else None
-        self._run(
-            "count", conversation_id=conversation_id, seen=counts.seen, stored=counts.stored, replayed=counts.replayed,
-            skipped=counts.skipped, ambiguous=counts.ambiguous, producers=counts.producers, stored_at=stored_at,
-            fits=counts.fits, tokens=counts.tokens, last_seq=counts.last_seq, extra=counts.extra,
-            revised=counts.revised, likely=counts.likely,
-        )  # fmt: skip
+    def count(
+        self, conversation_id: int, now: datetime, *, seen: int, last_seq: int | None = None, **counts: int
+    ) -> None:
+        """Add what one call stored (`stored`, `tokens`, `extra`, `last_seq`), and what became of the rest.
+
+        `extra` is by how much budget estimates exceed the tokens; `fits` ends an earlier refusal of input.
+        """
+        stored_at = state_time(now) if counts.get("stored") else None
+        values = dict.fromkeys(_COUNTS, 0) | counts | {"seen": seen, "last_seq": last_seq, "stored_at": stored_at}
+        self._run("count", values | {"conversation_id": conversation_id})
 
     def block(self, conversation_id: int, reason: str, now: datetime) -> None:
         self._run("block", conversation_id=conversation_id, at=state_time(now), reason=reason)
@@ -173,13 +142,13 @@ class IngestMemory(TableAccess):
         end = _PRINT * length
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
-    def recent_windows(self, base: str, limit: int, most: int) -> list[RecentWindow]:
-        """The windows of the most recently used conversations below a key, newest first.
+    def recent_windows(self, base: str, limit: int, most: int) -> list[tuple[str, int, bytes]]:
+        """The windows of the most recently used conversations below a key, newest first: key, conversation, prints.
 
         Only the `most` newest windows overall are read, so that the cost does not grow with the archive.
         """
         found = self._rows("recent_windows", base=base, limit=limit, most=most)
-        return [RecentWindow(key, id_, bytes(chain)) for key, id_, chain in found]
+        return [(key, id_, bytes(chain)) for key, id_, chain in found]
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
         self._run(
@@ -259,7 +228,7 @@ class PendingCompactions(TableAccess):
         return self._record(CompactionDebt, "get", conversation_id=conversation_id)
 
     def put(self, debt: CompactionDebt) -> None:
-        self._run("put", {name: _plain(value) for name, value in asdict(debt).items()})
+        self._run("put", row_values(debt))
 
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first."""
@@ -268,21 +237,12 @@ class PendingCompactions(TableAccess):
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record a provider's report; informational only."""
-        self._run(
-            "observe", conversation_id=conversation_id, read=seen.cache_read, write=seen.cache_write,
-            prompt=seen.prompt_tokens, state=seen.cache_state, tokens=tokens, now=state_time(now),
-            provider=seen.provider, model=seen.model,
-        )  # fmt: skip
+        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
+        self._run("observe", row_values(seen) | more)
 
     def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
         """Reset the counters after a leaf."""
         self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return state_time(value)
-    return int(value) if isinstance(value, bool) else value
 
 
 _HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
@@ -368,12 +328,8 @@ class Guards(TableAccess):
         model: str | None = None,
     ) -> int:
         """Add an entry; the archive assigns its id."""
-        values = {
-            "scope": row.scope, "kind": row.kind, "at": state_time(row.at), "until": _format_moment(row.until),
-            "window_at": _format_moment(row.window_at), "result": row.result, "conversation_id": conversation_id,
-            "purpose": purpose, "model": model,
-        }  # fmt: skip
-        self._run("add_entry", values)
+        more = {"conversation_id": conversation_id, "purpose": purpose, "model": model}
+        self._run("add_entry", row_values(row) | more)
         return self._db.last_id()
 
     def settle(
@@ -436,12 +392,8 @@ class Guards(TableAccess):
         return [(row[0], HistoryBudget(*row[1:])) for row in self._rows("newest_histories", limit=limit)]
 
     def set_history(self, conversation_id: int, kept: BudgetMemory, now: datetime) -> None:
-        budget = kept.budget
-        values = {
-            "conversation_id": conversation_id, "window": budget.window, "beside": budget.beside,
-            "frame": budget.frame, "reply": budget.reply, "factor": budget.factor, "counted_frame": kept.frame,
-            "counted_at": kept.frame_at, "longest_reply": kept.longest_reply, "now": state_time(now),
-        }  # fmt: skip
+        counted = {"counted_frame": kept.frame, "counted_at": kept.frame_at, "longest_reply": kept.longest_reply}
+        values = row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": state_time(now)}
         self._run("set_history", values)
 
     def stubborn(self, conversation_id: int) -> dict[str, str]:
@@ -487,12 +439,7 @@ class Grants(TableAccess):
     queries = load_queries("grants")
 
     def issue(self, grant: Grant) -> None:
-        values = {
-            "id": grant.id, "issuer": grant.issuer, "holder": grant.holder, "depth": grant.max_depth,
-            "conversations": json.dumps(grant.conversation_ids), "summaries": json.dumps(grant.summary_ids),
-            "cap": grant.token_cap, "now": state_time(grant.created_at), "expires": state_time(grant.expires_at),
-        }  # fmt: skip
-        self._run("issue", values)
+        self._run("issue", row_values(grant))
 
     def get(self, grant_id: str) -> Grant | None:
         """A grant in any state; None when it never existed or was deleted."""

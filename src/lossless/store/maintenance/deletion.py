@@ -18,7 +18,7 @@ from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX,
 from lossless.model.records import WindowMark
 from lossless.model.times import state_time
 from lossless.store.conversations import TranscriptRecords, pack_record
-from lossless.store.database import Database, TableAccess, by_ids, column_text, column_time, load_queries, refused
+from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, refused
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
@@ -92,12 +92,7 @@ class ConversationRemover(TableAccess):
 
     def held(self) -> list[ConversationSize]:
         """All conversations, least recently active first."""
-        return [
-            ConversationSize(
-                id_, column_text(session), key, title, bool(active), column_time(created), column_time(newest), *counts
-            )
-            for id_, session, key, title, active, created, newest, *counts in self._rows("conversations")
-        ]
+        return self._records(ConversationSize, "conversations")
 
     def borrowed(self) -> set[tuple[int, int]]:
         """Pairs of conversations of which the first holds something that belongs to the second."""

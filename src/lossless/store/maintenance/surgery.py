@@ -267,10 +267,7 @@ class ConversationMerger(TableAccess):
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations with the key of an active one, oldest first."""
-        return [
-            SplitRow(target, source, cause, time_or_epoch(created), messages, bool(overlaps), key)
-            for target, source, cause, created, messages, overlaps, key in self._rows("split_keys", key=session_key)
-        ]
+        return self._records(SplitRow, "split_keys", key=session_key)
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""

@@ -29,8 +29,8 @@ INSERT INTO conversation_compaction_telemetry (conversation_id, last_observed_ca
        last_observed_prompt_token_count, last_observed_cache_hit_at, last_observed_cache_break_at, cache_state,
        consecutive_cold_observations, turns_since_leaf_compaction, tokens_accumulated_since_leaf_compaction,
        last_api_call_at, last_cache_touch_at, provider, model, updated_at)
-VALUES (:conversation_id, :read, :write, :prompt, CASE WHEN :state = 'hot' THEN :now END, CASE WHEN :state = 'cold' THEN :now END,
-        :state, :state = 'cold', 1, :tokens, :now, CASE WHEN :read > 0 OR :write > 0 THEN :now END, :provider, :model, :now)
+VALUES (:conversation_id, :cache_read, :cache_write, :prompt_tokens, CASE WHEN :state = 'hot' THEN :now END, CASE WHEN :state = 'cold' THEN :now END,
+        :state, :state = 'cold', 1, :tokens, :now, CASE WHEN :cache_read > 0 OR :cache_write > 0 THEN :now END, :provider, :model, :now)
     ON CONFLICT (conversation_id) DO UPDATE SET
        last_observed_cache_read = excluded.last_observed_cache_read,
        last_observed_cache_write = excluded.last_observed_cache_write,
