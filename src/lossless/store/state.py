@@ -540,7 +540,7 @@ class Tombstones(TableAccess):
         for texts in phrases:
             round_ += 1
             marks = [marker.mark(text) for text in texts]
-            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
+            rows += [(round_, digest, length, roll, EVERYWHERE) for length, roll, digest in marks]
         rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
         self._run_many("add", rows)
 
@@ -565,9 +565,9 @@ class Tombstones(TableAccess):
             if length is None:
                 whole.add((digest, where))
             elif round_ == last and phrases:
-                phrases[-1].append(PhraseMark(length, roll, digest))
+                phrases[-1].append((length, roll, digest))
             else:
-                phrases.append([PhraseMark(length, roll, digest)])
+                phrases.append([(length, roll, digest)])
             last = round_
         settle()
         return tuple(found), marker
