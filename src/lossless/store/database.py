@@ -109,14 +109,10 @@ def column_texts(raw: object) -> tuple[str, ...]:
     return tuple(item for item in raw if isinstance(item, str)) if isinstance(raw, list | tuple) else ()
 
 
-def _maybe_text(raw: object) -> str | None:
-    return None if raw is None else column_text(raw)
-
-
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
-    "str | None": _maybe_text,
+    "str | None": lambda raw: None if raw is None else column_text(raw),
     "bool": bool,
     "datetime": lambda raw: column_time(raw) or _NO_TIME,
     "datetime | None": column_time,
@@ -163,16 +159,6 @@ _REASON = (
     "archive {!r}: it is open in this process, and Python's sqlite3 is a second SQLite library, which would take away "
     'the locks that protect it; use engine.sql("SELECT …"), or close the engine first, or look from another process'
 )
-
-
-def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
-    """Refuse `sqlite3.connect` for these paths from now on. Call once per process: audit hooks cannot be removed."""
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "sqlite3.connect" and arguments and (path := _same_file(arguments[0], open_paths())) is not None:
-            raise errors.ArchiveDenied(_REASON.format(path))
-
-    sys.addaudithook(hook)
 
 
 def _same_file(database: object, paths: Iterable[str]) -> str | None:
@@ -233,26 +219,16 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _INDEX_ADVICE = "its search index is damaged, its rows are not; rebuild the index with `lcm doctor reindex --apply`"
 
 
-def _is_of_index(error: apsw.Error) -> bool:
-    """Whether a search table is damaged; nothing else rejects a row without naming the constraint."""
-    if isinstance(error, apsw.CorruptError):
-        return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB)
-    return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
-
-
 #: One thread of this process writes a file at a time; others wait outside SQLite.
 _write_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _write_locks_guard = threading.Lock()
 
 
-def _write_lock(path: str) -> Any:
-    with _write_locks_guard:
-        return _write_locks.setdefault(path, threading.RLock())
-
-
 def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
     """The driver's error as one of ours."""
-    if _is_of_index(error):
+    # nothing but a damaged search table rejects a row without naming the constraint
+    is_unnamed = isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
+    if is_unnamed or getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB:
         return errors.ArchiveCorrupt(f"archive {path!r}: {_INDEX_ADVICE}")
     for driver, ours, advice in _REFUSALS:
         if isinstance(error, driver):
@@ -299,7 +275,9 @@ class Database:
 
     def _set_locks(self) -> None:
         """One writer per file; an in-memory database has one connection, used in turns."""
-        self._writer = threading.RLock() if self._is_memory else _write_lock(self.path)
+        with _write_locks_guard:
+            shared = _write_locks.setdefault(self.path, threading.RLock())
+        self._writer = threading.RLock() if self._is_memory else shared
         self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
@@ -380,10 +358,6 @@ class Database:
     def is_in_use(self) -> bool:
         """Whether this process has the file open."""
         return not self._closed and not self._is_memory and self._pid == os.getpid()
-
-    def use_wal(self) -> None:
-        """Switch to the write-ahead log; the file remembers the mode, so other programs' files must not be switched."""
-        self.rows("PRAGMA journal_mode = WAL")
 
     def reconnect(self) -> None:
         """Reopen this thread's connection, so that `prepare` takes effect."""
@@ -538,12 +512,6 @@ class Database:
         with self._handles_guard:
             return [handle for handle in self._handles if not _close(handle)]
 
-    def start_anew(self) -> None:
-        """Reset what a forked child inherited from its parent: threads, connections, locks."""
-        self._handles, self._handles_guard = WeakSet(), threading.Lock()
-        self._local = threading.local()
-        self._set_locks()
-
 
 class TableAccess:
     """Reads and writes some tables of one database, by the queries of some files."""
@@ -630,7 +598,15 @@ _databases: WeakSet[Database] = WeakSet()
 
 @cache
 def _keep_second_library_out() -> None:
-    guard_sqlite3(lambda: [database.path for database in list(_databases) if database.is_in_use])
+    """Refuse `sqlite3.connect` for open files from now on; audit hooks cannot be removed."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "sqlite3.connect" and arguments:
+            in_use = [database.path for database in list(_databases) if database.is_in_use]
+            if (path := _same_file(arguments[0], in_use)) is not None:
+                raise errors.ArchiveDenied(_REASON.format(path))
+
+    sys.addaudithook(hook)
 
 
 #: In use during a fork. The parent keeps them; the child must not even close them.
@@ -644,11 +620,14 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
+    """Reset what a child inherited: threads, connections, locks."""
     global _write_locks_guard
     _write_locks_guard = threading.Lock()
     _write_locks.clear()
     for database in list(_databases):
-        database.start_anew()
+        database._handles, database._handles_guard = WeakSet(), threading.Lock()
+        database._local = threading.local()
+        database._set_locks()
 
 
 if hasattr(os, "register_at_fork"):

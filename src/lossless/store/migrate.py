@@ -244,7 +244,7 @@ def _migrate(database: Database) -> None:
     is_new = not check_is_archive(database)
     _refuse_damaged(database)
     _refuse_unknown(database, read_schema(database))
-    database.use_wal()
+    database.rows("PRAGMA journal_mode = WAL")  # the file remembers it: only for our own files
     if not _is_current(database):
         with database.transaction(exclusive=True):
             shape = read_schema(database)
