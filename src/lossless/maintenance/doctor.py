@@ -165,7 +165,7 @@ def _contexts(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding
         is_said = symptoms.were_here([item for item in items if item.startswith("msg#")])
         yield _finding("context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, items)
     for some in symptoms.uncovered():
-        if archive.cleared.explains(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
+        if archive.context.was_cleared(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
             message = (
                 f"conversation {some.conversation_id}: {some.count:,} messages left when lossless-claw handled `/new`"
             )

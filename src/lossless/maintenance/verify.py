@@ -408,7 +408,7 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _unreachable(archive: Archive, conversation_id: int) -> Iterator[VerificationProblem]:
     ids = archive.checks.unreachable(conversation_id)
-    if ids and archive.cleared.explains(conversation_id, ids):
+    if ids and archive.context.was_cleared(conversation_id, ids):
         detail = (
             f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
         )

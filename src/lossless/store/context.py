@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
@@ -13,7 +13,7 @@ from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
-from lossless.model.times import row_time, state_time
+from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
     TableAccess,
     by_ids,
@@ -29,8 +29,7 @@ from lossless.store.database import (
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Sequence
 
     from lossless.model.context import NewSummary
     from lossless.model.messages import Json, Role
@@ -51,6 +50,8 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
 
 
 _INGEST = load_queries("ingest")
+_UNREACHABLE, _LOST_SUMMARIES = load_queries("verify")["unreachable"], load_queries("rebuilding")["lost_summaries"]
+CLAW_ACTOR = "lossless-claw"
 _PAGE = 512
 #: The columns of an item's tokens: the reference's count, and the budget estimate.
 _TOKENS, _BUDGET = 4, 7
@@ -113,7 +114,7 @@ def item_id(item: ContextItem) -> int | str:
 class ContextItems(TableAccess):
     """Reads and changes the ordered items of a conversation."""
 
-    queries = load_queries("context")
+    queries = load_queries("context", "cleared")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -237,13 +238,6 @@ class ContextItems(TableAccess):
         texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
 
-    def _keep_estimates(self) -> None:
-        """Store estimates computed for rows of older versions, in the caller's transaction."""
-        for id_, tokens in self._estimates.items():
-            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._run(query, id=id_, tokens=tokens)
-        self._estimates.clear()
-
     def budget_tokens(self, conversation_id: int) -> int:
         """The budget estimates of all items, summed; the stored count where there is none yet."""
         return self._count("budget_tokens", conversation_id=conversation_id)
@@ -287,18 +281,24 @@ class ContextItems(TableAccess):
         Raises `Stale` when the run is no longer contiguous; a run that moved is replaced at its new position.
         """
         wanted = [item_id(item) for item in sources]
-        place = self._find_run(conversation_id, sources[0].ordinal, sources[-1].ordinal, wanted)
-        if place is None:
-            place = self._find_moved(conversation_id, wanted)
-        if place is None:
-            raise Stale("the context changed while this summary was written")
-        first, last = place
+        first, last = sources[0].ordinal, sources[-1].ordinal
+        there = self._rows("range", conversation_id=conversation_id, first=first, last=last)
+        if wanted != [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]:
+            items = self.items(conversation_id)
+            ids = [item_id(item) for item in items]
+            start = ids.index(wanted[0]) if wanted[0] in ids else len(ids)
+            if ids[start : start + len(wanted)] != wanted:
+                raise Stale("the context changed while this summary was written")
+            first, last = items[start].ordinal, items[start + len(wanted) - 1].ordinal
         self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
         self._run(
             "put_summary", conversation_id=conversation_id, ordinal=first, summary_id=summary_id, now=row_time(now)
         )
         self._forget_tokens(conversation_id)
-        self._keep_estimates()
+        for id_, tokens in self._estimates.items():
+            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
+            self._run(query, id=id_, tokens=tokens)
+        self._estimates.clear()
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
@@ -315,21 +315,6 @@ class ContextItems(TableAccess):
         self._run("close_gaps", place)
         self._run("shift_back", conversation_id=conversation_id)
         return True
-
-    def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        there = self._rows("range", conversation_id=conversation_id, first=first, last=last)
-        ids = [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]
-        return (first, last) if ids == wanted else None
-
-    def _find_moved(self, conversation_id: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        items = self.items(conversation_id)
-        ids = [item_id(item) for item in items]
-        try:
-            start = ids.index(wanted[0])
-        except ValueError:
-            return None
-        end = start + len(wanted)
-        return (items[start].ordinal, items[end - 1].ordinal) if ids[start:end] == wanted else None
 
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
@@ -453,6 +438,61 @@ class ContextItems(TableAccess):
         found = group_rows(self._rows("call_ids", conversation_id=conversation_id), str)
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
+    def was_cleared(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
+        """Whether these unreachable messages left the context by `/new`.
+
+        Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
+        that is no older than they are. lossless-claw 1.0 records no such time.
+        """
+        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        if self._row("standing_before", place) is not None:
+            return False
+        at = self._stamp(conversation_id)
+        if at is None:
+            return self._row("has_pending") is not None
+        return self._row("said_later", ids=place["ids"], at=at) is None
+
+    def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
+        """The conversations of some rows; ids that are not text are ignored."""
+        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
+        return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
+
+    def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> int:
+        """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`; returns how
+        many items. Starts a transaction if needed.
+        """
+        done = 0
+        for id_ in self._column("stamped") if conversation_ids is None else conversation_ids:
+            unreachable = self._unreachable(id_)
+            if not unreachable and self._stamp(id_) is None:
+                continue
+            with self._db.transaction():
+                unreachable = self._unreachable(id_)
+                if not unreachable or self.was_cleared(id_, unreachable):
+                    done += self._hide_cleared(id_)
+        return done
+
+    def _hide_cleared(self, conversation_id: int) -> int:
+        """Hides summaries first, which cover what is under them."""
+        at = self._stamp(conversation_id)
+        now = datetime.now(UTC) if at is None else parse_time(at)
+        after = self.tokens(conversation_id)
+        summaries: list[int | str] = self._db.column(_LOST_SUMMARIES, {"conversation_id": conversation_id})
+        self.hide(conversation_id, summaries, "new", now)
+        messages = self._unreachable(conversation_id)
+        self.hide(conversation_id, messages, "new", now)
+        gone = (*summaries, *messages)
+        self.close_gaps(conversation_id)
+        self.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
+        return len(gone)
+
+    def _stamp(self, conversation_id: int) -> str | None:
+        row = self._row("stamp", conversation_id=conversation_id)
+        return None if row is None else str(row[0])
+
+    def _unreachable(self, conversation_id: int) -> list[int]:
+        return self._db.column(_UNREACHABLE, {"conversation_id": conversation_id})
+
 
 def context_item(row: Sequence[Any]) -> ContextItem:
     """An item from its columns: ordinal, message, summary, role, tokens, seq, depth, estimate for budgets."""
@@ -472,14 +512,6 @@ class SourceChange:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeMark:
-    """The newest version of a message, and the newest change of a context."""
-
-    version: int
-    change: int
-
-
 class Summaries(TableAccess):
     """Reads summaries and their sources; writes new ones."""
 
@@ -492,38 +524,19 @@ class Summaries(TableAccess):
 
     def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
         """Store a summary with links to its sources and the spans and counts derived from them."""
-        message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
-        summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
-        spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
-        self._run(
-            "insert", id=new.id, conversation_id=conversation_id, kind="leaf" if new.depth == 0 else "condensed",
-            depth=new.depth, content=new.content, tokens=new.tokens, created=row_time(now),
-            files=json.dumps(new.file_ids, separators=(",", ":")), model=new.model, **spans,
-        )  # fmt: skip
-        if message_ids:
-            self._run_many("link_message", [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
-        else:
-            self._run_many("link_source", [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
+        message_ids: list[int | str] = [item.message_id for item in sources if isinstance(item, MessageItem)]
+        summary_ids: list[int | str] = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
+        ids, source = (message_ids, "message") if message_ids else (summary_ids, "source")
+        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", by_ids(ids))[0]
+        if count != len(ids):
+            raise Stale(f"a {source} of this summary is gone")
+        names = ("earliest", "latest", "descendants", "descendant_tokens", "source_tokens")
+        values = row_values(new) | dict(zip(names, spans, strict=True)) | {"conversation_id": conversation_id}
+        values |= {"kind": "leaf" if new.depth == 0 else "condensed", "created": row_time(now)}
+        self._run("insert", values | {"files": json.dumps(new.file_ids, separators=(",", ":"))})
+        self._run_many(f"link_{source}", [(new.id, id_, n) for n, id_ in enumerate(ids)])
         self._index.put_summary(new.id, new.content)
         self._index.put_upstream_summary(new.id, new.content)
-
-    def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
-        row = self._rows("span_of_messages", by_ids(message_ids))[0]
-        if row[3] != len(message_ids):
-            raise Stale("a message of this summary is gone")
-        return {
-            "earliest": row[4], "latest": row[5], "descendants": 0, "descendant_tokens": 0,
-            "source_tokens": row[2] or 0,
-        }  # fmt: skip
-
-    def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
-        row = self._rows("span_of_summaries", by_ids(summary_ids))[0]
-        if row[5] != len(summary_ids):
-            raise Stale("a source of this summary is gone")
-        return {
-            "earliest": row[0], "latest": row[1], "descendants": row[2], "descendant_tokens": row[3],
-            "source_tokens": row[4],
-        }  # fmt: skip
 
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
@@ -591,11 +604,14 @@ class Summaries(TableAccess):
             found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
         return found
 
-    def moment(self) -> ChangeMark:
-        """The current position of the archive; later changes are found by it."""
-        return ChangeMark(*(self._row("moment") or (0, 0)))
+    def moment(self) -> tuple[int, int]:
+        """The newest version of a message, and the newest change of a context; later changes are found by them."""
+        version, change = self._row("moment") or (0, 0)
+        return version, change
 
-    def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: ChangeMark | None, now: datetime) -> None:
+    def mark_new(
+        self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime
+    ) -> None:
         """Record the changes that a newly written summary cannot reflect: those missing in its sources, and later ones.
 
         `since` is the moment at which its sources were read.
@@ -604,15 +620,14 @@ class Summaries(TableAccess):
             self._run("carry_stale", id=new_id, at=row_time(now), ids=json.dumps(names))
         if since is None:
             return
-        values = {"id": new_id, "version": since.version, "change": since.change, "at": row_time(now)}
+        values = {"id": new_id, "version": since[0], "change": since[1], "at": row_time(now)}
         if self._row("has_changed_since", values):
             self._run("mark_since", values)
 
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
         """Record the changes under a summary whose earlier text was restored."""
-        values = {"id": summary_id, "log_id": log_id}
-        values = {"id": summary_id, "since": (self._row("written_at", values) or (None,))[0], "at": row_time(now)}
-        self._run("mark_changed_since", values)
+        since = self._value("written_at", id=summary_id, log_id=log_id)
+        self._run("mark_changed_since", id=summary_id, since=since, at=row_time(now))
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
         """Add messages to the leaf that covers another one, just before that one; returns the leaf.

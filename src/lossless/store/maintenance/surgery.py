@@ -449,7 +449,7 @@ class Rebuilder(TableAccess):
 
     def _has_lost(self, conversation_id: int) -> bool:
         ids = self._archive.checks.unreachable(conversation_id)
-        return bool(ids) and not self._archive.cleared.explains(conversation_id, ids)
+        return bool(ids) and not self._archive.context.was_cleared(conversation_id, ids)
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, which the log still names."""
