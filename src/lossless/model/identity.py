@@ -103,8 +103,7 @@ def _recap_end(text: str, at: int) -> int:
     if not (heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":")):
         return at
     entries, end = _fenced_at(text, at, _GAP + heading)
-    is_recap = isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)
-    return end if is_recap else at
+    return end if (isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)) else at
 
 
 def _is_shallow(value: Json) -> bool:

@@ -244,8 +244,7 @@ class ContextItems(TableAccess):
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by budget estimate, of each longer message in the context."""
-        given = {"conversation_id": conversation_id, "tokens": tokens}
-        return [(role, size) for role, size in self._rows("longer_than", given)]
+        return self._rows("longer_than", conversation_id=conversation_id, tokens=tokens)
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
         """Messages by id, without their originals; unknown ids are skipped."""
@@ -272,8 +271,7 @@ class ContextItems(TableAccess):
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
-        items, summaries = self._row("counts", conversation_id=conversation_id) or (0, 0)
-        return items, summaries
+        return self._row("counts", conversation_id=conversation_id) or (0, 0)
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
         """Replace a run of items by a summary; returns its ordinal.
@@ -350,8 +348,7 @@ class ContextItems(TableAccess):
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context over any of these messages: its ordinal and its id."""
-        row = self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
-        return None if row is None else (row[0], row[1])
+        return self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
         self._run(

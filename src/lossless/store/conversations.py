@@ -181,7 +181,7 @@ class Conversations(TableAccess):
         self._run("reopen", id=conversation_id, now=row_time(now))
 
     def active_ids(self) -> list[int]:
-        return [id_ for (id_,) in self._rows("active_ids")]
+        return self._column("active_ids")
 
     def give_title(self, conversation_id: int, title: str) -> None:
         """Name a conversation that has no title yet."""
@@ -274,8 +274,7 @@ class PinsAndBriefs(TableAccess):
     def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        row = self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at)
-        return (row[0], row[1], row[2]) if row else (0, 0, 0)
+        return self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at) or (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, recorded with a brief."""
@@ -386,7 +385,7 @@ class TranscriptRecords(TableAccess):
 
     def tracked(self) -> list[tuple[int, str, int]]:
         """Active conversations with a transcript: conversation, path, size when last seen."""
-        return [(id_, path, size) for id_, path, size in self._rows("tracked")]
+        return self._rows("tracked")
 
     def decide(
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
@@ -436,12 +435,11 @@ class TranscriptRecords(TableAccess):
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""
         if conversation.session.is_cron:
             return []
-        name = {"key": conversation.session_key, "run": conversation.session_id, "id": conversation.id}
-        return [id_ for (id_,) in self._rows("former", name)]
+        return self._column("former", key=conversation.session_key, run=conversation.session_id, id=conversation.id)
 
     def following(self, name: str) -> list[int]:
         """The conversations that follow, or followed, the transcript with this path or header id."""
-        return [id_ for (id_,) in self._rows("following", name=name)]
+        return self._column("following", name=name)
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""

@@ -535,10 +535,10 @@ class TableAccess:
 
     # The methods of the database, for a query by its name, with its values as one argument or by their names.
 
-    def _rows(self, query: str, params: Params = (), /, **values: object) -> list[Row]:
+    def _rows(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
         return self._db.rows(self.queries[query], params or values)
 
-    def _row(self, query: str, params: Params = (), /, **values: object) -> Row | None:
+    def _row(self, query: str, params: Params = (), /, **values: object) -> Any | None:
         return self._db.row(self.queries[query], params or values)
 
     def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:

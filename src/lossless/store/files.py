@@ -99,8 +99,7 @@ class LargeFileRows(TableAccess):
 
     def totals(self, where: SearchScope) -> tuple[int, int]:
         """How many files a scope has, and their bytes."""
-        row = self._row("totals", where.values)
-        return (row[0], row[1]) if row else (0, 0)
+        return self._row("totals", where.values) or (0, 0)
 
     def ids(self) -> frozenset[str]:
         return frozenset(self._column("ids"))

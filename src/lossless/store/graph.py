@@ -115,7 +115,7 @@ class SummaryLineage(TableAccess):
 
     def edges(self, conversation_id: int) -> list[tuple[str, str]]:
         """Pairs of a summary and one of its sources, in order."""
-        return [(user, source) for user, source in self._rows("edges", conversation_id=conversation_id)]
+        return self._rows("edges", conversation_id=conversation_id)
 
     def beginnings(self, conversation_id: int) -> dict[str, str]:
         """The first words of each summary."""

@@ -160,7 +160,7 @@ class SearchIndex(TableAccess):
         """The next messages after `after` that have lost an index row."""
         place: dict[str, Any] = {"after": after, "limit": limit}
         place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
-        return [row[0] for row in self._rows("lost_passages" if passages else "lost_messages", place)]
+        return self._column("lost_passages" if passages else "lost_messages", place)
 
     def refill(self, texts: Sequence[tuple[int, str]]) -> None:
         """Restore the index rows of messages; needs a transaction."""
@@ -199,8 +199,7 @@ class SearchIndex(TableAccess):
         if known:
             self._run("drop_summary_row", rowid=known[0])
         values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
-        row = self._rows("add_summary_extras", values)[0]
-        self._run("add_summary", (row[0], content, extra_tokens(content)))
+        self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
@@ -411,17 +410,14 @@ class Messages(TableAccess):
 
     def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
         """Rows with a generated entry id, including hidden ones."""
-        place = {
-            "conversation_id": conversation_id,
-            "first": GENERATED_ID_PREFIX,
-            "end": chr(ord(GENERATED_ID_PREFIX) + 1),
-        }
-        return [(id_, entry) for id_, entry in self._rows("made_up", place)]
+        return self._rows(
+            "made_up", conversation_id=conversation_id, first=GENERATED_ID_PREFIX, end=chr(ord(GENERATED_ID_PREFIX) + 1)
+        )
 
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
-        return [row[0] for row in self._rows("twins", conversation_id=conversation_id, pairs=asked)]
+        return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
         return _id(self._row("newest", conversation_id=conversation_id))

@@ -666,11 +666,11 @@ class RowDigests(TableAccess):
     def fill(self) -> int:
         """Add digests to all rows without one; returns how many. Needs a transaction."""
         done = 0
-        while ids := [row[0] for row in self._rows("messages_without", limit=_DIGEST_PAGE, half=DIGEST_BYTES)]:
+        while ids := self._column("messages_without", limit=_DIGEST_PAGE, half=DIGEST_BYTES):
             self._put_messages(ids)
             done += len(ids)
         for one in DIGESTED_TABLES.values():
-            known = {row[0] for row in self._rows("known", name=one.table)}
+            known = set(self._column("known", name=one.table))
             lacking = [key for key, _ in self._digests(one) if key not in known]
             self._put(one, lacking)
             done += len(lacking)
@@ -704,7 +704,7 @@ class RowDigests(TableAccess):
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
         after = 0
-        while ids := [row[0] for row in self._rows("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES)]:
+        while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
             for id_, known, digest in self._messages(ids):
                 if known is not None and known[DIGEST_BYTES:] != digest:
                     yield id_

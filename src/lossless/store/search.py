@@ -207,7 +207,7 @@ class TrigramIndex(TableAccess):
             return None
         step = -(-len(usable) // _MOST_PIECES)
         match = " AND ".join('"' + piece.replace('"', '""') + '"' for piece in usable[::step])
-        return {row[0] for row in self._rows("having", match=match)}
+        return set(self._column("having", match=match))
 
     def add(self, rows: Sequence[tuple[int, str]]) -> None:
         """Index texts by message; needs a transaction."""
@@ -271,7 +271,7 @@ class MessageVectors(TableAccess):
         """The vectors of a scope by this model; none of the whole archive."""
         if where.conversation_ids is None or self.model != model:
             return []
-        return [(id_, vector) for id_, vector in self._rows("of", **where.values, limit=_MOST_VECTORS)]
+        return self._rows("of", **where.values, limit=_MOST_VECTORS)
 
     @property
     def model(self) -> str | None:
@@ -311,8 +311,7 @@ def build_vectors(archive: Archive, seconds: float) -> int:
         vectors.use(embedder.name)
     while (pending := vectors.pending(below)) and time.monotonic() < end:
         below = min(pending)
-        found = archive.search.messages(pending)
-        texts = [text for text in found if index_digest(text.indexed) == pending[text.id]]
+        texts = [text for text in archive.search.messages(pending) if index_digest(text.indexed) == pending[text.id]]
         if not texts:
             continue
         made = embedder.embed([text.indexed for text in texts])
@@ -403,7 +402,7 @@ class FullTextSearch(TableAccess):
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
         """Summaries of the scope that are not indexed."""
-        return [row[0] for row in self._rows("unread_summaries", **where.values, limit=MAX_UNREAD)]
+        return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
     def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
         """The best passages by bm25: the message, and the start of the passage; None for the first."""
@@ -411,7 +410,7 @@ class FullTextSearch(TableAccess):
 
     def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
         """The best summaries by bm25."""
-        return [row[0] for row in self._rows("candidate_summaries", self._ranked(match, where, limit, "summary"))]
+        return self._column("candidate_summaries", self._ranked(match, where, limit, "summary"))
 
     def _ranked(self, match: str, where: SearchScope, limit: int, what: TextKind = "message") -> dict[str, Any]:
         is_everything = not where.has_times
@@ -528,8 +527,7 @@ class FullTextSearch(TableAccess):
     def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
         """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
-        values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
-        found = {row[0] for row in self._rows("holding", values)}
+        found = set(self._column("holding", ids=json.dumps(ids), text=text, piece=piece, ignore_case=ignore_case))
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:

@@ -100,8 +100,7 @@ class IngestMemory(TableAccess):
         return None if tokens is None or extra is None else tokens + extra
 
     def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
-        row = self._row("context_tokens", conversation_id=conversation_id)
-        return (None, None) if row is None else (row[0], row[1])
+        return self._row("context_tokens", conversation_id=conversation_id) or (None, None)
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
         """Store the token count of a context; `extra` is by how much the budget estimates exceed it."""
@@ -369,8 +368,7 @@ class Guards(TableAccess):
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
         """A model's tokenizer calibration: ratio, spread, observations."""
-        row = self._row("factor", model=model)
-        return None if row is None else (row[0], row[1], row[2])
+        return self._row("factor", model=model)
 
     def set_factor(self, model: str, ratio: float, spread: float, observations: int, now: datetime) -> None:
         values = {"model": model, "ratio": ratio, "spread": spread, "observations": observations}
@@ -510,7 +508,7 @@ class Tombstones(TableAccess):
 
     def rounds(self) -> tuple[ForgetRound, ...]:
         """What was forgotten, in order; empty where nothing was."""
-        newest, count = self._row("newest") or (None, 0)
+        newest, count = self._row("newest") or (0, 0)
         if not count:
             return ()
         if self._read is None or self._read[0] != (newest, count):
@@ -622,7 +620,7 @@ class Prompts(TableAccess):
 
     def hidden(self, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that were removed from their conversation."""
-        return frozenset(row[0] for row in self._rows("hidden", ids=json.dumps(list(message_ids))))
+        return frozenset(self._column("hidden", ids=json.dumps(list(message_ids))))
 
     def add_receipt(
         self, conversation_id: int, tokens: int, capacity: int, detail: dict[str, Any], now: datetime

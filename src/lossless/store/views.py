@@ -328,8 +328,7 @@ class Listings(TableAccess):
         return [found[id_] for id_ in ids if id_ in found]
 
     def counts(self) -> ArchiveCounts:
-        row = self._rows("counts")[0]
-        return ArchiveCounts(*row)
+        return ArchiveCounts(*self._rows("counts")[0])
 
     def totals(self) -> ArchiveTotals:
         """All totals of status; reads the whole archive once."""
@@ -364,13 +363,12 @@ class Listings(TableAccess):
             column_time(last) or (column_time(newest[0]) if newest else None),
             column_time(compacted[0]) if compacted else None,
             seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
-            tuple(id_ for (id_,) in self._rows("quarantined")),
+            tuple(self._column("quarantined")),
         )  # fmt: skip
 
     def size(self) -> tuple[int, int]:
         """Bytes of the database, and how many of them are free."""
-        row = self._row("page_counts")
-        return (row[0], row[1]) if row else (0, 0)
+        return self._row("page_counts") or (0, 0)
 
     def sizes(self) -> dict[str, int]:
         """Bytes by kind of data; reads every page, so use it sparingly."""

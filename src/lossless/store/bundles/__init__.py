@@ -333,8 +333,7 @@ def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[
 
 def own_columns(database: Database, table: str) -> tuple[str, ...]:
     """The columns of one of our own tables, without the conversation's number."""
-    found = database.column(_MIGRATE["columns"], {"table": table})
-    return tuple(name for name in found if name != "conversation_id")
+    return tuple(name for name in database.column(_MIGRATE["columns"], {"table": table}) if name != "conversation_id")
 
 
 def side_columns(database: Database, table: str) -> tuple[str, ...]:

@@ -313,7 +313,7 @@ class RemnicFile(TableAccess):
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
     def has(self, table: str) -> bool:
-        return table in {row[0] for row in self._rows("tables")}
+        return table in set(self._column("tables"))
 
     def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has been imported."""
@@ -396,8 +396,7 @@ class RemnicFile(TableAccess):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            rows = self._rows("parts_of", values) if has_parts else []
-            parts = group_rows(rows, lambda *row: _row(names, row))
+            parts = group_rows((self._rows("parts_of", values) if has_parts else []), lambda *row: _row(names, row))
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[bundles.RowValues]:

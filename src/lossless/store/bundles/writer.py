@@ -84,7 +84,7 @@ class BundleWriter(TableAccess):
         return set(self._rows("pinned", conversation_id=conversation_id))
 
     def turn_keys(self, conversation_id: int) -> set[str]:
-        return {row[0] for row in self._rows("turn_keys", conversation_id=conversation_id)}
+        return set(self._column("turn_keys", conversation_id=conversation_id))
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
         row = self._rows("next_message", conversation_id=conversation_id)[0]
@@ -122,7 +122,7 @@ class BundleWriter(TableAccess):
         if not parts:
             return
         foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
-        taken = {row[0] for row in self._rows("taken_parts", ids=foreign)}
+        taken = set(self._column("taken_parts", ids=foreign))
         for part in parts:
             given = part.get("part_id")
             if _is_ours(given):

@@ -185,8 +185,7 @@ class ConversationRemover(TableAccess):
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
         """Which of these transcript records are stored."""
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(ids))}
-        return {row[0] for row in self._rows("kept_records", values)}
+        return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
     def collectable(self, conversation_id: int) -> list[CollectableOutput]:
         """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
@@ -236,7 +235,7 @@ class TextRemover(TableAccess):
     def pages(self, size: int) -> Iterator[list[int]]:
         """The ids of all messages, in batches."""
         after = 0
-        while ids := [row[0] for row in self._rows("message_ids", after=after, limit=size)]:
+        while ids := self._column("message_ids", after=after, limit=size):
             yield ids
             after = ids[-1]
 
@@ -269,7 +268,7 @@ class TextRemover(TableAccess):
 
     def _cells(self, table: str, *, has_rowid: bool) -> Iterator[TextCell]:
         columns = self._rows("columns", table=table)
-        names = {row[0] for row in self._rows("referring", table=table)}
+        names = set(self._column("referring", table=table))
         keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
         words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
         listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])

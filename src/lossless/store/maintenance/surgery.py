@@ -81,8 +81,7 @@ class SurgeryWrites(TableAccess):
     ) -> int:
         """Add a log entry with the earlier state of summaries; returns its id."""
         self._archive.context.log(conversation_id, change, now)
-        row = self._rows("newest_entry", conversation_id=conversation_id)[0]
-        log_id: int = row[0]
+        log_id: int = self._rows("newest_entry", conversation_id=conversation_id)[0][0]
         kept = [(log_id, was.id, _as_json(was)) for was in former]
         if kept:
             self._run_many("keep_former", kept)
@@ -141,7 +140,7 @@ class SurgeryWrites(TableAccess):
 
     def all_of(self, conversation_id: int) -> list[str]:
         """Every summary of a conversation, shallowest first, then by time."""
-        return [row[0] for row in self._rows("of_conversation", conversation_id=conversation_id)]
+        return self._column("of_conversation", conversation_id=conversation_id)
 
     def before(self, summary_id: str, limit: int) -> list[str]:
         """The summaries of the same depth just before one, oldest first."""
@@ -170,8 +169,7 @@ class SurgeryWrites(TableAccess):
 
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
         """The items among these that are not hidden, in order: they may return to the context."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
-        hidden = {row[0] for row in self._rows("hidden_among", place)}
+        hidden = set(self._column("hidden_among", conversation_id=conversation_id, items=json.dumps(list(items))))
         return tuple(item for item in items if item not in hidden)
 
     def replace_run(
@@ -206,7 +204,7 @@ class SurgeryWrites(TableAccess):
 
     def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
         """Log entry and target of each merge of a conversation, newest first."""
-        return [(log_id, target) for log_id, target in self._rows("merges_of", conversation_id=conversation_id)]
+        return self._rows("merges_of", conversation_id=conversation_id)
 
     def needed(
         self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
@@ -276,7 +274,7 @@ class ConversationMerger(TableAccess):
         found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
         for thing in ("summaries", "files", "pins", "hidden"):
             found[thing] = self._column(f"{thing}_of", place)
-        found["records"] = [row[0] for row in self._rows("records_of", place | {"others": json.dumps(list(others))})]
+        found["records"] = self._column("records_of", place | {"others": json.dumps(list(others))})
         found["briefs"] = [[id_, status] for id_, status in self._rows("briefs_of", place)]
         return found
 
@@ -441,7 +439,7 @@ class Rebuilder(TableAccess):
 
     def contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
-        found = {row[0] for row in self._rows("wrong_contexts")}
+        found = set(self._column("wrong_contexts"))
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
                 found.add(int(offender.id.partition(":")[0]))
