@@ -14,13 +14,13 @@ from lossless.model.messages import Role, StoredFile
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import TableAccess, column_text, conversation_range, load_queries
-from lossless.store.rows import DIGEST_BYTES, RowDigests, decompress_residual, storable_json
+from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from lossless.model.messages import Json, Role
+    from lossless.model.messages import Role
     from lossless.store.database import Row
 
 
@@ -138,7 +138,7 @@ class LargeFileRows(TableAccess):
         referenced = self.referenced_ids()
         return [file for file in self.listed() if file.id not in referenced]
 
-    def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
+    def note(self, message_id: int, role: Role, notes: PartNotes) -> None:
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
         rows: dict[int, str | None] = dict(self._rows("part_metadata", message_id=message_id))
         if not rows:

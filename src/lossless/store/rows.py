@@ -73,6 +73,8 @@ def decompress_residual(stored: bytes) -> str:
         raise ValueError(f"a damaged skeleton: {error}") from error
 
 
+#: Additional metadata of parts, by ordinal.
+PartNotes: TypeAlias = "Mapping[int, Mapping[str, Json]]"
 #: What is stored outside of a skeleton, by part: `t` texts, `i` inputs, `r` raw blocks, `s` signatures.
 StoredColumns: TypeAlias = dict[str, dict[int, Any]]
 
@@ -307,7 +309,7 @@ def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object,
     ]  # fmt: skip
 
 
-def with_notes(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
+def with_notes(parts: tuple[PartRow, ...], role: Role, notes: PartNotes) -> tuple[PartRow, ...]:
     """Parts with additional metadata, by ordinal; a message without parts gets one."""
     if not parts:
         together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
