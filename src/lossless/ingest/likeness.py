@@ -215,7 +215,7 @@ def _text_likeness(mine: str, theirs: str) -> float:
         return 1.0
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
-    words = _WORDS.findall(mine), _WORDS.findall(theirs)
+    words = _WORDS.findall(mine.casefold()), _WORDS.findall(theirs.casefold())
     shared, sizes = _shared(*words), sorted(map(len, words))
     weight, weights = _weigh((Counter(words[0]) & Counter(words[1])).elements()), sorted(map(_weigh, words))
     if not shared or weight < _OF_SHORTER * weights[0] or weight < _OF_LONGER * weights[1]:
