@@ -366,11 +366,6 @@ def _object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _metadata(text: str) -> dict[str, Any]:
-    """The metadata of a part, read-only: common values are parsed once."""
-    return _common(text) if len(text) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
-
-
 @lru_cache(maxsize=512)
 def _common(text: str) -> dict[str, Any]:
     return _object(text)
@@ -399,7 +394,11 @@ def unpack_message(
     ValueError for invalid rows: bytes where text belongs, or an original that cannot be rebuilt.
     """
     _check_texts(content, rows)
-    metadata = [_metadata(row.metadata) for row in rows]
+    # common metadata are parsed once, and only read
+    metadata = [
+        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
+        for row in rows
+    ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:

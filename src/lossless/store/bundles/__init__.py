@@ -216,14 +216,11 @@ class BundleReader(TableAccess):
         tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
         logs = json.dumps([row["log_id"] for row in tables["context_log"]])
         tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", ids=logs))
-        return Bundle(
-            conversation,
-            self.keys(conversation["conversation_id"]),
-            lambda: self.messages(conversation["conversation_id"]),
-            self.summaries(conversation["conversation_id"]),
-            _dense(_dicts(CONTEXT_COLUMNS, self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place))),
-            tables,
-        )
+        items = self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place)
+        # without gaps: lossless-claw 1.0 cannot compact across one
+        context = [item | {"ordinal": n} for n, item in enumerate(_dicts(CONTEXT_COLUMNS, items))]
+        id_ = conversation["conversation_id"]
+        return Bundle(conversation, self.keys(id_), lambda: self.messages(id_), self.summaries(id_), context, tables)
 
     def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
         columns = side_columns(self._db, table)
@@ -243,10 +240,9 @@ class BundleReader(TableAccess):
         keys = []
         for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
-            known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
+            role, seq, tokens = one["role"] or "", one["seq"] or 0, one["token_count"] or 0
+            known = one["identity_hash"] or identity_hash(role, one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
-            seq, tokens = one["seq"] or 0, one["token_count"] or 0
-            role = one["role"] or ""
             keys.append(MessageKey(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
         return keys
 
@@ -345,11 +341,6 @@ def side_columns(database: Database, table: str) -> tuple[str, ...]:
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
-
-
-def _dense(items: list[RowValues]) -> list[RowValues]:
-    """Context items without gaps: lossless-claw 1.0 cannot compact across one."""
-    return [item | {"ordinal": ordinal} for ordinal, item in enumerate(items)]
 
 
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:

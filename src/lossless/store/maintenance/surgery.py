@@ -416,11 +416,11 @@ class Rebuilder(TableAccess):
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
                 found.add(int(offender.id.partition(":")[0]))
-        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found or self._has_lost(id_)]
-
-    def _has_lost(self, conversation_id: int) -> bool:
-        ids = self._archive.checks.unreachable(conversation_id)
-        return bool(ids) and not self._archive.context.was_cleared(conversation_id, ids)
+        for id_ in self._archive.checks.conversation_ids():
+            lost = self._archive.checks.unreachable(id_)
+            if lost and not self._archive.context.was_cleared(id_, lost):
+                found.add(id_)
+        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found]
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, which the log still names."""
