@@ -1,4 +1,4 @@
-"""The words of a text: which carry meaning, how much each weighs among the others, and the phrase that names it best."""
+"""The words of a text: which carry meaning, how much each weighs among others, and the phrase that names it best."""
 
 from __future__ import annotations
 
