@@ -199,15 +199,11 @@ class ContextItems(TableAccess):
         else:
             count, tokens, budget = -count, -tokens, -budget
             summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
+        messages, total = known.messages + count, known.tokens + tokens
         return replace(
-            known,
-            item=item_id(item),
-            ordinal=item.ordinal,
-            summaries=summaries,
-            messages=known.messages + count,
-            tokens=known.tokens + tokens,
+            known, item=item_id(item), ordinal=item.ordinal, summaries=summaries, messages=messages, tokens=total,
             budget_tokens=known.budget_tokens + budget,
-        )
+        )  # fmt: skip
 
     def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
         """Rows as items; estimates missing in older versions are computed, newest first, up to a limit per read."""

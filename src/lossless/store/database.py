@@ -396,9 +396,9 @@ class Database:
         return [row[0] for row in self.rows(sql, params)]
 
     def count(self, sql: str, params: Params = ()) -> int:
-        """The number in the first column of the first row; 0 without a row."""
+        """The number in the first column of the first row; 0 without one."""
         row = self.row(sql, params)
-        return row[0] if row else 0
+        return (row and row[0]) or 0
 
     def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
         """All rows as values; see `record_from_row`."""
