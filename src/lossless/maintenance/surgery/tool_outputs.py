@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.messages import Json, JsonObject
     from lossless.store.archive import Archive
-    from lossless.store.files import CallRow, LargeOutput
+    from lossless.store.files import LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
 
 #: Messages per transaction: others may write in between.
@@ -108,11 +108,11 @@ def revert_stubs(archive: Archive, work: StubRevertPlan) -> StubRevertReport:
 
 def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
     call = None if row.tool else _call(files, row)
-    tool = row.tool or (call.tool if call else None)
+    tool = row.tool or (call[0] if call else None)
     return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> CallRow | None:
+def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
@@ -123,7 +123,7 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
         return False
     files = LargeFileRows(archive.database)
     call = _call(files, output)
-    payload = stub_payload(output, stored[0].message.content, call.input if call else None)
+    payload = stub_payload(output, stored[0].message.content, call[1] if call else None)
     store_payloads(files, vault, output.conversation_id, [payload], now)
     files.set_stub(output.message_id, payload.file_id)
     return True
