@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
-from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
-from lossless.maintenance.surgery.group import Surgery
+from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, forward, model_name
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import MessageLike, ModelIdentity
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.ingest.transcripts.reading import Transcript
     from lossless.llm.completion import Prompt
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.rotation import Rotation
     from lossless.maintenance.surgery.common import OperationReport
+    from lossless.maintenance.surgery.group import Surgery
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
@@ -99,7 +98,6 @@ class Engine:
         if not archive.read_only:
             parts.load()
         self.transcripts = HostTranscripts(parts)
-        self.surgery = Surgery(parts)
         self.admin = Admin(parts)
         self.host = HostSupport(parts)
         self.browse = Browse(parts)
@@ -114,6 +112,13 @@ class Engine:
     def loop(self) -> Compactor:
         """Decides when to compact, and compacts."""
         return self._parts.loop
+
+    @cached_property
+    def surgery(self) -> Surgery:
+        """Changes summaries: dissolve, rewrite, repair, transplant, merge, focus."""
+        from lossless.maintenance.surgery.group import Surgery
+
+        return Surgery(self._parts)
 
     @cached_property
     def rotation(self) -> Rotation:
@@ -172,40 +177,7 @@ class Engine:
             self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
 
-    def bootstrap(
-        self,
-        session: Session | str,
-        transcript: str | os.PathLike[str] | Transcript | Iterable[MessageLike],
-        *,
-        kind: str | None = None,
-        lane: str | None = None,
-        accept: bool = False,
-        after: str | None = None,
-        cursor: str | None = None,
-        fold: bool = True,
-        again: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> TranscriptReport:
-        """Store what a transcript has and the archive does not; idempotent.
-
-        A transcript is a path, or the host's entries. On a first import the newest part stays verbatim and the older
-        part is folded at once, without a model (`fold`). A transcript that has nothing in common with the stored
-        conversation is quarantined (`.status == "held"`) until it is accepted. `after` and `cursor` are a host's own
-        marks: entries after the stored mark are new, and a page that leaves a gap is rejected (`.status == "failed"`).
-        Permanently deleted messages are imported only with `again`.
-        """
-        return self.transcripts.bootstrap(
-            as_session(session),
-            transcript,
-            kind=kind,
-            lane=lane,
-            accept=accept,
-            after=after,
-            cursor=cursor,
-            fold=fold,
-            again=again,
-            progress=progress,
-        )
+    bootstrap = forward("transcripts", HostTranscripts.bootstrap)
 
     def after_turn(
         self,

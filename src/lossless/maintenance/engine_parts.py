@@ -8,9 +8,10 @@ import logging
 import threading
 from dataclasses import replace
 from datetime import UTC
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
@@ -40,6 +41,28 @@ if TYPE_CHECKING:
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class EngineGroup:
+    """A group of an engine's methods, such as `engine.browse`."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts, self._archive = parts, parts.archive
+
+
+def forward(attribute: str, function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A function as a method of another class: its first argument is the attribute of `self` with this dotted name."""
+    first = attrgetter(attribute)
+
+    def call(self: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(first(self), *args, **kwargs)
+
+    return update_wrapper(call, function)
 
 
 class EngineParts:
@@ -279,11 +302,8 @@ class BackgroundWorker:
         return waiting
 
 
-class HostSupport:
+class HostSupport(EngineGroup):
     """`engine.host`: the space in a prompt, providers' feedback, and the end of sessions and sub-agents."""
-
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
 
     def history_budget(
         self,
