@@ -302,17 +302,11 @@ def examine(
 
 def _broken_summaries(archive: Archive, conversation_id: int | None) -> Iterator[DoctorFinding]:
     kinds: dict[tuple[int, str], list[str]] = {}
-    for one in find_broken(archive, conversation_id):
-        kinds.setdefault((one.conversation_id, one.marker), []).append(one.summary_id)
-    for (owner, marker), ids in kinds.items():
-        yield _finding(
-            f"summary.{marker}",
-            "warning",
-            f"conversation {owner}: {len(ids)} broken summaries ({marker})",
-            f"lcm doctor apply {owner} --confirm",
-            owner,
-            ids,
-        )
+    for owner, id_, marker in find_broken(archive, conversation_id):
+        kinds.setdefault((owner, marker), []).append(id_)
+    for (owner, kind), ids in kinds.items():
+        message, remedy = f"{len(ids)} broken summaries ({kind})", f"lcm doctor apply {owner} --confirm"
+        yield _finding(f"summary.{kind}", "warning", f"conversation {owner}: {message}", remedy, owner, ids)
 
 
 def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:

@@ -338,15 +338,15 @@ class HostSupport(EngineGroup):
         situation = replace(situation, beside=beside)
         assembled = self._parts.sent.pop(situation.conversation.id, None)
         sent = assembled if sent is None else sent
-        with self._parts.archive.writing():
-            learn_from_usage(self._parts.archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
+        with self._archive.writing():
+            learn_from_usage(self._archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
 
     def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
         """The tokens of a window reserved for the reply, based on the session's replies so far."""
         from lossless.compaction.compactor import reply_reserve
 
         found = self._parts.find(session)
-        kept = None if found is None else self._parts.archive.guards.history(found.id)
+        kept = None if found is None else self._archive.guards.history(found.id)
         return reply_reserve(kept, window, most_output)
 
     def capacity(
@@ -359,8 +359,8 @@ class HostSupport(EngineGroup):
         """Record how many tokens a model's provider counted, or refused, in a prompt of so many by our estimate."""
         from lossless.compaction.compactor import record_token_count
 
-        with self._parts.archive.writing():
-            record_token_count(self._parts.archive, model, estimated, reported, self._parts.clock(), refused=refused)
+        with self._archive.writing():
+            record_token_count(self._archive, model, estimated, reported, self._parts.clock(), refused=refused)
 
     def end(self, session: Session | str, reason: str) -> Conversation | None:
         """The host says that a session has ended: restarts change nothing, `deleted` closes it, others reset it."""
@@ -368,38 +368,38 @@ class HostSupport(EngineGroup):
 
         if self._parts.no_writes(session) is not None:
             return None
-        return sessions.end_session(self._parts.archive, as_session(session), reason, self._parts.clock())
+        return sessions.end_session(self._archive, as_session(session), reason, self._parts.clock())
 
     def subagent_starts(self, parent: Session | str, child: str) -> Grant | None:
         """Let a sub-agent read what its parent may read, until it ends; None when there is nothing to read."""
         from lossless.recall.scope import issue_for_child
 
         parent = as_session(parent)
-        family = [] if self._parts.no_writes(parent) else self._parts.archive.conversations.family(parent)
+        family = [] if self._parts.no_writes(parent) else self._archive.conversations.family(parent)
         if not family:
             return None
         ids = [conversation.id for conversation in family]
         limit = self._parts.settings.max_expand_tokens
-        return issue_for_child(self._parts.archive, parent.name, child, ids, limit, self._parts.clock())
+        return issue_for_child(self._archive, parent.name, child, ids, limit, self._parts.clock())
 
     def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
         """A sub-agent has ended, and so has its read permission."""
         from lossless.recall.scope import end_child_grants
 
-        end_child_grants(self._parts.archive, child, self._parts.clock(), deleted=deleted)
+        end_child_grants(self._archive, child, self._parts.clock(), deleted=deleted)
 
     # --- stored sessions ---
 
     def context_counts(self, conversation_id: int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
-        return self._parts.archive.context.counts(conversation_id)
+        return self._archive.context.counts(conversation_id)
 
     def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
-        archive = self._parts.archive
+        archive = self._archive
         with archive.reading():
             if archive.beside.pins(conversation_id) or archive.beside.active_brief(conversation_id) is not None:
                 return False
@@ -411,30 +411,30 @@ class HostSupport(EngineGroup):
 
     def has_key(self, session: SessionRef, key: str) -> bool:
         found = self._parts.find(session)
-        return found is not None and self._parts.archive.ingest.has_key(found.id, key)
+        return found is not None and self._archive.ingest.has_key(found.id, key)
 
     def known_entries(self, session: SessionRef, entry_ids: Sequence[str]) -> set[str]:
         """Which of these entries of the host are stored in a session."""
         found = self._parts.find(session)
-        return set() if found is None else set(self._parts.archive.messages.known_entries(found.id, entry_ids))
+        return set() if found is None else set(self._archive.messages.known_entries(found.id, entry_ids))
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
         """All messages of a session in order, in batches."""
         found, seq = self._parts.find(session), 0
-        while found is not None and (stored := self._parts.archive.messages.in_order(found.id, seq, page)):
+        while found is not None and (stored := self._archive.messages.in_order(found.id, seq, page)):
             yield from stored
             seq = stored[-1].seq
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
         """The newest message that is in the context; None when a summary is newest, or it is empty."""
-        archive, found = self._parts.archive, self._parts.find(session)
+        archive, found = self._archive, self._parts.find(session)
         items = archive.context.items(found.id) if found else []
         last = items[-1] if items else None
         return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
 
     def hide_newest(self, session: SessionRef, actor: str) -> StoredMessage | None:
         """Hide the newest message from the context; the archive keeps it."""
-        archive, now = self._parts.archive, self._parts.clock()
+        archive, now = self._archive, self._parts.clock()
         with archive.writing():
             stored = self.newest_visible(session)
             if stored is None:
@@ -452,11 +452,11 @@ class HostSupport(EngineGroup):
         from lossless.ingest.run import write_plan
 
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
-        write_plan(self._parts.archive, conversation, plan, None, self._parts.clock())
+        write_plan(self._archive, conversation, plan, None, self._parts.clock())
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
         """The messages among these that have references to files in place of payloads."""
-        archive = self._parts.archive
+        archive = self._archive
         with archive.reading():
             return archive.messages.many(list(archive.context.recipes(message_ids)), exact=False)
 
@@ -466,7 +466,7 @@ class HostSupport(EngineGroup):
         from lossless.files.intercept import restore_message
         from lossless.files.vault import payload_reader
 
-        archive, vault = self._parts.archive, self._parts.vault
+        archive, vault = self._archive, self._parts.vault
         recipe = archive.context.recipes([stored.id]).get(stored.id)
         if recipe is None or vault is None:
             return stored.message
@@ -479,7 +479,7 @@ class HostSupport(EngineGroup):
         """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
-        return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
+        return identify_synthetic(self._archive, conversation.id, message, timezone=self._parts.timezone)
 
     # --- the conversation of a request ---
 
@@ -488,24 +488,24 @@ class HostSupport(EngineGroup):
         from lossless.ingest.events import mask_bodies
         from lossless.ingest.requests import RequestHistory
 
-        return RequestHistory(mask_bodies(self._parts.archive, window))
+        return RequestHistory(mask_bodies(self._archive, window))
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
         """What a session's conversation shows now, for comparison with requests; None when there is none."""
         from lossless.ingest.requests import StoredHistory
 
         found = self._parts.find(session)
-        return None if found is None else StoredHistory(self._parts.archive, found.id)
+        return None if found is None else StoredHistory(self._archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
         """Recently used sessions with this prefix that a request belongs to, newest first."""
         from lossless.ingest.requests import matching_sessions
 
-        return matching_sessions(self._parts.archive, request, prefix)
+        return matching_sessions(self._archive, request, prefix)
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is already stored, because it was sent before."""
         from lossless.ingest.requests import ResentRequest, find_resent
 
         found = self._parts.find(session)
-        return ResentRequest() if found is None else find_resent(self._parts.archive, found.id, window)
+        return ResentRequest() if found is None else find_resent(self._archive, found.id, window)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
-    from lossless.maintenance.repair import RepairPlan
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
@@ -90,10 +89,10 @@ class Surgery(EngineGroup):
         self, session: SessionRef, *, confirm: bool = False, summary_ids: Sequence[str] = ()
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Rewrite broken summaries; raises BadInput when that needs confirmation and `confirm` is not set."""
-        found = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
-        if found.blocked and not confirm:
-            raise BadInput(f"the repair needs confirmation: {'; '.join(found.blocked)}")
-        return self._rewritten(found.plan, None)
+        plan, blocked = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
+        if blocked and not confirm:
+            raise BadInput(f"the repair needs confirmation: {'; '.join(blocked)}")
+        return self._rewritten(plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
         """Copy a conversation's summaries, with everything under them, to the start of another one's context."""
@@ -141,13 +140,13 @@ class Surgery(EngineGroup):
 
     def plan_repair(
         self, conversation_id: int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
-    ) -> RepairPlan:
+    ) -> tuple[RewritePlan, list[str]]:
         """Which broken summaries would be rewritten, and why that needs confirmation."""
-        most = budget or self._parts.settings.default_token_budget
-        return repair.plan_repair(self._archive, conversation_id, most, summary_ids=summary_ids)
+        budget = budget or self._parts.settings.default_token_budget
+        return repair.plan_repair(self._archive, conversation_id, budget, summary_ids=summary_ids)
 
     def broken_conversations(self) -> list[int]:
-        return sorted({one.conversation_id for one in repair.find_broken(self._archive)})
+        return sorted({id_ for id_, _, _ in repair.find_broken(self._archive)})
 
     def plan_focus(self, conversation_id: int, prompt: str | None = None) -> FocusPlan:
         """What a brief for a question would cover; without one, the active brief is updated."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.compaction.summarise import AskForSummary, SummaryPrompt, WrittenSummary
+    from lossless.compaction.summarise import AskForSummary, SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.surgery.common import BackupMaker
@@ -118,14 +118,6 @@ EMERGENCY_MODEL = "emergency-fallback"
 EMERGENCY_TEXT = "[Truncated for context management]"
 _NEW_WITHIN = 40
 _FALLBACK_WITHIN = 80
-#: A description of each kind for users.
-MARKER_MEANINGS: dict[BrokenMarker, str] = {
-    "old": "it begins with the fallback mark of older versions",
-    "fallback": "its source was cut short by rule because no model wrote it",
-    "new": "it ends where its source was truncated",
-    "emergency": "it was made when no model could be found",
-    "empty": "it says nothing",
-}
 
 
 def find_marker(content: str, model: str) -> BrokenMarker | None:
@@ -438,7 +430,15 @@ def draft_summary(
         return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
     if written is None:
         return replace(blank, refusal=NOT_SMALLER)
-    return _judged(replace(_filled(blank, written), refusal=None), work.action, written.level)
+    made = replace(
+        blank,
+        text=written.text,
+        tokens=written.tokens,
+        model=written.model,
+        file_ids=written.file_ids,
+        calls=written.calls,
+    )
+    return replace(made, refusal=_why_unusable(made, work.action, written.level))
 
 
 def draft_all(
@@ -555,24 +555,12 @@ def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, Summary
     return "\n\n".join(_with_draft(other, accepted).content for other in before)
 
 
-def _filled(blank: SummaryDraft, written: WrittenSummary) -> SummaryDraft:
-    return replace(
-        blank,
-        text=written.text,
-        tokens=written.tokens,
-        model=written.model,
-        file_ids=written.file_ids,
-        calls=written.calls,
-    )
-
-
-def _judged(made: SummaryDraft, action: RewriteAction, level: str) -> SummaryDraft:
-    """The draft with the reason why it is unusable, if there is one."""
+def _why_unusable(made: SummaryDraft, action: RewriteAction, level: str) -> str | None:
     if level == "fallback" or (action == "repair" and find_marker(made.text, made.model) is not None):
-        return replace(made, refusal=STILL_BROKEN)
+        return STILL_BROKEN
     if made.text == made.before:
-        return replace(made, refusal=UNCHANGED)
-    return replace(made, refusal=None if made.tokens < made.source_tokens else NOT_SMALLER)
+        return UNCHANGED
+    return None if made.tokens < made.source_tokens else NOT_SMALLER
 
 
 INTERRUPTED = "interrupted"
