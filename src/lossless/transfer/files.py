@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
+    from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.reports import ImportReport
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -172,26 +173,22 @@ class PayloadCopier:
     """
 
     def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
-        self._vault, self._folders = vault, folders
+        self.vault, self._folders = vault, folders
         #: Digests of copied files, by file id: ids of other programs say nothing about the bytes.
         self.brought: dict[str, bytes] = {}
 
-    @property
-    def vault(self) -> Vault | None:
-        return self._vault
-
     def look(self, file: RowValues, report: ImportReport) -> None:
         """Count what `bring` would do."""
-        is_there = self._vault is not None and self.read(file) is not None
+        is_there = self.vault is not None and self.read(file) is not None
         report.files_copied += is_there
         report.files_missing += not is_there
 
     def lacks(self, file: StoredFile) -> bool:
         """Whether the vault should have a file and does not."""
-        if self._vault is None:
+        if self.vault is None:
             return False
         try:
-            self._vault.read(file, 0, 1)
+            self.vault.read(file, 0, 1)
         except (NotFound, ArchiveError):
             return True
         return False
@@ -200,16 +197,16 @@ class PayloadCopier:
         """Whether the bytes of a row can be copied."""
         return _NAME.fullmatch(Path(file["storage_uri"]).name) is not None and self.read(file) is not None
 
-    def bring(self, file: RowValues, conversation_id: int, report: ImportReport) -> RowValues:
+    def bring(self, file: RowValues, conversation_id: int, report: ImportReport | ExportReport) -> RowValues:
         """The row of a file that is now in the vault; unchanged without its bytes."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
         named = _NAME.fullmatch(Path(file["storage_uri"]).name)
-        data = None if self._vault is None or named is None else self.read(file)
-        if data is None or named is None or self._vault is None:
+        data = None if self.vault is None or named is None else self.read(file)
+        if data is None or named is None or self.vault is None:
             report.files_missing += 1
             report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
             return row
-        place = self._vault.write(conversation_id, file["file_id"], named[1], data)
+        place = self.vault.write(conversation_id, file["file_id"], named[1], data)
         report.files_copied += 1
         self.brought[file["file_id"]] = payload_digest(data)
         return row | {"storage_uri": str(place)}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
-    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.lossless_claw import TransferOptions
     from lossless.transfer.reports import ImportReport
 
 _MODEL = "remnic:escalation-"
@@ -85,7 +85,7 @@ def check_remnic_source(source: str) -> None:
     check_remnic(find_database(source))
 
 
-def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
+def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions) -> ImportReport:
     """Copy the sessions of a Remnic database into this archive. The source is only read; a repeated import adds
     nothing.
 
@@ -121,19 +121,14 @@ def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[B
     conversations = _conversations(file, session)
     owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
     nodes = file.nodes(session)
-    split = build_graph(nodes, {number: id(one) for number, one in owner.items()}, _turns(conversations))
-    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in split.mixed]
-    report.summaries_without_sources += len(split.mixed)
-    report.summaries_skipped_multi_session += len(split.mixed)
+    turns = {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+    owned, mixed = build_graph(nodes, {number: id(one) for number, one in owner.items()}, turns)
+    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in mixed]
+    report.summaries_without_sources += len(mixed)
+    report.summaries_skipped_multi_session += len(mixed)
     contents = _identities(file, conversations)
     for conversation in conversations:
-        mine = split.owned.get(id(conversation), [])
-        yield _bundle(file, session, conversation, mine, contents)
-
-
-def _turns(conversations: list[_RemnicConversation]) -> dict[int, list[tuple[int, int]]]:
-    """Turn and number of the messages of each conversation."""
-    return {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+        yield _bundle(file, session, conversation, owned.get(id(conversation), []), contents)
 
 
 def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
