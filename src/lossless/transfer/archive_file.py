@@ -102,6 +102,7 @@ def _rows(
 ) -> Iterator[tuple[str, RowValues]]:
     """The rows of conversations in their order, with their types."""
     for bundle in read_bundles(reader, conversations):
+        number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
         for page in bundle.pages():
             for message in page:
@@ -113,14 +114,16 @@ def _rows(
         yield from (("context_items", item) for item in bundle.context)
         for table, rows in bundle.tables.items():
             for row in rows:
-                yield table, _file_row(row, source, wanted.files_dir, report) if table == "large_files" else row
+                yield table, _file_row(row, number, source, wanted.files_dir, report) if table == "large_files" else row
         report.count(bundle)
         if wanted.progress:
             wanted.progress(len(bundle.keys))
     yield from ((PRUNED_TABLE, row) for row in reader.pruned(wanted.sessions))
 
 
-def _file_row(file: RowValues, source: PayloadCopier, folder: str | None, report: ExportReport) -> RowValues:
+def _file_row(
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
+) -> RowValues:
     """The row of a file with its bytes, or with their place in a folder."""
     data = source.read(file)
     if data is None:
@@ -131,7 +134,7 @@ def _file_row(file: RowValues, source: PayloadCopier, folder: str | None, report
     if folder is None:
         return file | {"data": base64.b64encode(data).decode()}
     suffix = Path(file["storage_uri"]).suffix.removeprefix(".")
-    place = Vault(folder).write(file["conversation_id"], file["file_id"], suffix, data)
+    place = Vault(folder).write(conversation_id, file["file_id"], suffix, data)
     return file | {"storage_uri": str(place)}
 
 
