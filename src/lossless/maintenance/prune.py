@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput, LosslessError
-from lossless.files.vault import OrphanFile, delete_orphans
+from lossless.files.vault import OrphanFile, delete_orphans, vault_users
 from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
@@ -37,15 +37,15 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     """
     if not vault.root.is_dir():
         return frozenset()
-    users = vault.users()
+    users, are_all = vault_users(vault.root)
     mine = os.path.realpath(archive.path)
-    if not users.are_all:
+    if not are_all:
         raise BadInput(
             f"the folder {str(vault.root)!r} dates from before archives had their own folders, so others may keep "
             "files there: name all archives that do, once, with `lcm files gc --used-by PATH`"
         )
     found: set[str] = set()
-    for place in users.archives:
+    for place in users:
         if os.path.realpath(place) == mine:
             continue
         try:
