@@ -111,6 +111,7 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE summary_parents SET parent_summary_id = x'' WHERE ordinal = 0",
     ),
     "context_items": (
+        "UPDATE context_items SET created_at = '20:6-01-05 09:00:00' WHERE ordinal = 0",
         "UPDATE context_items SET message_id = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)"
         " WHERE conversation_id = 1 AND message_id IS NOT NULL",
         "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)"
