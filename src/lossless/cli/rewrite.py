@@ -147,7 +147,7 @@ def emit_rewrites(
 def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
     with _interruptible(), invocation.progress("Writing", len(plan.targets)) as advance:
         return engine.surgery.write_drafts(
-            plan, heard=lambda draft: advance(0 if draft.because else 1) if advance else None
+            plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
         )
 
 

@@ -109,11 +109,11 @@ def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> se
 
 
 def _copy(source: Path, target: Path) -> None:
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    shutil.copyfile(source, beside)
-    os.chmod(beside, source.lstat().st_mode & 0o777)
-    fsync_path(beside)
-    os.replace(beside, target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    shutil.copyfile(source, temporary)
+    os.chmod(temporary, source.lstat().st_mode & 0o777)
+    fsync_path(temporary)
+    os.replace(temporary, target)
 
 
 @contextmanager

@@ -193,8 +193,8 @@ class Vault:
             os.close(handle)
 
     def _put(self, folder: _Folder, name: str, file_id: str, data: bytes) -> None:
-        beside = f".{file_id}.{secrets.token_hex(8)}.tmp"
-        handle = folder.open(beside, _CREATE)
+        temporary = f".{file_id}.{secrets.token_hex(8)}.tmp"
+        handle = folder.open(temporary, _CREATE)
         try:
             try:
                 view = memoryview(data)
@@ -203,10 +203,10 @@ class Vault:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            folder.move(beside, name)
+            folder.move(temporary, name)
         except BaseException:
             with suppress(OSError):
-                folder.remove(beside)
+                folder.remove(temporary)
             raise
         folder.flush()
 

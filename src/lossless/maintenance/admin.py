@@ -76,7 +76,7 @@ class Admin(EngineGroup):
 
     def prune(
         self,
-        work: PrunePlan,
+        plan: PrunePlan,
         *,
         backup: bool = True,
         with_files: bool = True,
@@ -86,10 +86,10 @@ class Admin(EngineGroup):
         from lossless.maintenance import prune
 
         now = self._parts.clock()
-        if backup and work.chosen:
+        if backup and plan.chosen:
             self._parts.copy("prune", with_files=with_files)
         vault = self._parts.vault if with_files else None
-        report = prune.apply_prune(self._archive, vault, work, now, progress)
+        report = prune.apply_prune(self._archive, vault, plan, now, progress)
         self._parts.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
         return report
 
@@ -223,12 +223,12 @@ class Admin(EngineGroup):
 
         return remove_orphans(self._archive, self._vault, orphans)
 
-    def stub_plan(self, least_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
+    def stub_plan(self, minimum_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
         """Which large tool results would get a file."""
         from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.plan_backfilled_stubs(
-            self._archive, threshold_bytes=least_bytes, conversation_id=conversation_id, limit=limit
+            self._archive, threshold_bytes=minimum_bytes, conversation_id=conversation_id, limit=limit
         )
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
@@ -272,12 +272,12 @@ class Admin(EngineGroup):
         from lossless.compaction.summariser import lease_name
 
         archive, now = self._archive, self._parts.clock()
-        owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
+        debt = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
         if archive.guards.is_leased(lease_name(conversation_id), now):
-            return owed, "running"
+            return debt, "running"
         if not archive.conversations.get(conversation_id).active:
-            return owed, "closed"
-        return owed, "due" if is_debt_due(owed, now) else "waiting"
+            return debt, "closed"
+        return debt, "due" if is_debt_due(debt, now) else "waiting"
 
     def run_later(self, conversation_id: int) -> None:
         """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
@@ -303,10 +303,10 @@ class Admin(EngineGroup):
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         asked = self._parts.loop.debt(conversation_id).token_budget
-        situation = self._parts.request(self._archive.conversations.get(conversation_id), asked or None)
-        if may_ask_model and self._parts.loop.is_due(situation):
+        request = self._parts.request(self._archive.conversations.get(conversation_id), asked or None)
+        if may_ask_model and self._parts.loop.is_due(request):
             self._parts.write_stale(conversation_id)
-        report = self._parts.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
+        report = self._parts.loop.drain(request, may_ask_model=may_ask_model, seconds=seconds)
         return None if report is None else self._parts.logged("drain", conversation_id, report)
 
     def run_pending(
@@ -390,7 +390,7 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
-    beside = archive.conversations.quarantined_of(conversation)
+    quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
         conversation,
         0 if newest is None else archive.messages.get(newest).seq,
@@ -402,6 +402,6 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
         archive.transcripts.checkpoint(conversation.id),
         tuple(held),
         tuple(refused),
-        tuple(one.id for one in beside if one.archive_cause == "quarantined"),
+        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
         None if kept is None else kept.budget,
     )

@@ -141,10 +141,10 @@ def list_backups(archive_path: str) -> list[Backup]:
     place = Path(archive_path)
     if not place.parent.is_dir():
         return []
-    beside = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
+    neighbours = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
     found = [
         _describe_backup(entry, entry.name.removeprefix(place.name))
-        for entry in beside
+        for entry in neighbours
         if entry.name.endswith(".bak") and entry.is_file()
     ]
     return sorted(found, key=lambda backup: backup.made_at, reverse=True)

@@ -240,8 +240,8 @@ class Browse(EngineGroup):
 
         archive, included = self._archive, [id_ for id_, _ in receipt.included]
         with archive.reading():
-            situation = CompactionRequest(conversation, budget or self._parts.settings.default_token_budget)
-            decision = self._parts.loop.evaluate(situation)
+            request = CompactionRequest(conversation, budget or self._parts.settings.default_token_budget)
+            decision = self._parts.loop.evaluate(request)
             rows = self.messages_by_id([int(id_[4:]) for id_ in included if id_.startswith("msg#")], whole=False)
             sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
             stored, pins, brief = (

@@ -153,17 +153,17 @@ class EngineParts:
         tokens = budget or self.settings.default_token_budget
         return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
 
-    def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
+    def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
         from lossless.compaction.compactor import learn_from_usage, record_reply_length
 
-        id_, now = situation.conversation.id, self.clock()
+        id_, now = request.conversation.id, self.clock()
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
             self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
-                learn_from_usage(self.archive, situation, seen.prompt_tokens, sent, now)
+                learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:
                 record_reply_length(self.archive, id_, seen.output_tokens, now)
 
@@ -242,10 +242,10 @@ _log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 class BackgroundWorker:
-    """Runs `pay(conversation_id)` in its own thread, one conversation at a time."""
+    """Runs `work(conversation_id)` in its own thread, one conversation at a time."""
 
-    def __init__(self, pay: Callable[[int], object]) -> None:
-        self._pay = pay
+    def __init__(self, work: Callable[[int], object]) -> None:
+        self._run = work
         #: Waiting conversations, in order; the first one is in progress.
         self._waiting: dict[int, None] = {}
         self._changed = threading.Condition()
@@ -267,7 +267,7 @@ class BackgroundWorker:
         try:
             while (conversation_id := self._next()) is not None:
                 try:
-                    self._pay(conversation_id)
+                    self._run(conversation_id)
                 except LosslessError as error:  # the pending row stays; the next turn or `lcm worker` runs it
                     if not self._closed:
                         _log.warning("conversation %d: %s", conversation_id, error.code)
@@ -311,12 +311,12 @@ class HostSupport(EngineGroup):
         *,
         budget: int | None = None,
         model: ModelIdentity | str | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
         reply: int | None = None,
     ) -> HistoryBudget:
         """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
-        situation = self._parts.request(session, budget, model=model_name(model))
-        return self._parts.loop.history(replace(situation, beside=beside, reply=reply))
+        request = self._parts.request(session, budget, model=model_name(model))
+        return self._parts.loop.history(replace(request, beside=overhead, reply=reply))
 
     def refused(
         self,
@@ -326,7 +326,7 @@ class HostSupport(EngineGroup):
         sent: int | None = None,
         budget: int | None = None,
         model: ModelIdentity | str | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
     ) -> None:
         """Record that a provider refused a prompt as too long, with its own count.
 
@@ -334,20 +334,20 @@ class HostSupport(EngineGroup):
         """
         from lossless.compaction.compactor import learn_from_usage
 
-        situation = self._parts.request(session, budget, model=model_name(model))
-        situation = replace(situation, beside=beside)
-        assembled = self._parts.sent.pop(situation.conversation.id, None)
+        request = self._parts.request(session, budget, model=model_name(model))
+        request = replace(request, beside=overhead)
+        assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
         with self._archive.writing():
-            learn_from_usage(self._archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
+            learn_from_usage(self._archive, request, prompt_tokens, sent, self._parts.clock(), was_refused=True)
 
-    def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
+    def reply_reserve(self, session: SessionRef, window: int, max_output: int = 0) -> int:
         """The tokens of a window reserved for the reply, based on the session's replies so far."""
         from lossless.compaction.compactor import reply_reserve
 
         found = self._parts.find(session)
         kept = None if found is None else self._archive.guards.history(found.id)
-        return reply_reserve(kept, window, most_output)
+        return reply_reserve(kept, window, max_output)
 
     def capacity(
         self, session: SessionRef, *, budget: int | None = None, model: ModelIdentity | str | None = None

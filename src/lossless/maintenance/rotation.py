@@ -155,10 +155,10 @@ class Rotation(EngineGroup):
         from lossless.compaction.plan import threshold_rounds
         from lossless.compaction.run import CompactionJob, compact
 
-        situation = self._parts.request(conversation, None)
-        policy = self._parts.loop.policy(situation)
+        request = self._parts.request(conversation, None)
+        policy = self._parts.loop.policy(request)
         for _ in range(_SWEEPS):
-            decision = self._parts.loop.evaluate(situation)
+            decision = self._parts.loop.evaluate(request)
             job = CompactionJob(
                 archive=self._archive,
                 conversation_id=conversation.id,

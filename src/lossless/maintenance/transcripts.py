@@ -88,8 +88,8 @@ class HostTranscripts(EngineGroup):
         last = None if found is None else self._archive.transcripts.last_decision(found.id, path)
         if found is None or last is None or last.decision not in ("held", "refused"):
             return None
-        apart = find_quarantine(self._archive, found, path, last.header_id)
-        return None if apart is None else (found, path)
+        quarantine = find_quarantine(self._archive, found, path, last.header_id)
+        return None if quarantine is None else (found, path)
 
     def _is_first(self, session: Session) -> bool:
         """Whether a session was empty before a transcript of it was read completely for the first time."""
@@ -101,9 +101,9 @@ class HostTranscripts(EngineGroup):
         point = self._archive.transcripts.checkpoint(found.id)
         return (point is not None and bool(point.path)) or self._archive.messages.newest_id(found.id) is None
 
-    def _fold_after(self, report: TranscriptReport, most: int) -> None:
+    def _fold_after(self, report: TranscriptReport, limit: int) -> None:
         """Fold what a reading stored, if it is more than a turn."""
-        if report.stored > most and report.conversation_id is not None:
+        if report.stored > limit and report.conversation_id is not None:
             self.fold_import(self._archive.conversations.get(report.conversation_id))
 
     def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
@@ -264,16 +264,16 @@ class HostTranscripts(EngineGroup):
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
-        apart = find_quarantine(archive, conversation, path, epoch.header_id)
-        if apart is None:  # it was held by a version that stored nothing of it
+        quarantine = find_quarantine(archive, conversation, path, epoch.header_id)
+        if quarantine is None:  # it was held by a version that stored nothing of it
             report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
         else:
-            report = self._accept_apart(conversation, epoch, apart)
+            report = self._accept_quarantine(conversation, epoch, quarantine)
         self._fold_after(report, _TURN)
         return report
 
-    def _accept_apart(
-        self, conversation: Conversation, epoch: TranscriptDecision, apart: Conversation
+    def _accept_quarantine(
+        self, conversation: Conversation, epoch: TranscriptDecision, quarantine: Conversation
     ) -> TranscriptReport:
         """The same for one with stored messages; entries appended to the file since are stored, too."""
         from lossless.ingest.sessions import accept_quarantined
@@ -282,20 +282,20 @@ class HostTranscripts(EngineGroup):
 
         archive, now = self._archive, self._parts.clock()
         with archive.writing():
-            newest = archive.messages.newest_id(apart.id)
+            newest = archive.messages.newest_id(quarantine.id)
             stored = 0 if newest is None else archive.messages.get(newest).seq
             archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
             if archive.conversations.get(conversation.id).active:
-                accept_quarantined(archive, apart.id, now)
+                accept_quarantined(archive, quarantine.id, now)
             else:
-                archive.conversations.accept(apart.id, now, is_closed=True)
-        report = TranscriptReport(apart.id, "stored", stored=stored)
+                archive.conversations.accept(quarantine.id, now, is_closed=True)
+        report = TranscriptReport(quarantine.id, "stored", stored=stored)
         if not Path(epoch.path).is_file():
             return report
-        point = archive.transcripts.checkpoint(apart.id)
+        point = archive.transcripts.checkpoint(quarantine.id)
         transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
         lane = None if point is None else point.lane
-        added = self._read_file(apart.session, transcript, None, lane, accept=False, into=apart)
+        added = self._read_file(quarantine.session, transcript, None, lane, accept=False, into=quarantine)
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, conversation: Conversation, path: str) -> None:
@@ -306,8 +306,8 @@ class HostTranscripts(EngineGroup):
         epoch = self._waiting(conversation, path, archive.transcripts.held())
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
-            if (apart := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
-                archive.conversations.refuse(apart.id, now)
+            if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
+                archive.conversations.refuse(quarantine.id, now)
 
     def refused(self) -> list[TranscriptDecision]:
         """Transcripts that were refused; `accept` reverses that."""
@@ -346,9 +346,9 @@ class HostTranscripts(EngineGroup):
         archive = self._archive
         held = archive.transcripts.held()
         for epoch in held if decision == "refused" else [*held, *archive.transcripts.refused()]:
-            beside = archive.conversations.get(epoch.conversation_id)
-            apart = find_quarantine(archive, beside, epoch.path, epoch.header_id)
-            if apart is not None and apart.id == conversation_id:
+            conversation = archive.conversations.get(epoch.conversation_id)
+            quarantine = find_quarantine(archive, conversation, epoch.path, epoch.header_id)
+            if quarantine is not None and quarantine.id == conversation_id:
                 archive.transcripts.settle(epoch, decision, f"someone {decision} it", self._parts.clock())
 
     def fold_import(
@@ -365,5 +365,5 @@ class HostTranscripts(EngineGroup):
         """
         if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None
-        situation = self._parts.request(conversation, None)
-        return self._parts.loop.fold_import(situation, may_ask_model=may_ask_model, most=most, progress=progress)
+        request = self._parts.request(conversation, None)
+        return self._parts.loop.fold_import(request, may_ask_model=may_ask_model, most=most, progress=progress)

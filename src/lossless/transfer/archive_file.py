@@ -73,11 +73,11 @@ def export_archive(
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
         reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
-        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
         counts: Counter[str] = Counter()
         digest = hashlib.sha256()
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             first = header_line(state_time(datetime.now(UTC)), __version__)
             digest.update(first)
             file.write(first)
@@ -87,7 +87,7 @@ def export_archive(
                 file.write(line)
                 counts[type_] += 1
             file.write(archive_line("end", {"counts": dict(counts), "sha256": digest.hexdigest()}))
-        found = survey_archive(beside)
+        found = survey_archive(temporary)
         if (found.digest, found.counts) != (digest.hexdigest(), counts) or counts["message"] != report.messages:
             raise ArchiveCorrupt("the new file, read back, does not hold what was written")
     return report

@@ -199,11 +199,11 @@ def export_lossless_claw(
     source = PayloadCopier(folder, () if vault is None else vault.roots)
     with (
         reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
-        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
         pruned = reader.pruned(wanted.sessions)
         files: list[list[RowValues]] = []
-        with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
+        with ClawFile(temporary, ours=not wanted.plain) as file, file.writing():
             file.create()
             file.put_pruned(pruned)
             for bundle in read_bundles(reader, conversations):
@@ -214,11 +214,11 @@ def export_lossless_claw(
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
         counts = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
-        with ClawFile(beside) as file:
+        with ClawFile(temporary) as file:
             if file.counts() != counts:
                 raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {counts}")
         report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
-        with open_claw(beside) as written, written.reading():
+        with open_claw(temporary) as written, written.reading():
             back = BundleReader(written.database)
             for bundle, copy, rows in zip(
                 read_bundles(reader, conversations), back.conversations(), files, strict=True

@@ -215,7 +215,7 @@ class Merger:
         if target is None:
             ids = [key.id for key in bundle.keys]
             is_free = self._writer.is_free(bundle.conversation["conversation_id"], ids)
-            plan.keeps_numbers = is_free and plan.are_numbers_told
+            plan.keeps_numbers = is_free and plan.are_numbers_explained
         else:
             self._claimed.add(target)
             self._came[bundle.conversation["conversation_id"]] = target
@@ -378,7 +378,7 @@ class Merger:
                 self._archive.context.log(conversation_id, boundary, self._now)
         elif new or plan.summaries:
             self._join_context(plan, conversation_id, known, new)
-        self._put_beside(plan, conversation_id, is_new=is_new)
+        self._put_other_rows(plan, conversation_id, is_new=is_new)
         lost = self._archive.checks.unreachable(conversation_id) if is_new or new else []
         if lost:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
@@ -488,7 +488,7 @@ class Merger:
             self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
         return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
 
-    def _put_beside(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
+    def _put_other_rows(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:

@@ -56,7 +56,7 @@ class ImportPlan:
         return all(one < other for one, other in pairwise([0, *(key.seq for key in self.bundle.keys)]))
 
     @property
-    def are_numbers_told(self) -> bool:
+    def are_numbers_explained(self) -> bool:
         """Whether message ids increase with their positions, or the log explains why not."""
         log = self.bundle.tables.get("context_log", ())
         ids = [key.id for key in self.bundle.keys]
@@ -397,13 +397,13 @@ def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
     for id_ in sources_first(given):
         one = given[id_]
         made_of = [source for source in dict.fromkeys(one["sources"]) if source in done]
-        said = [message for message in dict.fromkeys(one["messages"]) if message in messages]
+        direct = [message for message in dict.fromkeys(one["messages"]) if message in messages]
         if one["kind"] == "leaf" or not made_of:
-            made_of = [] if said else made_of
+            made_of = [] if direct else made_of
         if made_of:
             done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
-        elif said:
-            done[id_] = one | _leaf([messages[message] for message in said], one) | {"messages": said}
+        elif direct:
+            done[id_] = one | _leaf([messages[message] for message in direct], one) | {"messages": direct}
         else:
             continue
         done[id_]["sources"] = made_of

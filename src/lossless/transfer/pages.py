@@ -281,8 +281,8 @@ def _html(
     if found:
         file.write("<h2>Summaries</h2>\n")
     for one in found:
-        said = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
-        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{said}"
+        span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
+        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{span}"
         file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
     file.write("<h2>Messages</h2>\n")
     count = 0

@@ -100,7 +100,7 @@ class _RemnicExport:
         if not options.dry_run:
             self._file.index_since(marks)
             if not options.compat:
-                self._put_beside(plan)
+                self._put_other_rows(plan)
             self._prove(plan)
         self._put_boundaries()
         report.warnings += plan.warnings
@@ -234,7 +234,7 @@ class _RemnicExport:
             "escalation": escalation if model.startswith(_MODEL) else 0, "created_at": self._time(at),
         }  # fmt: skip
 
-    def _put_beside(self, plan: RemnicNodePlan) -> None:
+    def _put_other_rows(self, plan: RemnicNodePlan) -> None:
         wanted = {node.id for node in plan.nodes}
         for bundle in self._bundles:
             number = bundle.conversation["conversation_id"]

@@ -241,8 +241,8 @@ def backfill_request(loop: Compactor, conversation: Conversation) -> CompactionR
     return CompactionRequest(conversation, loop.settings.default_token_budget)
 
 
-def backfill_policy(loop: Compactor, situation: CompactionRequest) -> CompactionPolicy:
-    return first_import_policy(loop.policy(situation))
+def backfill_policy(loop: Compactor, request: CompactionRequest) -> CompactionPolicy:
+    return first_import_policy(loop.policy(request))
 
 
 def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
@@ -298,9 +298,9 @@ class _FoldSimulation:
         self._loop, self._extracts = loop, extracts
         self._made: dict[str, SourceSummary] = {}
         self._count = 0
-        situation = backfill_request(loop, conversation)
-        self.context, self.policy = context, backfill_policy(loop, situation)
-        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(situation))
+        request = backfill_request(loop, conversation)
+        self.context, self.policy = context, backfill_policy(loop, request)
+        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(request))
 
     def passes(self, how: BackfillOptions) -> Iterator[Pass]:
         """The passes of compaction, then those to a single root."""

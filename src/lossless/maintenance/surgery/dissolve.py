@@ -266,8 +266,8 @@ def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, 
     whole: list[ContextItem] = []
     for item in context:
         if isinstance(item, SummaryItem) and item.summary_id in back:
-            said = [known[id_] for id_ in back[item.summary_id]]
-            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in said]
+            messages = [known[id_] for id_ in back[item.summary_id]]
+            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
         else:
             whole.append(item)
     return [replace(item, ordinal=n) for n, item in enumerate(whole)]

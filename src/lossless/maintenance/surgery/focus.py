@@ -118,25 +118,25 @@ def missing_sections(text: str) -> list[str]:
     return [name for name in BRIEF_SECTIONS if name.lower() not in heads]
 
 
-def summaries_text(summaries: Sequence[Summary], most_tokens: int) -> str:
+def summaries_text(summaries: Sequence[Summary], max_tokens: int) -> str:
     """Summaries with their ids, the newest within the limit."""
     kept: list[str] = []
     for summary in reversed(summaries):
         text = f"[{summary.id}, depth {summary.depth}]\n{summary.content}"
-        most_tokens -= estimate_tokens(text)
-        if most_tokens < 0 and kept:
+        max_tokens -= estimate_tokens(text)
+        if max_tokens < 0 and kept:
             break
         kept.append(text)
     return "\n\n".join(reversed(kept))
 
 
-def recent_text(messages: Sequence[StoredMessage], most_tokens: int) -> str:
+def recent_text(messages: Sequence[StoredMessage], max_tokens: int) -> str:
     """The newest messages as text, within the limit."""
     kept: list[str] = []
     for stored in reversed(messages):
         line = f"msg#{stored.id} {stored.message.role}: {one_line(stored.message.content)}"
-        most_tokens -= estimate_tokens(line)
-        if most_tokens < 0:
+        max_tokens -= estimate_tokens(line)
+        if max_tokens < 0:
             break
         kept.append(line)
     return "\n".join(reversed(kept))

@@ -189,10 +189,10 @@ class Surgery(EngineGroup):
         self,
         plan: RewritePlan,
         accept: Callable[[SummaryDraft], bool] | None = None,
-        heard: Callable[[SummaryDraft], None] | None = None,
+        on_draft: Callable[[SummaryDraft], None] | None = None,
     ) -> DraftedPlan:
         """Write a plan's drafts, without storing them; see `rewriting.write_drafts`."""
-        return rewriting.write_drafts(self.writer, plan, accept, heard)
+        return rewriting.write_drafts(self.writer, plan, accept, on_draft)
 
     def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
         """Store the usable drafts, after a backup, in one transaction; None when there are none."""

@@ -301,9 +301,9 @@ class DraftWriter:
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
         count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        most = count * len(self.summariser.candidates()) * _CALLS_EACH
-        room = replace(gate.spend, max_calls=max(gate.spend.max_calls, most))
-        gate = replace(gate, is_wanted=is_wanted, spend=room)
+        limit = count * len(self.summariser.candidates()) * _CALLS_EACH
+        spend = replace(gate.spend, max_calls=max(gate.spend.max_calls, limit))
+        gate = replace(gate, is_wanted=is_wanted, spend=spend)
         gate.reset()
         try:
             yield self.summariser.ask(gate)
@@ -594,12 +594,12 @@ def write_drafts(
     writer: DraftWriter,
     work: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
-    heard: Callable[[SummaryDraft], None] | None = None,
+    on_draft: Callable[[SummaryDraft], None] | None = None,
 ) -> DraftedPlan:
-    """Write a plan's drafts, without storing them. `heard` is called with each draft.
+    """Write a plan's drafts, without storing them. `on_draft` is called with each draft.
 
-    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `heard`, and a model
-    that is down end it: the consistent part is usable.
+    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `on_draft`, and a
+    model that is down end it: the consistent part is usable.
     """
     made: list[SummaryDraft] = []
     turned_down: set[str] = set()
@@ -613,8 +613,8 @@ def write_drafts(
     try:
         for one in draft_all(writer, work, decide):
             made.append(one)
-            if heard:
-                heard(one)
+            if on_draft:
+                on_draft(one)
             stop = one.refusal if one.is_last else None
     except (KeyboardInterrupt, DraftingStopped):
         stop = INTERRUPTED
