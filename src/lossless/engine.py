@@ -177,7 +177,7 @@ class Engine:
             self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
 
-    bootstrap = forward("transcripts", HostTranscripts.bootstrap)
+    bootstrap = forward(HostTranscripts, HostTranscripts.bootstrap)
 
     def after_turn(
         self,

@@ -45,10 +45,10 @@ DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 class Admin(EngineGroup):
     """`engine.admin`: maintenance of a whole archive. Nothing is deleted without an explicit call."""
 
-    copy = forward("_parts", EngineParts.copy)
-    transaction = forward("_archive", Archive.writing)
-    catch_up = forward("_archive", Archive.catch_up)
-    pending = forward("_archive.debts", PendingCompactions.pending)
+    copy = forward(lambda parts: parts, EngineParts.copy)
+    transaction = forward(lambda parts: parts.archive, Archive.writing)
+    catch_up = forward(lambda parts: parts.archive, Archive.catch_up)
+    pending = forward(lambda parts: parts.archive.debts, PendingCompactions.pending)
 
     @property
     def log(self) -> EventLog:
@@ -238,7 +238,7 @@ class Admin(EngineGroup):
         now = self._parts.clock()
         return tool_outputs.apply_backfilled_stubs(self._archive, self._vault, plan, now, progress)
 
-    stub_revert_plan = forward("_archive.files", LargeFileRows.stubs)
+    stub_revert_plan = forward(lambda parts: parts.archive.files, LargeFileRows.stubs)
 
     def stub_revert(self, marks: dict[int, str]) -> tuple[int, int]:
         """Remove the marks of messages, and rows of files without other references; returns how many of each."""

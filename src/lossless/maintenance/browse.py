@@ -62,7 +62,7 @@ class PromptReport:
 class Browse(EngineGroup):
     """`engine.browse`: views of the archive's content. Nothing here writes."""
 
-    reading = forward("_archive", Archive.reading)
+    reading = forward(lambda parts: parts.archive, Archive.reading)
 
     @property
     def path(self) -> str:
@@ -74,10 +74,10 @@ class Browse(EngineGroup):
 
     # --- conversations ---
 
-    conversations = forward("_archive.listings", Listings.conversations)
-    conversation = forward("_archive.listings", Listings.conversation)
-    conversation_id = forward("_archive.listings", Listings.find)
-    get = forward("_archive.conversations", Conversations.get)
+    conversations = forward(lambda parts: parts.archive.listings, Listings.conversations)
+    conversation = forward(lambda parts: parts.archive.listings, Listings.conversation)
+    conversation_id = forward(lambda parts: parts.archive.listings, Listings.find)
+    get = forward(lambda parts: parts.archive.conversations, Conversations.get)
 
     def find(self, session: SessionRef) -> Conversation | None:
         """The active conversation of a session."""
@@ -87,29 +87,29 @@ class Browse(EngineGroup):
         """All conversations of a session, active first, then newest."""
         return self._archive.conversations.family(as_session(session))
 
-    active_ids = forward("_archive.conversations", Conversations.active_ids)
-    conversation_ids = forward("_archive.checks", VerifyReads.conversation_ids)
-    details = forward("_archive.details", RecordDetails.conversation)
+    active_ids = forward(lambda parts: parts.archive.conversations, Conversations.active_ids)
+    conversation_ids = forward(lambda parts: parts.archive.checks, VerifyReads.conversation_ids)
+    details = forward(lambda parts: parts.archive.details, RecordDetails.conversation)
 
     def history_budget(self, conversation_id: int) -> HistoryBudget | None:
         """The conversation's share of the window as of its last turn; None before there was one."""
         kept = self._archive.guards.history(conversation_id)
         return None if kept is None else kept.budget
 
-    ingest_state = forward("_archive.ingest", IngestMemory.state)
+    ingest_state = forward(lambda parts: parts.archive.ingest, IngestMemory.state)
 
     # --- messages ---
 
-    messages = forward("_archive.listings", Listings.messages)
-    messages_by_id = forward("_archive.listings", Listings.messages_by_id)
-    message = forward("_archive.messages", Messages.get)
-    message_totals = forward("_archive.listings", Listings.message_totals)
-    message_status = forward("_archive.details", RecordDetails.message_status)
-    versions = forward("_archive.versions", Versions.of)
-    tails = forward("_archive.listings", Listings.tails)
-    message_places = forward("_archive.lineage", SummaryLineage.places)
-    messages_before = forward("_archive.lineage", SummaryLineage.before)
-    messages_after = forward("_archive.lineage", SummaryLineage.after)
+    messages = forward(lambda parts: parts.archive.listings, Listings.messages)
+    messages_by_id = forward(lambda parts: parts.archive.listings, Listings.messages_by_id)
+    message = forward(lambda parts: parts.archive.messages, Messages.get)
+    message_totals = forward(lambda parts: parts.archive.listings, Listings.message_totals)
+    message_status = forward(lambda parts: parts.archive.details, RecordDetails.message_status)
+    versions = forward(lambda parts: parts.archive.versions, Versions.of)
+    tails = forward(lambda parts: parts.archive.listings, Listings.tails)
+    message_places = forward(lambda parts: parts.archive.lineage, SummaryLineage.places)
+    messages_before = forward(lambda parts: parts.archive.lineage, SummaryLineage.before)
+    messages_after = forward(lambda parts: parts.archive.lineage, SummaryLineage.after)
 
     # --- summaries ---
 
@@ -133,14 +133,14 @@ class Browse(EngineGroup):
             limit, start, conversation_id=conversation_id, depth=depth, kind=kind, span=span, whole=whole
         )
 
-    summaries_by_id = forward("_archive.listings", Listings.summaries_by_id)
-    summary = forward("_archive.summaries", Summaries.get)
-    sources = forward("_archive.details", RecordDetails.sources)
-    used_in = forward("_archive.details", RecordDetails.used_in)
-    source_messages = forward("_archive.details", RecordDetails.source_messages)
-    depths = forward("_archive.details", RecordDetails.depths)
-    top_summaries = forward("_archive.outline", SummaryOutline.tops)
-    summaries_in_context = forward("_archive.outline", SummaryOutline.in_context)
+    summaries_by_id = forward(lambda parts: parts.archive.listings, Listings.summaries_by_id)
+    summary = forward(lambda parts: parts.archive.summaries, Summaries.get)
+    sources = forward(lambda parts: parts.archive.details, RecordDetails.sources)
+    used_in = forward(lambda parts: parts.archive.details, RecordDetails.used_in)
+    source_messages = forward(lambda parts: parts.archive.details, RecordDetails.source_messages)
+    depths = forward(lambda parts: parts.archive.details, RecordDetails.depths)
+    top_summaries = forward(lambda parts: parts.archive.outline, SummaryOutline.tops)
+    summaries_in_context = forward(lambda parts: parts.archive.outline, SummaryOutline.in_context)
 
     def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
@@ -165,36 +165,36 @@ class Browse(EngineGroup):
         where = SearchScope(None if conversation_id is None else (conversation_id,), first, end)
         return self._archive.files.page(where, limit, start), *self._archive.files.totals(where)
 
-    file = forward("_archive.files", LargeFileRows.get)
-    files_by_id = forward("_archive.files", LargeFileRows.many)
-    undescribed_files = forward("_archive.files", LargeFileRows.count_plain)
+    file = forward(lambda parts: parts.archive.files, LargeFileRows.get)
+    files_by_id = forward(lambda parts: parts.archive.files, LargeFileRows.many)
+    undescribed_files = forward(lambda parts: parts.archive.files, LargeFileRows.count_plain)
 
     # --- contexts ---
 
-    context_items = forward("_archive.context", ContextItems.items)
-    context_count = forward("_archive.details", RecordDetails.context_count)
-    context_tokens = forward("_archive", Archive.context_tokens)
-    context_budget = forward("_archive", Archive.context_budget)
-    context_sizes = forward("_archive.outline", SummaryOutline.sizes)
-    pins = forward("_archive.beside", Pins.pins)
-    active_brief = forward("_archive.beside", Pins.active_brief)
+    context_items = forward(lambda parts: parts.archive.context, ContextItems.items)
+    context_count = forward(lambda parts: parts.archive.details, RecordDetails.context_count)
+    context_tokens = forward(lambda parts: parts.archive, Archive.context_tokens)
+    context_budget = forward(lambda parts: parts.archive, Archive.context_budget)
+    context_sizes = forward(lambda parts: parts.archive.outline, SummaryOutline.sizes)
+    pins = forward(lambda parts: parts.archive.beside, Pins.pins)
+    active_brief = forward(lambda parts: parts.archive.beside, Pins.active_brief)
 
     # --- the archive as a whole ---
 
-    counts = forward("_archive.care", ArchiveStatistics.counts)
-    totals = forward("_archive.care", ArchiveStatistics.totals)
-    health = forward("_archive.care", ArchiveStatistics.liveness)
-    size = forward("_archive.care", ArchiveStatistics.size)
-    bytes_by_kind = forward("_archive.care", ArchiveStatistics.sizes)
-    newest_history_budgets = forward("_archive.guards", Guards.newest_histories)
-    newest_cache_telemetry = forward("_archive.details", RecordDetails.newest_telemetry)
+    counts = forward(lambda parts: parts.archive.care, ArchiveStatistics.counts)
+    totals = forward(lambda parts: parts.archive.care, ArchiveStatistics.totals)
+    health = forward(lambda parts: parts.archive.care, ArchiveStatistics.liveness)
+    size = forward(lambda parts: parts.archive.care, ArchiveStatistics.size)
+    bytes_by_kind = forward(lambda parts: parts.archive.care, ArchiveStatistics.sizes)
+    newest_history_budgets = forward(lambda parts: parts.archive.guards, Guards.newest_histories)
+    newest_cache_telemetry = forward(lambda parts: parts.archive.details, RecordDetails.newest_telemetry)
 
     # --- costs ---
 
-    spent = forward("_archive.guards", Guards.spent)
-    saved = forward("_archive.context", ContextItems.saved)
-    calls_by_day = forward("_archive.outline", SummaryOutline.calls_by_day)
-    folds_by_day = forward("_archive.outline", SummaryOutline.folds_by_day)
+    spent = forward(lambda parts: parts.archive.guards, Guards.spent)
+    saved = forward(lambda parts: parts.archive.context, ContextItems.saved)
+    calls_by_day = forward(lambda parts: parts.archive.outline, SummaryOutline.calls_by_day)
+    folds_by_day = forward(lambda parts: parts.archive.outline, SummaryOutline.folds_by_day)
 
     # --- for screens and hosts ---
 
@@ -207,11 +207,11 @@ class Browse(EngineGroup):
         """Messages with their parts, in the given order; unknown ids are skipped."""
         return self._archive.messages.many(ids, exact=False)
 
-    tool_calls = forward("_archive.listings", Listings.tool_calls)
-    entries = forward("_archive.messages", Messages.known_entries)
-    seqs_of_identity = forward("_archive.messages", Messages.seqs_of_identity)
-    newest_message_id = forward("_archive.messages", Messages.newest_id)
-    summaries_whole = forward("_archive.summaries", Summaries.many)
+    tool_calls = forward(lambda parts: parts.archive.listings, Listings.tool_calls)
+    entries = forward(lambda parts: parts.archive.messages, Messages.known_entries)
+    seqs_of_identity = forward(lambda parts: parts.archive.messages, Messages.seqs_of_identity)
+    newest_message_id = forward(lambda parts: parts.archive.messages, Messages.newest_id)
+    summaries_whole = forward(lambda parts: parts.archive.summaries, Summaries.many)
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
@@ -219,7 +219,7 @@ class Browse(EngineGroup):
 
         return BriefRows(self._archive.database).newest(conversation_id, limit)
 
-    calls = forward("_archive.guards", Guards.ledger)
+    calls = forward(lambda parts: parts.archive.guards, Guards.ledger)
 
     def describe_file(self, file_id: str, max_bytes: int) -> Description:
         """The description of a stored file, and its beginning."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC
 from functools import cached_property, update_wrapper
 from inspect import iscoroutinefunction
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -55,12 +54,13 @@ class EngineGroup:
         self._parts, self._archive = parts, parts.archive
 
 
-def forward(attribute: str, function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A function as a method of another class: its first argument is the attribute of `self` with this dotted name."""
-    first = attrgetter(attribute)
+def forward(
+    first: Callable[[EngineParts], T], function: Callable[Concatenate[T, P], R]
+) -> Callable[Concatenate[Any, P], R]:
+    """A function as a method of `Engine` or a group; its first argument is taken from the parts of the engine."""
 
-    def call(self: object, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(first(self), *args, **kwargs)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(first(self._parts), *args, **kwargs)
 
     return update_wrapper(call, function)
 

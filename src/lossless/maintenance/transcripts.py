@@ -249,9 +249,9 @@ class HostTranscripts(EngineGroup):
         found = self._parts.find(session)
         return survey_path(self._archive, 0 if found is None else found.id, transcript.path())
 
-    decisions = forward("_archive.transcripts", TranscriptRecords.decisions)
-    followed = forward("_archive.transcripts", TranscriptRecords.checkpoint)
-    held = forward("_archive.transcripts", TranscriptRecords.held)
+    decisions = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.decisions)
+    followed = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.checkpoint)
+    held = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.held)
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
         """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
@@ -321,7 +321,7 @@ class HostTranscripts(EngineGroup):
 
     # --- quarantine ---
 
-    quarantined = forward("_archive.conversations", Conversations.quarantined)
+    quarantined = forward(lambda parts: parts.archive.conversations, Conversations.quarantined)
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""

@@ -32,15 +32,15 @@ class Surgery(EngineGroup):
 
     # --- plans; planning changes nothing ---
 
-    plan_dissolve = forward("_archive", dissolve.plan_dissolve)
-    plan_transplant = forward("_archive", merge.plan_transplant)
-    earlier_transplant = forward("_archive", merge.earlier_transplant)
-    plan_merge = forward("_archive", merge.plan_merge)
-    splits = forward("_archive", merge.find_splits)
-    plan_undo = forward("_archive", undo.plan_undo)
-    plan_rewrite = forward("_archive", rewriting.plan_rewrite)
-    plan_unfocus = forward("_archive", focus.plan_unfocus)
-    focus_status = forward("_archive", focus.focus_status)
+    plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
+    plan_transplant = forward(lambda parts: parts.archive, merge.plan_transplant)
+    earlier_transplant = forward(lambda parts: parts.archive, merge.earlier_transplant)
+    plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
+    splits = forward(lambda parts: parts.archive, merge.find_splits)
+    plan_undo = forward(lambda parts: parts.archive, undo.plan_undo)
+    plan_rewrite = forward(lambda parts: parts.archive, rewriting.plan_rewrite)
+    plan_unfocus = forward(lambda parts: parts.archive, focus.plan_unfocus)
+    focus_status = forward(lambda parts: parts.archive, focus.focus_status)
 
     # --- whole operations ---
 
