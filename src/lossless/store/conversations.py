@@ -347,6 +347,7 @@ class TranscriptRecords(TableAccess):
     """Reads and writes records about hosts' transcripts."""
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
+        """The transcript that a conversation follows, and how far it was read."""
         row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
         if row is None:
             return None

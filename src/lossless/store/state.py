@@ -96,6 +96,7 @@ class IngestMemory:
         self._has_advancements = False
 
     def state(self, conversation_id: int) -> IngestState:
+        """The input of a conversation: seen, stored, replayed, skipped; blocked since when and why."""
         row = self._db.row(_INGEST_QUERIES["state"], {"conversation_id": conversation_id})
         if row is None:
             return IngestState()

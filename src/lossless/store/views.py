@@ -73,6 +73,7 @@ class ArchiveStatistics(TableAccess):
     """Counts, liveness and sizes."""
 
     def counts(self) -> ArchiveCounts:
+        """How many conversations, messages, summaries and files there are."""
         row = self._db.row(_STATISTICS_QUERIES["counts"])
         assert row is not None
         return ArchiveCounts(*row)
@@ -497,6 +498,7 @@ class RecordDetails(TableAccess):
         return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
+        """Where a message is now: in the context, under a leaf, or hidden with a cause."""
         row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
         return MessageStatus() if row is None else record_from_row(MessageStatus, row)
 
