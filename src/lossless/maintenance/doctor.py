@@ -295,7 +295,10 @@ def examine(
             *_leftovers(archive, now),
         ]
     models = _models(summariser, model_seconds) if summariser is not None else ()
-    found += [_silent_model(check) for check in models if not check.ok]
+    for check in models:
+        if not check.ok:
+            message = f"model {check.name} does not answer: {check.error}"
+            found.append(_finding("model", "warning", message, "lcm model test"))
     configured = summariser is not None and summariser.has_model
     return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, symptoms.sqlite(), models, configured)
 
@@ -432,7 +435,3 @@ def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
             error = str(failure)
         found.append(ModelCheck(candidate.name, error is None, round(time.monotonic() - started, 3), error))
     return tuple(found)
-
-
-def _silent_model(check: ModelCheck) -> DoctorFinding:
-    return _finding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")

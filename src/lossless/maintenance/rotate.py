@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.model.messages import JsonObject, Message, Role
-    from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
 #: Records with the session's state; the latest of each kind stays.
@@ -167,7 +166,11 @@ def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
     records = parse_records(data)
     path = leaf_path_of(records)
     start = _tail_start(path, tail_count)
-    kept = [*_states_before(path[:start]), *_without_trailing(path[start:])]
+    latest = {record.kind: record for record in path[:start] if record.kind in STATE_KINDS}
+    tail = [record for record in path[start:] if record.role is not None or record.kind in STATE_KINDS]
+    while tail and tail[-1].role is None:  # it ends with a message
+        tail.pop()
+    kept = [*sorted(latest.values(), key=lambda record: record.start), *tail]
     lines = [data[records[0].start : records[0].end], *_link_records(data, kept)]
     messages = sum(record.role is not None for record in kept)
     on_path = sum(record.role is not None for record in path)
@@ -185,20 +188,6 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
     while 0 < first < len(items) and items[first].role == "tool":
         first -= 1
     return places[first] if first < len(places) else len(path)
-
-
-def _states_before(head: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """The latest record of each kind of state, in file order."""
-    latest = {record.kind: record for record in head if record.kind in STATE_KINDS}
-    return sorted(latest.values(), key=lambda record: record.start)
-
-
-def _without_trailing(tail: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """Messages and states of the tail, up to its last message."""
-    kept = [record for record in tail if record.role is not None or record.kind in STATE_KINDS]
-    while kept and kept[-1].role is None:
-        kept.pop()
-    return kept
 
 
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
@@ -319,7 +308,12 @@ def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
         raise UnsafeTranscript(f"it cannot be read: {error.strerror}") from error
     try:
         status = os.fstat(handle)
-        _refuse_by(status)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeTranscript("it is not a file")
+        if not status.st_mode & stat.S_IWUSR:  # even for a process that may ignore that
+            raise UnsafeTranscript("it is read-only")
+        if status.st_nlink > 1:
+            raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
         with os.fdopen(os.dup(handle), "rb") as file:
             data = file.read()
         if len(data) != status.st_size:
@@ -329,16 +323,6 @@ def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
         yield handle, status, data
     finally:
         os.close(handle)
-
-
-def _refuse_by(status: os.stat_result) -> None:
-    """Raise `UnsafeTranscript` by the mode bits of the file, even for a process that may ignore them."""
-    if not stat.S_ISREG(status.st_mode):
-        raise UnsafeTranscript("it is not a file")
-    if not status.st_mode & stat.S_IWUSR:
-        raise UnsafeTranscript("it is read-only")
-    if status.st_nlink > 1:
-        raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
 
 
 def foreign_kind_reason(kind: str) -> str:
@@ -419,21 +403,17 @@ def record_keeper(
             new: list[tuple[str | None, str, JsonObject]] = []
             for id_, kind, record in page:
                 if id_ is None or (id_ not in rows and id_ not in others):
-                    new.append((None if _is_made_up(id_) else id_, kind, record))
+                    is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
+                    new.append((None if is_generated else id_, kind, record))
                     continue
-                is_row = id_ in rows and _is_same(archive, conversation_id, rows[id_], record)
+                found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
+                is_row = found is not None and found[0] == rows[id_].fingerprint
                 if not is_row and not _is_among(record, kept):
                     new.append((None, kind, record))
             with archive.writing():
                 archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
 
     return keep
-
-
-def _is_same(archive: Archive, conversation_id: int, row: TailRow, record: JsonObject) -> bool:
-    """Whether a row has the same content as a record."""
-    found = _identity(archive, conversation_id, _message_in(record))
-    return found is not None and found[0] == row.fingerprint
 
 
 def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
@@ -449,10 +429,6 @@ def _message_in(record: JsonObject) -> JsonObject:
 def _digest(record: JsonObject) -> bytes:
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _is_made_up(id_: str | None) -> bool:
-    return id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
 
 
 # --- completeness -------------------------------------------------------------------------------------------

@@ -14,11 +14,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.plan import FAILED_STOPS
+from lossless.compaction.plan import FAILED_STOPS, threshold_rounds
+from lossless.compaction.run import CompactionJob, compact
 from lossless.errors import LosslessError
 from lossless.ingest.sessions import imported_from
+from lossless.ingest.transcripts.following import renumber_lines
+from lossless.ingest.transcripts.reading import open_transcript
+from lossless.maintenance.backup import ROLLING
 from lossless.maintenance.engine_parts import EngineGroup
-from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+from lossless.maintenance.rotate import (
+    NOTHING_TO_REMOVE,
+    RotateReport,
+    UnsafeTranscript,
+    foreign_kind_reason,
+    leaf_path_of,
+    messages_in,
+    parse_records,
+    plan_rotation,
+    record_keeper,
+    rotate_transcript,
+    unstored_finder,
+)
+from lossless.maintenance.surgery import tool_outputs
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
@@ -26,7 +43,6 @@ if TYPE_CHECKING:
 
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -81,15 +97,6 @@ class Rotation(EngineGroup):
         For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
         again afterwards.
         """
-        from lossless.maintenance.backup import ROLLING
-        from lossless.maintenance.rotate import (
-            RotateReport,
-            plan_rotation,
-            record_keeper,
-            rotate_transcript,
-            unstored_finder,
-        )
-
         found = self._parts.find(session)
         found = None if found is None else self._archive.conversations.get(found.id)
         point = None if found is None else self._archive.transcripts.checkpoint(found.id)
@@ -118,8 +125,6 @@ class Rotation(EngineGroup):
         if found is None or not found.active:
             return "no active conversation"
         if (kind := imported_from(found.session)) is not None:
-            from lossless.maintenance.rotate import foreign_kind_reason
-
             return foreign_kind_reason(kind)
         if (reason := self._parts.no_writes(found)) is not None:
             return reason
@@ -142,9 +147,6 @@ class Rotation(EngineGroup):
         return f"the transcript is not in the archive: {report.reason or report.status}"
 
     def _checkpointed(self, conversation: Conversation, place: Path) -> int | None:
-        from lossless.ingest.transcripts.following import renumber_lines
-        from lossless.ingest.transcripts.reading import open_transcript
-
         renumber_lines(self._archive, conversation.id, open_transcript(place).path())
         self._transcripts.bootstrap(conversation.session, place)
         point = self._archive.transcripts.checkpoint(conversation.id)
@@ -152,9 +154,6 @@ class Rotation(EngineGroup):
 
     def _folded(self, conversation: Conversation) -> str | None:
         """Fold everything outside the tail into leaves; returns why that failed, or None."""
-        from lossless.compaction.plan import threshold_rounds
-        from lossless.compaction.run import CompactionJob, compact
-
         request = self._parts.request(conversation, None)
         policy = self._parts.loop.policy(request)
         for _ in range(_SWEEPS):
@@ -312,9 +311,6 @@ class Rotation(EngineGroup):
         approved: bool,
     ) -> TranscriptGcReport:
         """Ask the host to replace old tool results in its transcript by short forms, if settings and host allow it."""
-        from lossless.maintenance.rotate import UnsafeTranscript, leaf_path_of, messages_in, parse_records
-        from lossless.maintenance.surgery import tool_outputs
-
         enabled = self._parts.settings.transcript_gc_enabled
         try:
             data = Path(path).read_bytes() if enabled and approved else b""

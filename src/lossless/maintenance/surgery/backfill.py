@@ -97,7 +97,10 @@ def fold_to_single_root(
             if written is None or not prolong():
                 reason = NOT_SMALLER if written is None else BUSY
                 break
-            made.append(_place_root(loop, conversation_id, work, written))
+            id_ = summary_id(written.text, str(uuid4()))
+            new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
+            fold(archive, conversation_id, work.items, new, loop.clock(), actor="import")
+            made.append(id_)
             failure = failure or written.failure
             ask = None if written.failure else ask
             if progress:
@@ -113,13 +116,6 @@ def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> Writt
     except ModelAuth as error:
         found = loop.summariser.write(source)
         return None if found is None else replace(found, failure=error.code)
-
-
-def _place_root(loop: Compactor, conversation_id: int, work: Pass, written: WrittenSummary) -> str:
-    id_ = summary_id(written.text, str(uuid4()))
-    new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
-    fold(loop.archive, conversation_id, work.items, new, loop.clock(), actor="import")
-    return id_
 
 
 def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:

@@ -154,7 +154,8 @@ def extract_brief(
     cited = dict.fromkeys(item.summary_id for item in found if item.summary_id)
     about = [summary for summary in summaries if summary.id not in aside] or summaries
     narrative = condense([source_summary(summary) for summary in about], max(64, tokens // 3), timezone=timezone)
-    quotes = [f"{item.reference}{_evidence_source(item)}: {item.text}" for item in found]
+    sources = [f" ({item.summary_id})" if item.summary_id else "" for item in found]
+    quotes = [f"{item.reference}{source}: {item.text}" for item, source in zip(found, sources, strict=True)]
     bodies = {
         "Narrative": narrative or summaries_text(about, tokens // 3),
         "Recent context": recent_text(messages, max(32, tokens // 8)) or "none",
@@ -167,10 +168,6 @@ def extract_brief(
         "Confidence": "low",
     }
     return cut_to_tokens("\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), tokens)
-
-
-def _evidence_source(item: Evidence) -> str:
-    return f" ({item.summary_id})" if item.summary_id else ""
 
 
 def _within(lines: Sequence[str], tokens: int) -> str:

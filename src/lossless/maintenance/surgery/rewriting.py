@@ -618,7 +618,12 @@ def write_drafts(
             stop = one.refusal if one.is_last else None
     except (KeyboardInterrupt, DraftingStopped):
         stop = INTERRUPTED
-    wanted = [_refuse_if_changed(writer.archive, one) for one in made if one.summary_id not in turned_down]
+    wanted = [one for one in made if one.summary_id not in turned_down]
+    now = {one.id: one.content for one in writer.archive.summaries.many([one.summary_id for one in wanted])}
+    wanted = [
+        replace(one, refusal=CHANGED) if one.refusal is None and now.get(one.summary_id) != one.before else one
+        for one in wanted
+    ]
     good, refused = split_compatible(writer.archive, wanted)
     missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
     if over := _bridges(writer, work, refused, good, missing):
@@ -663,17 +668,6 @@ def _bridges(
             below.add(target.id)
             over.append(one)
     return over
-
-
-def _refuse_if_changed(archive: Archive, made: SummaryDraft) -> SummaryDraft:
-    """The draft, refused when its summary has changed."""
-    if made.refusal is not None:
-        return made
-    try:
-        is_same = archive.summaries.get(made.summary_id).content == made.before
-    except NotFound:
-        is_same = False
-    return made if is_same else replace(made, refusal=CHANGED)
 
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
