@@ -186,7 +186,7 @@ class ClawFile(TableAccess):
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
                 bundles.insert_rows(self._db, "message_versions", versions)
         self._put_summaries(bundle, mine)
-        tables = bundle.tables | {"context_items": bundle.context, "large_files": list(files)}
+        tables = {"context_items": bundle.context} | bundle.tables | {"large_files": list(files)}
         tables["stale_summaries"] = bundles.stale_rows(bundle.summaries)
         for table in ("context_items", *bundles.SIDE_TABLES):
             tables[table] = [row | mine for row in tables.get(table, [])]
