@@ -9,6 +9,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable
@@ -175,42 +176,26 @@ class AsyncReplyStream:
             self._kept.broken()
 
 
-class ManagedStream:
+@contextmanager
+def managed_stream(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> Iterator[Any]:
     """What Anthropic's `messages.stream()` returns: the message is kept when the `with` ends, as far as it came."""
-
-    def __init__(self, keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> None:
-        self._keep, self._start = keep, start
-
-    def __enter__(self) -> Any:
-        self._turn = self._keep()
-        self._manager = self._start(self._turn)
-        self._stream = self._manager.__enter__()
-        return self._stream
-
-    def __exit__(self, *error: Any) -> Any:
+    turn = keep()
+    with start(turn) as stream:
         try:
-            _keep(self._turn, self._stream)
+            yield stream
         finally:
-            self._manager.__exit__(*error)
+            _keep(turn, stream)
 
 
-class AsyncManagedStream:
+@asynccontextmanager
+async def managed_stream_async(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> AsyncIterator[Any]:
     """The same for `async with`."""
-
-    def __init__(self, keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> None:
-        self._keep, self._start = keep, start
-
-    async def __aenter__(self) -> Any:
-        self._turn = await asyncio.to_thread(self._keep)
-        self._manager = self._start(self._turn)
-        self._stream = await self._manager.__aenter__()
-        return self._stream
-
-    async def __aexit__(self, *error: Any) -> Any:
+    turn = await asyncio.to_thread(keep)
+    async with start(turn) as stream:
         try:
-            await asyncio.to_thread(_keep, self._turn, self._stream)
+            yield stream
         finally:
-            await self._manager.__aexit__(*error)
+            await asyncio.to_thread(_keep, turn, stream)
 
 
 def _keep(turn: Turn, stream: Any) -> None:
@@ -275,7 +260,7 @@ def open_stream(
     if (chat := calls.current()) is None:
         return original(**request)
     request = _read(request)
-    managed = AsyncManagedStream if is_async else ManagedStream
+    managed: Any = managed_stream_async if is_async else managed_stream
     return managed(partial(chat.turn, place, "never", request), lambda turn: original(**_changed(request, turn)))
 
 

@@ -154,22 +154,14 @@ class HostCommands:
     server: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOptions:
-    """What a command that stands in a host's file is told: the archive and the config file, None where it is not."""
-
-    database: str | None = None
-    config: str | None = None
-
-
-def options_in(command: Sequence[str]) -> CommandOptions:
-    """The archive and the config file of a command.
+def options_in(command: Sequence[str]) -> tuple[str | None, str | None]:
+    """The archive and the config file that a command in a host's file is told, None where it is not.
 
     >>> options_in(["lcm", "--db", "/a b.db", "mcp"])
-    Chosen(database='/a b.db', config=None)
+    ('/a b.db', None)
     """
     found = dict(pairwise(command))
-    return CommandOptions(found.get("--db"), found.get("--config"))
+    return found.get("--db"), found.get("--config")
 
 
 def host_commands(*, database: str | None = None, config: str | None = None, by_name: bool = False) -> HostCommands:

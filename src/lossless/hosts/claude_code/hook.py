@@ -34,7 +34,7 @@ _FIELDS = (
 _TURNS = frozenset(("Stop", "SubagentStop", "SessionEnd", "PreCompact", "agent-turn-complete"))
 #: How long an event waits for its worker, in seconds. The worker itself goes on.
 _WAIT = 1.0
-_WAIT_FOR_REFERENCE = 5.0
+_WAIT_FOR_REFERENCE = 8.0
 #: A reference that was written just before a compaction is good for so many seconds.
 _FRESH = 900.0
 _MOST_INPUT = 32 << 20
@@ -68,7 +68,7 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         known = session_cache.load(event)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, _evidence(event, known) or _cue(event, known))
+        return _context(name, _owed_reference(event, known) or _evidence(event, known) or _cue(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
@@ -111,10 +111,24 @@ def _reference(event: dict[str, object]) -> str:
     known = session_cache.load(event)
     made = known.get("referenceAt")
     text = known.get("reference")
-    if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
+    is_fresh = isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH
+    session_cache.save(event, known | {"told": is_fresh})  # before a worker reads it
+    if is_fresh:
         _start(event)
-        return text
-    return _new_reference(event) or (text if isinstance(text, str) else "")
+        return str(text)
+    found = _new_reference(event) or (text if isinstance(text, str) else "")
+    if found:
+        session_cache.save(event, session_cache.load(event) | {"told": True})
+    return found
+
+
+def _owed_reference(event: dict[str, object], known: dict[str, object]) -> str:
+    """The reference of a compaction after which it was not ready in time."""
+    text = known.get("reference")
+    if known.get("told") is not False or not known.get("compacted") or not isinstance(text, str):
+        return ""
+    session_cache.save(event, session_cache.load(event) | {"told": True})
+    return text
 
 
 def _new_reference(event: dict[str, object]) -> str:
@@ -139,13 +153,13 @@ def _evidence(event: dict[str, object], known: dict[str, object]) -> str:
         return ""
     from lossless.hosts.claude_code.evidence import prompt_evidence
 
-    found = prompt_evidence(str(event.get("prompt") or ""), known)
-    if found.message_ids:
+    text, message_ids = prompt_evidence(str(event.get("prompt") or ""), known)
+    if message_ids:
         now = session_cache.load(event)
         quoted = now.get("quoted")
         earlier = quoted if isinstance(quoted, list) else []
-        session_cache.save(event, now | {"quoted": [*earlier, *found.message_ids]})
-    return found.text
+        session_cache.save(event, now | {"quoted": [*earlier, *message_ids]})
+    return text
 
 
 def _context(name: str, text: str) -> dict[str, object] | None:

@@ -32,11 +32,7 @@ from lossless.model.paths import expand_path
 from lossless.settings.json5 import NotJson5, edit_json5
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from lossless.hosts.hook_config import HostCommands
@@ -137,11 +133,8 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
         raise BadInput(f"{str(path)!r}: {error}") from error
     if after == before:
         return text
-    return _changed(text, after) if after else None
-
-
-def _changed(text: str | None, after: dict[str, Any]) -> str:
-    """A file's new text; what does not change stays as it was written."""
+    if not after:
+        return None
     try:
         return edit_json5(text or "", after)
     except NotJson5:
@@ -152,11 +145,7 @@ def skill_text() -> str:
     """The skill, sealed so that a later version knows whether somebody has changed it."""
     from lossless.context.render import RECALL_POLICY
 
-    return seal_text(_SKILL + RECALL_POLICY)
-
-
-def seal_text(text: str) -> str:
-    """A text that says at its end what it was when it was written."""
+    text = _SKILL + RECALL_POLICY
     return f"{text}\n<!-- lcm install: {_digest(text)} -->\n"
 
 
@@ -211,7 +200,7 @@ def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
 
 def configured_archive(settings: dict[str, Any], default: str) -> str:
     """The archive that the hooks are told to use, else the one that everybody uses."""
-    return options_in(command_in(settings, None) or ()).database or default
+    return options_in(command_in(settings, None) or ())[0] or default
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:

@@ -139,7 +139,8 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> SyncResul
     session_cache.save(event, known)
     _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})
     if synced.conversation_id is not None and fold(engine, synced, path, forgets=forgets) and forgets:
-        session_cache.save(event, known | reference_entry(engine, synced.conversation_id))
+        found = reference_entry(engine, synced.conversation_id)
+        session_cache.save(event, session_cache.load(event) | found)  # a hook has said meanwhile what it told
     return synced
 
 
