@@ -30,7 +30,6 @@ from lossless.serve.access import (
     OPENAI_URL,
     SESSION_HEADER,
     TOKEN_HEADER,
-    AccessDenied,
 )
 from lossless.serve.proxy_bodies import JsonListCache, read_body, rewrite_body
 from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, RelayResponse, error_response
@@ -168,8 +167,8 @@ class Proxy:
         """Handles one request: a conversation is stored and fitted, anything else is forwarded unchanged."""
         provider = _provider(request)
         granted = self._access.check(request.headers, str(request.url))
-        if isinstance(granted, AccessDenied):
-            return error_response(provider, granted.status, granted.reason)
+        if isinstance(granted, tuple):
+            return error_response(provider, *granted)
         url, dialect = self._target(request, provider)
 
         def relayed(sent_body: bytes, *, is_same: bool = True, **turn: Any) -> Response:
@@ -205,7 +204,9 @@ class Proxy:
         granted: AccessGranted,
         headers: Mapping[str, str],
     ) -> Turn:
-        header = headers.get(SESSION_HEADER) or _told_by_client(headers, granted.key_name)
+        told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
+        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in told if id_), None)
+        header = headers.get(SESSION_HEADER) or own
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
@@ -244,12 +245,6 @@ class Proxy:
             kept.append(("authorization", f"Bearer {own}") if provider == "openai" else ("x-api-key", own))
         headers = [*kept, ("accept-encoding", "identity")]
         return self._client.build_request(request.method, url, headers=headers, content=content)
-
-
-def _told_by_client(headers: Mapping[str, str], key_name: str) -> str | None:
-    """The session id that a client sends on its own; None when there is none."""
-    told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
-    return next((f"proxy:{key_name}:{client}:{id_}" for client, id_ in told if id_), None)
 
 
 def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:

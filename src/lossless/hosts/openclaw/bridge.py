@@ -130,11 +130,6 @@ def int_param(params: Mapping[str, Any], name: str) -> int | None:
     return int(value) if value >= 1 else None
 
 
-def observed_tokens_param(params: Mapping[str, Any]) -> int | None:
-    """How many tokens the host counts in its whole prompt, frame and tools included; None when it does not say."""
-    return int_param(params, "currentTokenCount")
-
-
 def messages_param(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:
     """The messages of a call; BadInput when it has none to offer."""
     found = params.get(name)

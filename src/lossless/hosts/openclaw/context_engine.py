@@ -15,7 +15,6 @@ from lossless.hosts.openclaw.bridge import (
     int_param,
     is_ignored,
     messages_param,
-    observed_tokens_param,
     session_param,
     text_param,
     transcript_file,
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.model.conversations import Conversation, Session
 
+#: How many tokens the host counts in its whole prompt, frame and tools included.
+_COUNTED = "currentTokenCount"
 _PAGE_SECONDS = 60.0
 #: Pages of one reading; a host that never comes to an end is left alone until the next turn.
 _MOST_PAGES = 10_000
@@ -147,7 +148,7 @@ def after_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         session,
         new_messages=messages_param(params),
         transcript=file if file is not None and file.is_file() else None,
-        observed_tokens=observed_tokens_param(params),
+        observed_tokens=int_param(params, _COUNTED),
         **bridge.limits(session, params),
         key=text_param(params, "key"),
         heartbeat=_is_heartbeat(call),
@@ -179,7 +180,7 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     engine.after_turn(
         session,
         new_messages=rest,
-        observed_tokens=observed_tokens_param(params),
+        observed_tokens=int_param(params, _COUNTED),
         **bridge.limits(session, params),
         key=key,
         heartbeat=_is_heartbeat(call),
@@ -286,7 +287,7 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         **limits,
         force=(is_forced and is_of_prompt) or params.get("manual") is True,
         until=budget if has_target else None,
-        observed_tokens=observed_tokens_param(params) if is_of_prompt else None,
+        observed_tokens=int_param(params, _COUNTED) if is_of_prompt else None,
         instructions=text_param(params, "customInstructions"),
         seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
