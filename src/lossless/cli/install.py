@@ -249,16 +249,16 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Setup
     from lossless.hosts.config_files import read_object, read_text
     from lossless.hosts.hook_config import SERVER_NAME
 
-    hooks = read_object(places.hooks, read_text(places.hooks))
-    servers = codex.servers_in(places.config, read_text(places.config) or "")
-    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().config, places.config)))
+    hooks = read_object(places.settings, read_text(places.settings))
+    servers = codex.servers_in(places.servers, read_text(places.servers) or "")
+    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().servers, places.servers)))
     return [
         setup.check_host(
             "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
         ),
-        *setup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
+        *setup.check_hooks(hooks, places.settings, codex.EVENTS, again),
         *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.config, again),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
         setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
     ]
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.paths import expand_path
@@ -147,11 +147,16 @@ def is_own_server(server: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCommands:
-    """The commands of the hook and of the MCP server, with the archive that they are to use."""
+class HostFiles:
+    """The files of a host that are changed: those with hooks and MCP servers, and the skill where it has one."""
 
-    hook: tuple[str, ...]
-    server: tuple[str, ...]
+    settings: Path
+    servers: Path
+    skill: Path | None = None
+
+
+#: The commands of the hook and of the MCP server, with the archive that they are to use.
+HostCommands: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def options_in(command: Sequence[str]) -> tuple[str | None, str | None]:
@@ -169,7 +174,7 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
     chosen: list[str] = []
     for option, value in (("--db", database), ("--config", config)):
         chosen += [option, str(expand_path(value).absolute())] if value else []
-    return HostCommands((_find("lcm-hook", by_name), *chosen), (_find("lcm", by_name), *chosen, "mcp"))
+    return (_find("lcm-hook", by_name), *chosen), (_find("lcm", by_name), *chosen, "mcp")
 
 
 def _find(name: str, by_name: bool) -> str:

@@ -126,7 +126,11 @@ class MessageStream(ReplyEvents):
 
     def ending(self) -> list[Raw]:
         """The last events, with the output tokens of all rounds."""
-        return [self._with_output(event) for event in self._held]
+        usages = [dict_or_empty(event.get("usage")) for event in self._held]
+        return [
+            event | {"usage": usage | {"output_tokens": self._output}} if self._rounds > 1 and usage else event
+            for event, usage in zip(self._held, usages, strict=True)
+        ]
 
     def _start(self, index: int, block: Any) -> None:
         self._blocks[index] = dict(block) if isinstance(block, dict) else {}
@@ -156,9 +160,3 @@ class MessageStream(ReplyEvents):
         if usage := dict_or_empty(event.get("usage")):
             self._message["usage"] = dict_or_empty(self._message.get("usage")) | usage
             self._output += usage_count(usage, "output_tokens")
-
-    def _with_output(self, event: Raw) -> Raw:
-        usage = dict_or_empty(event.get("usage"))
-        if self._rounds == 1 or not usage:
-            return event
-        return event | {"usage": usage | {"output_tokens": self._output}}

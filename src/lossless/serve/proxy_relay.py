@@ -234,7 +234,10 @@ class RelayResponse(Response):
             changed = (b"content-length", b"content-encoding") if is_read else (b"content-length",)
             headers = [(name, value) for name, value in headers if name not in changed]
             headers.append((b"x-lossless-session", _word(self._turn.keeping.session.name)))
-            headers += _fitted_headers(self._turn)
+            if self._turn.shortened:
+                headers.append((SHORTENED_HEADER.encode(), _word(" ".join(self._turn.shortened))))
+            if self._turn.over:
+                headers.append((OVER_HEADER.encode(), _word(f"{self._turn.over} {self._turn.why_over}")))
             headers += [] if length is None else [(b"content-length", b"%d" % length)]
         if self._not_kept is not None:
             headers.append((NOT_KEPT_HEADER.encode(), _word(self._not_kept)))
@@ -268,12 +271,6 @@ class RelayResponse(Response):
         assert self._asked is not None
         content = rewrite_body(self._asked, turn.body)
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
-
-
-def _fitted_headers(turn: Turn) -> list[tuple[bytes, bytes]]:
-    """Headers about what was shortened in a request that does not fit, and by how much it still exceeds the window."""
-    shown = [(SHORTENED_HEADER.encode(), _word(" ".join(turn.shortened)))] if turn.shortened else []
-    return [*shown, (OVER_HEADER.encode(), _word(f"{turn.over} {turn.why_over}"))] if turn.over else shown
 
 
 def _is_readable(answer: httpx2.Response) -> bool:

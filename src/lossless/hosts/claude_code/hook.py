@@ -111,14 +111,14 @@ def _reference(event: dict[str, object]) -> str:
     known = session_cache.load(event)
     made = known.get("referenceAt")
     text = known.get("reference")
-    is_fresh = isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH
-    session_cache.save(event, known | {"told": is_fresh})  # before a worker reads it
-    if is_fresh:
+    if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
+        _set_told(event, True)  # before the worker reads it
         _start(event)
-        return str(text)
-    found = _new_reference(event) or (text if isinstance(text, str) else "")
-    if found:
-        session_cache.save(event, session_cache.load(event) | {"told": True})
+        return text
+    found = _new_reference(event)
+    if not found and isinstance(text, str):
+        found = text
+        _set_told(event, True)
     return found
 
 
@@ -127,16 +127,25 @@ def _owed_reference(event: dict[str, object], known: dict[str, object]) -> str:
     text = known.get("reference")
     if known.get("told") is not False or not known.get("compacted") or not isinstance(text, str):
         return ""
-    session_cache.save(event, session_cache.load(event) | {"told": True})
+    _set_told(event, True)
     return text
 
 
+def _set_told(event: dict[str, object], is_told: bool) -> None:
+    """Write down whether the model has the reference of the last compaction."""
+    session_cache.save(event, session_cache.load(event) | {"told": is_told})
+
+
 def _new_reference(event: dict[str, object]) -> str:
-    """What stands for the compacted part now; nothing when that takes too long."""
+    """What stands for the compacted part now; nothing when that takes too long: then the next prompt brings it."""
+    _set_told(event, False)
     answer = _await(_start(event, answers=True), _WAIT_FOR_REFERENCE)
     _warning(answer)
     new = answer.get("reference")
-    return new if isinstance(new, str) else ""
+    if not isinstance(new, str) or not new:
+        return ""
+    _set_told(event, True)
+    return new
 
 
 def _cue(event: dict[str, object], known: dict[str, object]) -> str:

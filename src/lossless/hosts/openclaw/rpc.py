@@ -137,6 +137,10 @@ class HostError(Exception):
         self.kind = kind
 
 
+class NoMethod(Exception):
+    """The plugin asks for a method that is not there."""
+
+
 class Peer:
     """One end of the pipes. Calls are answered from threads, so that one that waits holds up no other."""
 
@@ -209,7 +213,7 @@ class Peer:
         try:
             call.check()
             frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
-        except NotImplementedError as error:
+        except NoMethod as error:
             frame = _failure(call.id, UNKNOWN_METHOD, str(error), code="not_found")
         except (LosslessError, HostError, CallCancelled) as error:
             frame = _failure(call.id, REFUSED, str(error), code=error.code)
