@@ -66,9 +66,10 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
         known = session_cache.load(event)
+        owed = _owed_reference(event, known)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, _owed_reference(event, known) or _evidence(event, known) or _cue(event, known))
+        return _context(name, owed or _evidence(event, known) or _cue(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
