@@ -231,7 +231,7 @@ class PromptLimits:
     def history(self, who: SessionRef) -> HistoryBudget:
         """The conversation's share of the window; NotFound when nothing of it is stored yet."""
         return self.engine.host.history_budget(
-            who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
+            who, budget=self.size, overhead=self.beside, reply=self.reply, model=self.model
         )
 
     def capacity(self, who: SessionRef) -> int:
@@ -242,12 +242,12 @@ class PromptLimits:
 
     def store(self, session: Session, **turn: Any) -> AppendReport:
         """Store a turn, with the other arguments of `Engine.after_turn`, and compact when it is due."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside, "reply": self.reply}
         return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
 
     def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
         """The prompt that leaves so many tokens free; None when nothing is stored."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside + more, "reply": self.reply}
         try:
             return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
         except NotFound:
@@ -257,7 +257,7 @@ class PromptLimits:
         """Record that a provider refused a prompt as too long: of so many tokens by its count and our estimate."""
         counted = counted or int(self.size * REFUSED_SHARE)
         self.engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, overhead=self.beside
         )
 
 

@@ -160,7 +160,7 @@ def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
 
     def budget(offered: int | None) -> tuple[Any, Any]:
         limits = bridge.limits(session, {"tokenBudget": offered})
-        return limits["budget"], limits["beside"]
+        return limits["budget"], limits["overhead"]
 
     assert [budget(offered) for offered in (None, 100, 128, None)] == [(None, None), (100, 0), (128, 28), (128, 28)]
     bridge.begin_turn(session)

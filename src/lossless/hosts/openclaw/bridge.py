@@ -82,7 +82,7 @@ class Bridge:
                 state.largest = max(state.largest or 0, offered)
             return {
                 "budget": state.largest,
-                "beside": None if state.largest is None else state.largest - (state.smallest or state.largest),
+                "overhead": None if state.largest is None else state.largest - (state.smallest or state.largest),
                 "model": state.model,
                 "context_window": state.context_window or int_param(params, "promptBudget"),
             }

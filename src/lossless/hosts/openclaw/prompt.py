@@ -172,7 +172,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     window, limits = messages_param(params), bridge.limits(session, {"tokenBudget": params.get("tokenBudget")})
-    frame = limits["beside"] or 0
+    frame = limits["overhead"] or 0
     all_there_is = (limits["budget"] or engine.settings.default_token_budget) - frame
     offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
@@ -186,7 +186,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     more = window[start:]
     if more:
         beside = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, limits | {"beside": max(beside, frame)})
+        made = _made(bridge, conversation, params, limits | {"overhead": max(beside, frame)})
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
