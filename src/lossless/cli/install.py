@@ -185,9 +185,9 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
     database, config = invocation.file_path if is_chosen else None, invocation.config
     if before is not None:
-        known = options_in(before)
-        database = known.database if database is None and config is None else database
-        config = known.config if config is None and known.config and Path(known.config).exists() else config
+        known_database, known_config = options_in(before)
+        database = known_database if database is None and config is None else database
+        config = known_config if config is None and known_config and Path(known_config).exists() else config
     elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
         config = str(loaded.config_path)
     used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
@@ -201,15 +201,15 @@ def _disconnect_agent(invocation: Invocation, host: str, edits: Sequence[FileEdi
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
     """Make the edits, unless they are only to be seen: what happened to each file."""
-    from lossless.hosts.config_files import AppliedEdit, apply_edits
+    from lossless.hosts.config_files import apply_edits
 
-    done = [AppliedEdit(edit) for edit in edits] if dry_run else apply_edits(edits, datetime.now(UTC))
+    done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
     return [
         {
-            "path": str(item.edit.path),
-            "change": item.edit.change,
+            "path": str(item.path),
+            "change": item.change,
             "backup": None if item.backup is None else str(item.backup),
-            "note": item.edit.note or None,
+            "note": item.note or None,
         }
         for item in done
     ]
@@ -249,16 +249,16 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Setup
     from lossless.hosts.config_files import read_object, read_text
     from lossless.hosts.hook_config import SERVER_NAME
 
-    hooks = read_object(places.hooks, read_text(places.hooks))
-    servers = codex.servers_in(places.config, read_text(places.config) or "")
-    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().config, places.config)))
+    hooks = read_object(places.settings, read_text(places.settings))
+    servers = codex.servers_in(places.servers, read_text(places.servers) or "")
+    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().servers, places.servers)))
     return [
         setup.check_host(
             "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
         ),
-        *setup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
+        *setup.check_hooks(hooks, places.settings, codex.EVENTS, again),
         *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.config, again),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
         setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
     ]
 
