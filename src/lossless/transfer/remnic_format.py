@@ -346,7 +346,7 @@ _THERE = frozenset(("content", "parts", "part"))
 def role_marker(role: str) -> RowValues:
     """A part that only records a role of Remnic's."""
     metadata = {"originalRole": role, "topLevelReasoningOnly": True, _ROLE: role}
-    return {"part_type": "text", "ordinal": 0, "metadata": compact_json(metadata)}
+    return {"part_type": "text", "ordinal": 0, "metadata": json.dumps(metadata, separators=(",", ":"))}
 
 
 def is_role_marker(part: RowValues) -> bool:
@@ -415,8 +415,8 @@ def part_to_remnic(part: RowValues) -> RowValues:
         }  # fmt: skip
     payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
     return {
-        "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload), "tool_name": part.get("tool_name"),
-        "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
+        "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload),
+        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
     }  # fmt: skip
 
 
@@ -451,10 +451,8 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
     if kind == "tool_result":
         columns |= {"tool_call_id": _text(payload, "call_id", "id"), "tool_output": _some(payload, "output", "content")}
     raw_type = {"tool_call": "toolCall", "tool_result": "toolResult"}.get(kind, kind)
-    said_by = "toolResult" if role == "tool" else role
-    columns["metadata"] = compact_json(
-        {"originalRole": said_by, "rawType": raw_type, "raw": {"type": raw_type} | payload}
-    )
+    metadata = {"originalRole": "toolResult" if role == "tool" else role, "rawType": raw_type}
+    columns["metadata"] = compact_json(metadata | {"raw": {"type": raw_type} | payload})
     return place | {name: value for name, value in columns.items() if value is not None}
 
 
