@@ -416,7 +416,8 @@ def part_to_remnic(part: RowValues) -> RowValues:
     payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
     return {
         "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload),
-        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
+        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"),
+        "created_at": None,
     }  # fmt: skip
 
 
