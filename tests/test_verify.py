@@ -401,7 +401,7 @@ def test_verify_only_reads(whole: Path) -> None:
 
 def archive_counts(path: Path) -> tuple[int, int]:
     with Archive.open(path, read_only=True) as archive:
-        counts = archive.care.counts()
+        counts = archive.listings.counts()
     return counts.messages, counts.summaries
 
 

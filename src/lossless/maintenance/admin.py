@@ -261,10 +261,8 @@ class Admin(EngineGroup):
     @property
     def is_behind(self) -> bool:
         """Whether another program wrote rows, or the whole file, so that opening for writing would update it."""
-        from lossless.store.maintenance.integrity import DoctorReads
-
         archive = self._archive
-        return any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
+        return any(archive.index.unindexed(1)) or archive.checks.schema() is None
 
     def debt(self, conversation_id: int) -> tuple[CompactionDebt, DebtState]:
         """The recorded compaction: `running` while leased, `closed` when it never will run, else `due` or `waiting`."""

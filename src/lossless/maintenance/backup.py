@@ -160,7 +160,7 @@ def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> A
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise ArchiveCorrupt(f"backup {str(source)!r} is damaged: {problems[0]}{more}; nothing was changed")
-        return archive.care.counts()
+        return archive.listings.counts()
 
 
 def restore_backup(
@@ -210,7 +210,7 @@ def restore_backup(
 
 def _counts(database: Database) -> ArchiveCounts | None:
     try:
-        return Archive(database).care.counts()
+        return Archive(database).listings.counts()
     except ArchiveError:
         return None
 

@@ -9,14 +9,14 @@ from lossless.maintenance.engine_parts import EngineGroup, forward
 from lossless.model.conversations import Conversation, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations, Pins
+from lossless.store.conversations import Conversations, PinsAndBriefs
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage, SummaryOutline
+from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import Messages
 from lossless.store.state import Guards, IngestMemory
 from lossless.store.versions import Versions
-from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
+from lossless.store.views import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -89,7 +89,7 @@ class Browse(EngineGroup):
 
     active_ids = forward(lambda parts: parts.archive.conversations, Conversations.active_ids)
     conversation_ids = forward(lambda parts: parts.archive.checks, VerifyReads.conversation_ids)
-    details = forward(lambda parts: parts.archive.details, RecordDetails.conversation)
+    details = forward(lambda parts: parts.archive.listings, Listings.details)
 
     def history_budget(self, conversation_id: int) -> HistoryBudget | None:
         """The conversation's share of the window as of its last turn; None before there was one."""
@@ -104,7 +104,7 @@ class Browse(EngineGroup):
     messages_by_id = forward(lambda parts: parts.archive.listings, Listings.messages_by_id)
     message = forward(lambda parts: parts.archive.messages, Messages.get)
     message_totals = forward(lambda parts: parts.archive.listings, Listings.message_totals)
-    message_status = forward(lambda parts: parts.archive.details, RecordDetails.message_status)
+    message_status = forward(lambda parts: parts.archive.listings, Listings.message_status)
     versions = forward(lambda parts: parts.archive.versions, Versions.of)
     tails = forward(lambda parts: parts.archive.listings, Listings.tails)
     message_places = forward(lambda parts: parts.archive.lineage, SummaryLineage.places)
@@ -135,16 +135,16 @@ class Browse(EngineGroup):
 
     summaries_by_id = forward(lambda parts: parts.archive.listings, Listings.summaries_by_id)
     summary = forward(lambda parts: parts.archive.summaries, Summaries.get)
-    sources = forward(lambda parts: parts.archive.details, RecordDetails.sources)
-    used_in = forward(lambda parts: parts.archive.details, RecordDetails.used_in)
-    source_messages = forward(lambda parts: parts.archive.details, RecordDetails.source_messages)
-    depths = forward(lambda parts: parts.archive.details, RecordDetails.depths)
-    top_summaries = forward(lambda parts: parts.archive.outline, SummaryOutline.tops)
-    summaries_in_context = forward(lambda parts: parts.archive.outline, SummaryOutline.in_context)
+    sources = forward(lambda parts: parts.archive.listings, Listings.sources)
+    used_in = forward(lambda parts: parts.archive.listings, Listings.used_in)
+    source_messages = forward(lambda parts: parts.archive.listings, Listings.source_messages)
+    depths = forward(lambda parts: parts.archive.listings, Listings.depths)
+    top_summaries = forward(lambda parts: parts.archive.lineage, SummaryLineage.tops)
+    summaries_in_context = forward(lambda parts: parts.archive.lineage, SummaryLineage.in_context)
 
     def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
-        outline = self._archive.outline
+        outline = self._archive.lineage
         return outline.shapes(conversation_id), outline.edges(conversation_id), outline.beginnings(conversation_id)
 
     # --- files ---
@@ -172,29 +172,29 @@ class Browse(EngineGroup):
     # --- contexts ---
 
     context_items = forward(lambda parts: parts.archive.context, ContextItems.items)
-    context_count = forward(lambda parts: parts.archive.details, RecordDetails.context_count)
+    context_count = forward(lambda parts: parts.archive.listings, Listings.context_count)
     context_tokens = forward(lambda parts: parts.archive, Archive.context_tokens)
     context_budget = forward(lambda parts: parts.archive, Archive.context_budget)
-    context_sizes = forward(lambda parts: parts.archive.outline, SummaryOutline.sizes)
-    pins = forward(lambda parts: parts.archive.beside, Pins.pins)
-    active_brief = forward(lambda parts: parts.archive.beside, Pins.active_brief)
+    context_sizes = forward(lambda parts: parts.archive.lineage, SummaryLineage.sizes)
+    pins = forward(lambda parts: parts.archive.beside, PinsAndBriefs.pins)
+    active_brief = forward(lambda parts: parts.archive.beside, PinsAndBriefs.active_brief)
 
     # --- the archive as a whole ---
 
-    counts = forward(lambda parts: parts.archive.care, ArchiveStatistics.counts)
-    totals = forward(lambda parts: parts.archive.care, ArchiveStatistics.totals)
-    health = forward(lambda parts: parts.archive.care, ArchiveStatistics.liveness)
-    size = forward(lambda parts: parts.archive.care, ArchiveStatistics.size)
-    bytes_by_kind = forward(lambda parts: parts.archive.care, ArchiveStatistics.sizes)
+    counts = forward(lambda parts: parts.archive.listings, Listings.counts)
+    totals = forward(lambda parts: parts.archive.listings, Listings.totals)
+    health = forward(lambda parts: parts.archive.listings, Listings.liveness)
+    size = forward(lambda parts: parts.archive.listings, Listings.size)
+    bytes_by_kind = forward(lambda parts: parts.archive.listings, Listings.sizes)
     newest_history_budgets = forward(lambda parts: parts.archive.guards, Guards.newest_histories)
-    newest_cache_telemetry = forward(lambda parts: parts.archive.details, RecordDetails.newest_telemetry)
+    newest_cache_telemetry = forward(lambda parts: parts.archive.listings, Listings.newest_telemetry)
 
     # --- costs ---
 
     spent = forward(lambda parts: parts.archive.guards, Guards.spent)
     saved = forward(lambda parts: parts.archive.context, ContextItems.saved)
-    calls_by_day = forward(lambda parts: parts.archive.outline, SummaryOutline.calls_by_day)
-    folds_by_day = forward(lambda parts: parts.archive.outline, SummaryOutline.folds_by_day)
+    calls_by_day = forward(lambda parts: parts.archive.lineage, SummaryLineage.calls_by_day)
+    folds_by_day = forward(lambda parts: parts.archive.lineage, SummaryLineage.folds_by_day)
 
     # --- for screens and hosts ---
 
@@ -215,9 +215,7 @@ class Browse(EngineGroup):
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        from lossless.store.conversations import BriefRows
-
-        return BriefRows(self._archive.database).newest(conversation_id, limit)
+        return self._archive.beside.newest_briefs(conversation_id, limit)
 
     calls = forward(lambda parts: parts.archive.guards, Guards.ledger)
 

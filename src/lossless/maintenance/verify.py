@@ -15,7 +15,7 @@ from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import TextRemover
-from lossless.store.maintenance.integrity import IndexProbe, WordTotals
+from lossless.store.maintenance.integrity import WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
 
@@ -104,7 +104,7 @@ def _verified(
         ("files", "large_files", _files(archive, vault)),
     ):
         problems.extend(_readable(check, table, found))
-    return Verification(tuple(problems), checked, archive.care.counts().summaries)
+    return Verification(tuple(problems), checked, archive.listings.counts().summaries)
 
 
 def _messages_and_summaries(
@@ -355,7 +355,7 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
-    for table in IndexProbe(archive.database).damaged():
+    for table in archive.checks.damaged_indexes():
         yield VerificationProblem(
             "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
         )
@@ -392,7 +392,7 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _unreachable(archive: Archive, conversation_id: int) -> Iterator[VerificationProblem]:
     ids = archive.checks.unreachable(conversation_id)
-    if ids and archive.cleared.explains(conversation_id, ids):
+    if ids and archive.context.was_cleared(conversation_id, ids):
         detail = (
             f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
         )
