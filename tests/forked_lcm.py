@@ -97,7 +97,7 @@ def _run(connection: socket.socket) -> None:
         main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 (whatever it is, the script waits for an exit code)
         traceback.print_exc()
     finally:
         sys.stdout.flush()
