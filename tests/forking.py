@@ -12,18 +12,26 @@ import tempfile
 import time
 import traceback
 import warnings
-from typing import TYPE_CHECKING, NoReturn, Self
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+from lossless.cli.main import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 
 class Fork:
     """Calls a function in a child, and has of `subprocess.Popen` what tests need."""
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    #: Our ends of the pipes of all children: a child that held those of another would keep it from its end.
+    _ours: ClassVar[set[IO[Any]]] = set()
+
+    def __init__(self, function: Callable[[], object], env: Mapping[str, str] | None = None) -> None:
         self.returncode: int | None = None
         reading, writing = os.pipe()
+        asked, asking = os.pipe()
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         sys.stdout.flush()
         sys.stderr.flush()
@@ -31,11 +39,16 @@ class Fork:
             warnings.simplefilter("ignore", DeprecationWarning)  # other threads are asleep, and the child uses none
             self.pid = os.fork()
         if self.pid == 0:
-            os.dup2(writing, 1)
-            os.dup2(self._errors.fileno(), 2)
-            _be_a_child(function)
+            for number, end in enumerate((asked, writing, self._errors.fileno())):
+                os.dup2(end, number)
+            for end in (asked, asking, reading, writing, *[pipe.fileno() for pipe in self._ours if not pipe.closed]):
+                os.close(end)
+            _be_a_child(function, env)
         os.close(writing)
+        os.close(asked)
         self.stdout = open(reading, encoding="utf-8")  # noqa: SIM115
+        self.stdin = open(asking, "wb")  # noqa: SIM115
+        self._ours |= {self.stdout, self.stdin}
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +80,9 @@ class Fork:
 
     def communicate(self) -> tuple[str, str]:
         """What it has written since, and to its standard error."""
+        self._hang_up(self.stdin)
         out = "" if self.stdout.closed else self.stdout.read()
-        self.stdout.close()
+        self._hang_up(self.stdout)
         self.wait()
         err = ""
         if not self._errors.closed:
@@ -76,6 +90,11 @@ class Fork:
             err = self._errors.read()
             self._errors.close()
         return out, err
+
+    def _hang_up(self, pipe: IO[Any]) -> None:
+        self._ours.discard(pipe)
+        with suppress(BrokenPipeError):
+            pipe.close()
 
 
 def run_forked(function: Callable[..., object], *arguments: object) -> tuple[int, str, str]:
@@ -85,11 +104,28 @@ def run_forked(function: Callable[..., object], *arguments: object) -> tuple[int
     return child.wait(), out, err
 
 
-def _be_a_child(function: Callable[[], object]) -> NoReturn:
+def run_lcm(*arguments: object, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[int, str, str]:
+    """Run `lcm` in a child; its exit code and what it wrote."""
+
+    def child() -> None:
+        if cwd is not None:
+            os.chdir(cwd)
+        cli.main([str(argument) for argument in arguments])
+
+    fork = Fork(child, env)
+    out, err = fork.communicate()
+    return fork.wait(), out, err
+
+
+def _be_a_child(function: Callable[[], object], env: Mapping[str, str] | None) -> NoReturn:
     code = 1
     try:
         signal.alarm(0)
-        sys.stdin = open(os.devnull)  # noqa: SIM115
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if env is not None:
+            os.environ.clear()
+            os.environ.update(env)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         function()

@@ -59,10 +59,9 @@ def lcm(target: Path, *arguments: object, limit: int | None = None) -> Fork:
         if limit is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        os.environ |= {"LCM_DATABASE_PATH": str(target), "HOME": str(target.parent)}
         cli.main(list(map(str, arguments)))
 
-    return Fork(child)
+    return Fork(child, os.environ | {"LCM_DATABASE_PATH": str(target), "HOME": str(target.parent)})
 
 
 def stored(path: Path) -> int:
