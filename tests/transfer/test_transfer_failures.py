@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import tempfile
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from lossless.transfer import lossless_claw, remnic_export
 from lossless.transfer import pages as transfer_pages
 from lossless.transfer.lossless_claw import ExportOptions
 from lossless.transfer.pages import export_pages
+from tests.built import built
 from tests.forking import Fork
 
 from . import claws
@@ -37,9 +39,12 @@ EXPORTS: dict[str, Callable[..., Any]] = {"claw": to_claw, "remnic": to_remnic, 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     """An archive to be exported."""
-    path = tmp_path / "here" / "lcm.db"
-    bring("claw", real(tmp_path / "source.db", [claws.tree_of_24(), Talk("run-2", [Line("b")])]), path)
-    return path
+    return built(tmp_path / "here" / "lcm.db", _build_archive)
+
+
+def _build_archive(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bring("claw", real(Path(folder) / "source.db", [claws.tree_of_24(), Talk("run-2", [Line("b")])]), path)
 
 
 @pytest.fixture(scope="module")
