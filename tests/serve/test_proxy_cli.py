@@ -13,6 +13,7 @@ import pytest
 
 import lossless
 from lossless.testing.provider import Provider
+from tests.forking import run_lcm
 from tests.serve.proxy_kit import TOKEN, post
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ LCM = [sys.executable, "-m", "lossless.cli.main"]
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*LCM, *arguments], capture_output=True, text=True, check=False, timeout=60, env=os.environ | env
-    )
+    return subprocess.CompletedProcess(arguments, *run_lcm(*arguments, env=os.environ | env))
 
 
 def test_it_serves_until_it_is_told_to_end(path: Path) -> None:

@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 
 from lossless.testing import openai_chat
 from lossless.testing.strategies import MESSAGES, ToolStream, hostile_text, nasty_text, tool_streams
 
 _QUICK = settings(max_examples=25, database=None, deadline=None)
 
-_WIDE = settings(max_examples=5000, derandomize=True, deadline=None)
+_WIDE = settings(max_examples=5000, derandomize=True, deadline=None, phases=[Phase.generate])
 
 
 @pytest.mark.parametrize("piece", ["\ud800", "\x00", "👩‍💻", "NEAR(a b)", "你好，世界", "שלום", "</summary>"])
