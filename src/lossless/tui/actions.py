@@ -16,7 +16,7 @@ from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lossless.engine import Engine
@@ -91,12 +91,13 @@ def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, 
 
 def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    found = room.engine.surgery.plan_repair(conversation_id)
-    return f"Repair conversation {conversation_id}", _rewrite_preview(room, found.plan, found.blocked), found.plan
+    plan, blocked = room.engine.surgery.plan_repair(conversation_id)
+    return f"Repair conversation {conversation_id}", _rewrite_preview(room, plan, blocked), plan
 
 
-def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: tuple[str, ...] = ()) -> str:
-    return "\n".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
+def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
+    return "
+".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
 
 
 def previous_context(room: ArchiveAccess, summary_id: str) -> str:
