@@ -96,8 +96,7 @@ def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
 
 
 def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
-    return "
-".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
+    return "\n".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
 
 
 def previous_context(room: ArchiveAccess, summary_id: str) -> str:
