@@ -220,6 +220,7 @@ def _serve(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
+            listening.listen(64)  # so that whoever reads the address can connect at once
         except OSError as error:
             told = f"Port {port} cannot be used: {error.strerror}."
             raise usage_error(
