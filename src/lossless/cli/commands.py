@@ -4,10 +4,10 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import os.path
 import sys
 from contextlib import nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
@@ -18,6 +18,7 @@ from lossless.cli import failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
@@ -110,7 +111,7 @@ class Invocation:
     def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
-        if not Path(path).exists():
+        if not os.path.exists(path):
             raise self._no_archive(path, "`lcm init` makes one; --db or LCM_DATABASE_PATH names another.")
         return self._open(path, settings, summariser, read_only=True)
 
@@ -121,7 +122,7 @@ class Invocation:
 
     def check_creation(self) -> None:
         """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
-        if self.create or self.loaded.sources["databasePath"].kind != "option" or Path(self.file_path).exists():
+        if self.create or self.loaded.sources["databasePath"].kind != "option" or os.path.exists(self.file_path):
             return
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -182,14 +183,14 @@ def _near_archive(path: str) -> str:
     """A question that names a file in the same folder whose name is much like this one's, or an empty text."""
     from difflib import get_close_matches
 
-    place = Path(path)
+    folder, name = os.path.split(path)
     try:
-        files = [file.name for file in place.parent.iterdir() if file.is_file()]
+        files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
     except OSError:
         return ""
-    files = [name for name in files if not name.endswith(("-wal", "-shm", "-journal"))]
-    near = get_close_matches(place.name, files, 1, 0.75)
-    return f"Did you mean {failures.printable(str(place.with_name(near[0])))}?" if near else ""
+    files = [file for file in files if not file.endswith(("-wal", "-shm", "-journal"))]
+    near = get_close_matches(name, files, 1, 0.75)
+    return f"Did you mean {failures.printable(os.path.join(folder, near[0]))}?" if near else ""
 
 
 def _without_passwords(text: str) -> str:
@@ -409,7 +410,11 @@ class LazyGroup(Group):
         width = max(map(len, self.entries), default=0)
         for title, entries in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
+                rows = [(name.ljust(width), entry.help) for name, entry in entries.items()]
+                if any(2 + width + 2 + len(text) > formatter.width for _, text in rows):
+                    formatter.write_dl(rows)
+                else:  # the same, without the time that wrapping takes
+                    formatter.write("".join(f"  {name}  {text}\n" for name, text in rows))
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
