@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import Command, dry_run_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
 from lossless.cli.screen import styled
@@ -256,6 +256,7 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
     help="Messages per transaction.",
 )
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
+@dry_run_option
 @click.pass_obj
 def append(
     invocation: Invocation,
@@ -265,6 +266,7 @@ def append(
     key: str | None,
     batch: int,
     skip_bad: bool,
+    dry_run: bool,
 ) -> None:
     """Store new messages from FILES, or from standard input: JSON lines, one message per line.
 
@@ -282,7 +284,7 @@ def append(
         known = None if None in sizes else sum(size for size in sizes if size)
         advance = stack.enter_context(invocation.progress("Storing", known, in_bytes=True))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
-        engine = stack.enter_context(invocation.engine())
+        engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
     invocation.emit("append", intake.tally.data())
 
@@ -409,8 +411,11 @@ def _file_size(stream: BinaryIO) -> int | None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
 @click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
+@dry_run_option
 @click.pass_obj
-def sync(invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None) -> None:
+def sync(
+    invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
+) -> None:
     """Store what a whole window adds: a JSON array of messages, or JSON lines, from FILE or standard input.
 
     The window is the host's whole current list. Showing the same one again changes nothing; where the host went
@@ -420,7 +425,7 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
     session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:
         window = read_window(stream)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         try:
             report = engine.sync(session, window, key=key)
         except BadMessage as error:

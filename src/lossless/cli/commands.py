@@ -45,6 +45,8 @@ class Invocation:
         #: The rule of a new spelling, which prints text even into a pipe, unless JSON is asked for.
         self.rule: Rule | None = None
         self.create = False
+        #: Whether what is answered was tried on a copy of the archive.
+        self.is_rehearsal = False
         self._loaded: LoadedSettings | None = None
 
     @property
@@ -115,10 +117,34 @@ class Invocation:
             raise self._no_archive(path, "`lcm init` makes one; --db or LCM_DATABASE_PATH names another.")
         return self._open(path, settings, summariser, read_only=True)
 
-    def engine(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
-        """The engine on the archive, which is made when it is not there; with settings of the command's own, if any."""
+    def engine(
+        self, settings: Settings | None = None, summariser: Summariser | None = None, *, dry_run: bool = False
+    ) -> Engine:
+        """The engine on the archive, which is made when it is not there; with settings of the command's own, if any.
+
+        For a dry run it is one on a temporary copy, without stored files.
+        """
+        if dry_run:
+            return self._rehearse()
         self.check_creation()
         return self._open(self.file_path, settings, summariser, read_only=False)
+
+    def _rehearse(self) -> Engine:
+        from dataclasses import replace
+        from pathlib import Path
+        from tempfile import TemporaryDirectory
+
+        from lossless.maintenance.backup import make_backup
+
+        self.is_rehearsal = True
+        folder = TemporaryDirectory(prefix="lossless-")
+        click.get_current_context().call_on_close(folder.cleanup)
+        place = Path(folder.name, "rehearsal.db")
+        if os.path.exists(self.file_path):
+            with self.reader() as engine:
+                make_backup(engine.archive, place)
+        quiet = replace(self.loaded.settings, payloads_in_files=False, independent_log_file_enabled=False)
+        return self._open(str(place), quiet, None, read_only=False)
 
     def check_creation(self) -> None:
         """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
@@ -165,6 +191,8 @@ class Invocation:
         """Print an answer: an envelope for programs, a table of the same data for people."""
         from lossless.cli import output
 
+        if self.is_rehearsal:
+            data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
         if self.as_json:
             page = {} if pagination is None else {"pagination": pagination}
             envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
@@ -418,6 +446,8 @@ class LazyGroup(Group):
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
+#: For commands that do at once what they are asked to; the command gets `dry_run`.
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 _YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
 
 
@@ -441,9 +471,6 @@ def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command
             is_real, yes = not dry_run, True
         else:
             is_real = not dry_run and (yes or sys.stdin.isatty())
-        if not is_real and not flags & {"is_real", "dry_run"}:
-            click.echo(f"Nothing was changed. {'--yes does it.' if rule == 'ask' else 'Leave --dry-run out to do it.'}")
-            return None
         click.get_current_context().ensure_object(Invocation).rule = rule
         words = {"is_real": is_real, "dry_run": not is_real, "yes": yes}
         return run(*args, **given, **{flag: words[flag] for flag in flags})

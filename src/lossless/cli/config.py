@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Command, Group, dry_run_option, text_type
 from lossless.cli.options import bad_option, usage_error
 from lossless.settings import to_config
 from lossless.settings.load import (
@@ -105,8 +105,9 @@ def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
 @config.command("set")
 @click.argument("path", type=text_type)
 @click.argument("value", metavar="VALUE")
+@dry_run_option
 @click.pass_obj
-def set_setting(invocation: Invocation, path: str, value: str) -> None:
+def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
     """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
 
     Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
@@ -118,14 +119,14 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
     setting = settings_by_key().get(path)
     file = config_file(invocation)
     if value.strip().lower() == "default":
-        written = remove_value(file, path)
+        written = remove_value(file, path, dry_run=dry_run)
     else:
         try:
             wanted = json.loads(value) if setting is None else read_plain(setting, value)
         except ValueError as error:
             allowed = str(error) if setting else "JSON"
             raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
-        written = set_value(file, path, wanted)
+        written = set_value(file, path, wanted, dry_run=dry_run)
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),
@@ -133,7 +134,9 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
         "configPath": str(written.path),
         "backupPath": None if written.backup is None else str(written.backup),
     }
-    invocation.config = str(written.path)
+    invocation.is_rehearsal = dry_run
+    if not dry_run:
+        invocation.config = str(written.path)
     invocation.emit("config.set", data)
 
 

@@ -10,7 +10,7 @@ import click
 
 from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history, print_cost_days
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
@@ -256,8 +256,11 @@ def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @click.argument("words", metavar="[TEXT]", type=text_type, required=False)
 @target_options()
 @click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
+@dry_run_option
 @click.pass_obj
-def pin(invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None) -> None:
+def pin(
+    invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
+) -> None:
     """Pin TEXT, or a message: it is never summarised and stands word for word in every prompt.
 
     Without TEXT and --message, list the pins.
@@ -265,25 +268,24 @@ def pin(invocation: Invocation, words: str | None, target: ConversationTarget, m
     if words is not None and message_id is not None:
         raise usage_error("Give a text or --message, not both.")
     what: str | int | None = words if message_id is None else message_id
-    pinned: int | None = None
-    if what is not None:
-        conversation = find_active(invocation, target)
-        with invocation.engine() as engine:
-            pinned = engine.pin(conversation, what)
-    with invocation.reader() as engine, engine.browse.reading():
-        conversation = target.need(engine)
-        items = _pins_json(engine, conversation.id)
-    invocation.emit("pin", {"conversationId": conversation.id, "pinned": pinned, "items": items})
+    conversation = None if what is None else find_active(invocation, target)
+    with invocation.reader() if conversation is None else invocation.engine(dry_run=dry_run) as engine:
+        pinned = None if conversation is None or what is None else engine.pin(conversation, what)
+        with engine.browse.reading():
+            number = target.need_id(engine)
+            items = _pins_json(engine, number)
+    invocation.emit("pin", {"conversationId": number, "pinned": pinned, "items": items})
 
 
 @click.command("unpin", cls=Command)
 @click.argument("pin_id", metavar="ID", type=id_type)
 @target_options()
+@dry_run_option
 @click.pass_obj
-def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget) -> None:
+def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
     conversation = find_active(invocation, target)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
     invocation.emit("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
@@ -308,15 +310,16 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes
+@dry_run_option
 @click.pass_obj
-def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool) -> None:
+def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
     """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """
     conversation = find_active(invocation, target)
-    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
-    with invocation.engine() as engine:
+    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
+    with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
     invocation.emit("new", to_json(report) | {"sessionKey": conversation.session_key})
 
@@ -324,15 +327,16 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
 @click.command("reset", cls=Command)
 @target_options()
 @_yes
+@dry_run_option
 @click.pass_obj
-def reset(invocation: Invocation, target: ConversationTarget, yes: bool) -> None:
+def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session.
 
     Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
     """
     conversation = find_active(invocation, target)
-    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes)
-    with invocation.engine() as engine:
+    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
+    with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     is_closed = fresh.id != conversation.id
     data = {

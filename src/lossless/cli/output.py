@@ -137,14 +137,18 @@ def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
 
 def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, invocation: Invocation) -> None:
     """The data as a person likes to see it."""
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Screen, styled
 
     loaded = invocation.loaded
     for notice in loaded.warnings:
         click.secho(printable(f"Warning: {notice}"), fg="yellow", err=True)
-    screen = Screen(loaded.settings.timezone, invocation.rule)
+    screen = Screen(loaded.settings.timezone, invocation.rule, is_rehearsal=invocation.is_rehearsal)
     module, _, view = VIEWS[command].partition(":")
+    if invocation.is_rehearsal:
+        screen.line(styled("A dry run: this is what would happen.", "dim"))
     getattr(import_module(module), view)(screen, data)
+    if invocation.is_rehearsal:
+        screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:
         screen.footer(pagination)
 

@@ -30,7 +30,10 @@ _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "mag
 class Screen:
     """Prints for a person, with times in their zone."""
 
-    def __init__(self, zone: str | None, rule: Rule | None = None, now: datetime | None = None) -> None:
+    def __init__(
+        self, zone: str | None, rule: Rule | None = None, now: datetime | None = None, *, is_rehearsal: bool = False
+    ) -> None:
+        self._is_rehearsal = is_rehearsal
         self._zone = ZoneInfo(zone) if zone else None
         self._rule = rule
         self._now = now or datetime.now(UTC)
@@ -77,7 +80,8 @@ class Screen:
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
-        self.line(styled(f"`{command}` takes {what} back.", "dim"))
+        if not self._is_rehearsal:
+            self.line(styled(f"`{command}` takes {what} back.", "dim"))
 
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""

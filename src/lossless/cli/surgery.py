@@ -9,7 +9,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, operate, planning, result_json
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -228,11 +228,12 @@ def refocus(
 
 @click.command("unfocus", cls=Command)
 @target_options()
+@dry_run_option
 @click.pass_obj
-def unfocus(invocation: Invocation, target: ConversationTarget) -> None:
+def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Put the active brief away: the summaries that it replaced are shown again."""
     conversation = find_active(invocation, target)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
     invocation.emit("unfocus", {"focus": _focus_json(found)} | result_json(report))

@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.append import session_of, session_options
-from lossless.cli.commands import Command, Group, id_type
+from lossless.cli.commands import Command, Group, dry_run_option, id_type
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.tui.text import format_count, plural
@@ -30,9 +30,16 @@ if TYPE_CHECKING:
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, jsonl or chatgpt; else it is seen.")
 @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
+@dry_run_option
 @click.pass_obj
 def bootstrap(
-    invocation: Invocation, file: Path, session_key: str | None, session_id: str | None, kind: str | None, again: bool
+    invocation: Invocation,
+    file: Path,
+    session_key: str | None,
+    session_id: str | None,
+    kind: str | None,
+    again: bool,
+    dry_run: bool,
 ) -> None:
     """Store what a transcript has that the archive does not; again with the same one changes nothing.
 
@@ -40,7 +47,7 @@ def bootstrap(
     stored for the session is held back: it is kept in a quarantined conversation; `lcm transcripts` shows it.
     """
     session = session_of(invocation, session_key, session_id)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     _emit(invocation, "bootstrap", report)
 
@@ -66,13 +73,14 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 
 @transcripts.command("accept")
 @click.argument("number_", metavar="NUMBER", type=id_type)
+@dry_run_option
 @click.pass_obj
-def accept_transcript(invocation: Invocation, number_: int) -> None:
+def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Let a transcript that is held back or was refused be its session's conversation. Its NUMBER is in the list.
 
     It is a closed one where the conversation for which it was held back has been closed since.
     """
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
         again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
@@ -83,10 +91,11 @@ def accept_transcript(invocation: Invocation, number_: int) -> None:
 
 @transcripts.command("refuse")
 @click.argument("number_", metavar="NUMBER", type=id_type)
+@dry_run_option
 @click.pass_obj
-def refuse_transcript(invocation: Invocation, number_: int) -> None:
+def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
         engine.transcripts.refuse(engine.browse.get(epoch.conversation_id), epoch.path)
     invocation.emit("transcripts refuse", to_json(replace(epoch, decision="refused", reason="someone refused it")))
@@ -136,20 +145,22 @@ def list_quarantine(invocation: Invocation) -> None:
 
 @quarantine.command("accept")
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
+@dry_run_option
 @click.pass_obj
-def accept_quarantined(invocation: Invocation, number_: int) -> None:
+def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Let a quarantined CONVERSATION be the active one of its session. The one that was it is closed and kept."""
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
     invocation.emit("quarantine accept", to_json(found))
 
 
 @quarantine.command("refuse")
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
+@dry_run_option
 @click.pass_obj
-def refuse_quarantined(invocation: Invocation, number_: int) -> None:
+def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.refuse_quarantined(number_)
     invocation.emit("quarantine refuse", _quarantine_json(found))
 

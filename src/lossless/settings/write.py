@@ -56,7 +56,9 @@ class WrittenSetting(NamedTuple):
     after: object
 
 
-def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> WrittenSetting:
+def set_value(
+    path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None, *, dry_run: bool = False
+) -> WrittenSetting:
     """Set one key in a config file; raises `BadSetting` and leaves the file unchanged when that is impossible."""
     path = Path(path)
     setting = _setting(key)
@@ -71,11 +73,13 @@ def set_value(path: str | os.PathLike[str], key: str, value: object, now: dateti
     text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
     new = _edit_toml(text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
     _prove(path, config, new, name, setting, wanted)
-    backup = _replace(path, old, new, now)
+    backup = None if dry_run else _replace(path, old, new, now)
     return WrittenSetting(path, backup, setting.key, before.get(name), after)
 
 
-def remove_value(path: str | os.PathLike[str], key: str, now: datetime | None = None) -> WrittenSetting:
+def remove_value(
+    path: str | os.PathLike[str], key: str, now: datetime | None = None, *, dry_run: bool = False
+) -> WrittenSetting:
     """Take one key out of a config file, so that its default holds; a file without it stays as it is."""
     path, setting = Path(path), _setting(key)
     old = _old_bytes(path)
@@ -90,7 +94,7 @@ def remove_value(path: str | os.PathLike[str], key: str, now: datetime | None = 
         _prove(path, config, after, name, setting, UNSET)
     if after is None or after == old:
         return WrittenSetting(path, None, setting.key, None, None)
-    return WrittenSetting(path, _replace(path, old, after, now), setting.key, before, None)
+    return WrittenSetting(path, None if dry_run else _replace(path, old, after, now), setting.key, before, None)
 
 
 def read_plain(setting: Setting, text: str) -> object:
