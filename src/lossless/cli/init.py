@@ -132,11 +132,16 @@ def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
                 format_count(item["files"]),
                 format_bytes(item["bytes"]),
                 screen.date(item["newestAt"]),
-                "" if item["kind"] else "cannot be imported yet",
+                "" if item["kind"] else "not readable yet",
             )
             for item in found
         ],
     )
+    if others := [item["program"] for item in found if not item["kind"]]:
+        screen.line(styled(f"{' and '.join(others)}: `lcm import` cannot read these files yet.", "dim"))
+        screen.line(styled("Messages as JSON lines go in with `lcm append -s NAME FILE`.", "dim"))
+    if "OpenCode" in others:
+        screen.line(styled("`lcm proxy` stores what OpenCode says from now on.", "dim"))
 
 
 def _find(invocation: Invocation) -> list[LocalHistory]:
