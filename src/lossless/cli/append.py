@@ -75,11 +75,7 @@ class BadInputLine:
 
 
 def read_lines(
-    stream: BinaryIO,
-    file: str | None,
-    advance: Callable[[int], None] | None = None,
-    *,
-    longest: int = MAX_LINE_BYTES,
+    stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
 ) -> Iterator[InputLine | BadInputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
     number = 0

@@ -127,10 +127,7 @@ class BackfillFollowUp:
 
     def check(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
         """What would be done; refused before anything is written when it could not be."""
-        return {
-            "title": self._title(outlook.conversation),
-            "transplant": self._transplant(engine, outlook, anew=anew),
-        }
+        return {"title": self._title(outlook.conversation), "transplant": self._transplant(engine, outlook, anew=anew)}
 
     def do(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
         """Give the title, and copy the summaries; what is done already is left."""

@@ -181,12 +181,7 @@ class Invocation:
         return progress_bar(what, total, in_bytes=in_bytes)
 
     def emit(
-        self,
-        command: str,
-        data: dict[str, Any],
-        pagination: dict[str, Any] | None = None,
-        *,
-        ok: bool = True,
+        self, command: str, data: dict[str, Any], pagination: dict[str, Any] | None = None, *, ok: bool = True
     ) -> None:
         """Print an answer: an envelope for programs, a table of the same data for people."""
         from lossless.cli import output

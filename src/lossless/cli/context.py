@@ -65,10 +65,7 @@ class _ContextCommand(Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         wide = click.Option(
-            ["--format"],
-            type=click.Choice(["json", "table", *PAYLOADS]),
-            expose_value=False,
-            callback=_remember_format,
+            ["--format"], type=click.Choice(["json", "table", *PAYLOADS]), expose_value=False, callback=_remember_format
         )
         return [wide if "--format" in param.opts else param for param in super().get_params(ctx)]
 

@@ -107,10 +107,7 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
-    return row_json(row) | {
-        "freshTailMessages": len(tail),
-        "freshTailTokens": sum(item.tokens for item in tail),
-    }
+    return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
 
 
 def _ingest(engine: Engine, conversation_id: int) -> dict[str, Any]:
@@ -353,13 +350,7 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 @cursor_option
 @click.pass_obj
 def show(
-    invocation: Invocation,
-    name: str,
-    details: bool,
-    full: bool,
-    span: TimeRange | None,
-    limit: int,
-    cursor: str | None,
+    invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
 ) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).

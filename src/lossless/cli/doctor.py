@@ -191,12 +191,7 @@ def examine(ctx: click.Context, offline: bool) -> None:
 @yes_option
 @click.pass_context
 def apply_repairs(
-    ctx: click.Context,
-    /,
-    conversation_id: int | None,
-    summary_ids: tuple[str, ...],
-    budget: int | None,
-    **more: Any,
+    ctx: click.Context, /, conversation_id: int | None, summary_ids: tuple[str, ...], budget: int | None, **more: Any
 ) -> None:
     """Write the broken summaries of conversation ID, or of all, again.
 
@@ -352,12 +347,7 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
 
 @click.command("verify", cls=Command)
 @click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    show_default=True,
-    help="List this many.",
+    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List this many."
 )
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
 @click.pass_context

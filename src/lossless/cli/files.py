@@ -259,10 +259,7 @@ _COUNT = click.IntRange(1, 1_000_000_000)
 @click.command("stub", cls=Command, short_help="Give large tool results files of their own.")
 @target_options(required=False, by_run=False)
 @click.option(
-    "--min-bytes",
-    metavar="N",
-    type=_COUNT,
-    help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]",
+    "--min-bytes", metavar="N", type=_COUNT, help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]"
 )
 @click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")

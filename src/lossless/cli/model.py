@@ -198,10 +198,7 @@ _SAMPLE = Prompt(
     reasoning="low",
 )
 #: Programs that answer with the login that they have on this machine, and how they are asked.
-_LOGGED_IN = {
-    "claude": "claude -p --no-session-persistence",
-    "codex": "codex exec --ephemeral --skip-git-repo-check -",
-}
+_LOGGED_IN = {"claude": "claude -p --no-session-persistence", "codex": "codex exec --ephemeral --skip-git-repo-check -"}
 _NONE_WORDS = frozenset(("none", "off", "default", EXTRACTIVE_MODEL))
 #: Providers of models on this machine, which cost nothing.
 _LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "vllm", "local"))

@@ -95,10 +95,7 @@ class Settings:
     )
 
     ignore_session_patterns: tuple[str, ...] = sessions(
-        "ignoreSessionPatterns",
-        (),
-        TextList(),
-        "Sessions that are ignored: `*` stops at `:`, `**` does not.",
+        "ignoreSessionPatterns", (), TextList(), "Sessions that are ignored: `*` stops at `:`, `**` does not."
     )
     stateless_session_patterns: tuple[str, ...] = sessions(
         "statelessSessionPatterns", (), TextList(), "Sessions that may read the archive but never write to it."
@@ -113,10 +110,7 @@ class Settings:
         "What to do on a host that lacks a needed capability: refuse, or only store messages.",
     )
     new_session_retain_depth: int = sessions(
-        "newSessionRetainDepth",
-        2,
-        WholeNumber(-1),
-        "`/new` keeps summaries of this depth and deeper; -1 keeps all.",
+        "newSessionRetainDepth", 2, WholeNumber(-1), "`/new` keeps summaries of this depth and deeper; -1 keeps all."
     )
     bootstrap_max_tokens: int = sessions(
         "bootstrapMaxTokens",
@@ -147,11 +141,7 @@ class Settings:
         ours=True,
     )
     max_assembly_token_budget: int | None = tail(
-        "maxAssemblyTokenBudget",
-        None,
-        WholeNumber(1000),
-        "A cap on every budget that a host gives.",
-        derived="no cap",
+        "maxAssemblyTokenBudget", None, WholeNumber(1000), "A cap on every budget that a host gives.", derived="no cap"
     )
     prompt_aware_eviction: bool = tail(
         "promptAwareEviction",
@@ -277,10 +267,7 @@ class Settings:
     )
 
     summary_model: str = summaries(
-        "summaryModel",
-        "",
-        FreeText(blank_counts=True),
-        "The model that writes summaries: `model` or `provider/model`.",
+        "summaryModel", "", FreeText(blank_counts=True), "The model that writes summaries: `model` or `provider/model`."
     )
     summary_provider: str = summaries(
         "summaryProvider", "", FreeText(blank_counts=True), "The provider of `summaryModel` when that is a bare name."
@@ -351,10 +338,7 @@ class Settings:
         ours=True,
     )
     circuit_breaker_threshold: int = summaries(
-        "circuitBreakerThreshold",
-        5,
-        WholeNumber(1),
-        "Refused credentials in a row after which a model is not called.",
+        "circuitBreakerThreshold", 5, WholeNumber(1), "Refused credentials in a row after which a model is not called."
     )
     circuit_breaker_cooldown_ms: int = summaries(
         "circuitBreakerCooldownMs", 1_800_000, WholeNumber(1), "How long it is not called then."
@@ -363,10 +347,7 @@ class Settings:
         "largeFileSummaryModel", "", FreeText(blank_counts=True), "The model that describes stored files."
     )
     large_file_summary_provider: str = summaries(
-        "largeFileSummaryProvider",
-        "",
-        FreeText(blank_counts=True),
-        "Its provider; without both no model is called.",
+        "largeFileSummaryProvider", "", FreeText(blank_counts=True), "Its provider; without both no model is called."
     )
 
     max_expand_tokens: int = recall(
@@ -439,11 +420,7 @@ class Settings:
         ours=True,
     )
     regex_timeout_ms: int = recall(
-        "regexTimeoutMs",
-        2000,
-        WholeNumber(1, 60_000),
-        "The time limit of one regular-expression search.",
-        ours=True,
+        "regexTimeoutMs", 2000, WholeNumber(1, 60_000), "The time limit of one regular-expression search.", ours=True
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
         "trigramIndex",
@@ -469,10 +446,7 @@ class Settings:
         "autoRotateSessionFiles.startup", "rotate", OneOf("rotate", "warn", "off"), "What happens at start."
     )
     auto_rotate_session_files_runtime: Literal["rotate", "warn", "off"] = files(
-        "autoRotateSessionFiles.runtime",
-        "rotate",
-        OneOf("rotate", "warn", "off"),
-        "What happens between turns.",
+        "autoRotateSessionFiles.runtime", "rotate", OneOf("rotate", "warn", "off"), "What happens between turns."
     )
     independent_log_file_enabled: bool = files(
         "independentLogFile.enabled", True, ON, "Write a log of our own.", env="LCM_LOG_FILE_ENABLED"

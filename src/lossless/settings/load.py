@@ -269,10 +269,7 @@ RETIRED_KEYS: Final = (
         _CACHE,
     ),
     RetiredKey(
-        "cacheAwareCompaction.criticalBudgetPressureRatio",
-        "LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
-        Number(0, 1),
-        _CACHE,
+        "cacheAwareCompaction.criticalBudgetPressureRatio", "LCM_CRITICAL_BUDGET_PRESSURE_RATIO", Number(0, 1), _CACHE
     ),
     RetiredKey("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF, _CHUNKS),
     RetiredKey("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", WholeNumber(1), _CHUNKS),

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import (
-    UNSET,
-    EnvValue,
-    FreeText,
-    InvalidValue,
-    Number,
-    TextList,
-    ValueKind,
-    WholeNumber,
-)
+from lossless.settings.kinds import UNSET, EnvValue, FreeText, InvalidValue, Number, TextList, ValueKind, WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -168,12 +159,7 @@ class OverrideList(ValueKind):
 
     def schema(self) -> dict[str, object]:
         conditions = {key: kind.schema() for key, (_, kind) in _CONDITIONS.items()}
-        match = {
-            "type": "object",
-            "additionalProperties": False,
-            "minProperties": 1,
-            "properties": conditions,
-        }
+        match = {"type": "object", "additionalProperties": False, "minProperties": 1, "properties": conditions}
         rule = {
             "type": "object",
             "additionalProperties": False,

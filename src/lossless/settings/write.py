@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import (
-    UNSET,
-    Flag,
-    FreeText,
-    Number,
-    OneOf,
-    PathValue,
-    TextList,
-    TimeZoneName,
-    WholeNumber,
-)
+from lossless.settings.kinds import UNSET, Flag, FreeText, Number, OneOf, PathValue, TextList, TimeZoneName, WholeNumber
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
