@@ -13,6 +13,7 @@ import click
 
 from lossless.cli.failures import printable
 from lossless.model.times import state_time
+from lossless.settings.setting import camel_case
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -157,16 +158,6 @@ def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return state_time(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
-
-
-def camel_case(name: str) -> str:
-    """A name as JSON spells it.
-
-    >>> camel_case("max_summary_depth")
-    'maxSummaryDepth'
-    """
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 @overload
