@@ -223,11 +223,11 @@ def test_what_a_model_lacks_is_named(
 
 def test_list_prices_have_a_date_and_fit_the_setting() -> None:
     from lossless.llm.completion import list_prices
-    from lossless.settings.model_rules import PriceTable
+    from lossless.settings.model_rules import PRICES
 
     prices, as_of = list_prices()
     assert len(as_of) == len("2026-01-01")
-    assert len(PriceTable().read(prices)) == len(prices)
+    assert len(PRICES.read(prices)) == len(prices)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
-from lossless.settings.kinds import OFF, ON, FreeText, Number, OneOf, PathValue, TextList, TimeZoneName, WholeNumber
+from lossless.settings.kinds import (
+    BLANKABLE_PATH,
+    BLANKABLE_TEXT,
+    OFF,
+    ON,
+    PATH,
+    TEXT,
+    TIME_ZONE,
+    Number,
+    OneOf,
+    TextList,
+    whole_number,
+)
 from lossless.settings.model_rules import (
+    OVERRIDES,
+    PRICES,
+    ROUTES,
     ContextThresholdOverride,
     ModelPrice,
-    OverrideList,
-    PriceTable,
     RecallScopeRule,
     RecallScopeRules,
     Route,
-    RouteList,
 )
 from lossless.settings.setting import Setting, SettingAlias, SettingSection, mask_passwords
 
@@ -42,20 +54,20 @@ class Settings:
     enabled: bool = storage(True, ON, "Turn everything off without uninstalling it.")
     database_path: str | None = storage(
         None,
-        PathValue(),
+        PATH,
         "The archive: a file.",
         aliases=(SettingAlias("dbPath", wins=True),),
         derived="the one that exists, else `<state>/lcm.db` with OpenClaw, else in the data folder",
     )
     large_files_dir: str | None = storage(
         None,
-        PathValue(blank_counts=True),
+        BLANKABLE_PATH,
         "The folder for large payloads that are moved out of messages.",
         derived="next to the archive, named after it: `lcm-files` for `lcm.db`",
     )
     large_file_threshold_tokens: int = storage(
         25_000,
-        WholeNumber(1000),
+        whole_number(1000),
         "Payloads of this many tokens or more are stored as files.",
         env="LCM_LARGE_FILE_TOKEN_THRESHOLD",
         aliases=(SettingAlias("largeFileTokenThreshold"),),
@@ -64,7 +76,6 @@ class Settings:
         True,
         ON,
         "Whether images and large payloads are moved out of messages into files.",
-        env="LCM_PAYLOADS_IN_FILES",
         ours=True,
     )
     redact_secrets: bool = storage(
@@ -77,7 +88,7 @@ class Settings:
         (), TextList(), "Regular expressions; what they match is stored as `[redacted:pattern]` only.", ours=True
     )
     timezone: str | None = storage(
-        None, TimeZoneName(), "The time zone for displayed times.", env="TZ", derived="the machine's zone, else UTC"
+        None, TIME_ZONE, "The time zone for displayed times.", env="TZ", derived="the machine's zone, else UTC"
     )
 
     ignore_session_patterns: tuple[str, ...] = sessions(
@@ -93,28 +104,28 @@ class Settings:
         "What to do on a host that lacks a needed capability: refuse, or only store messages.",
     )
     new_session_retain_depth: int = sessions(
-        2, WholeNumber(-1), "`/new` keeps summaries of this depth and deeper; -1 keeps all."
+        2, whole_number(-1), "`/new` keeps summaries of this depth and deeper; -1 keeps all."
     )
     bootstrap_max_tokens: int = sessions(
         0,
-        WholeNumber(1),
+        whole_number(1),
         "How much of a first import stays verbatim in the context, in tokens.",
         derived="0.3 × `leafChunkTokens`, at least 6000",
     )
     prune_heartbeat_ok: bool = sessions(False, OFF, "Also hide older heartbeat turns that had nothing to report.")
 
-    fresh_tail_count: int = tail(64, WholeNumber(1), "How many of the newest messages always stay verbatim.")
+    fresh_tail_count: int = tail(64, whole_number(1), "How many of the newest messages always stay verbatim.")
     fresh_tail_max_tokens: int | None = tail(
         None,
-        WholeNumber(-1),
+        whole_number(-1),
         "A cap on the fresh tail, -1 for none; the newest user message and what follows it stay in any case.",
         derived="30 % of the history budget",
     )
     default_token_budget: int = tail(
-        128_000, WholeNumber(1000), "The budget where neither host nor caller gives one.", ours=True
+        128_000, whole_number(1000), "The budget where neither host nor caller gives one.", ours=True
     )
     max_assembly_token_budget: int | None = tail(
-        None, WholeNumber(1000), "A cap on every budget that a host gives.", derived="no cap"
+        None, whole_number(1000), "A cap on every budget that a host gives.", derived="no cap"
     )
     prompt_aware_eviction: bool = tail(
         False,
@@ -127,7 +138,7 @@ class Settings:
     )
     evidence_tokens: int = tail(
         1_500,
-        WholeNumber(200),
+        whole_number(200),
         "The maximum tokens quoted before one message; all quotations take at most 20 % of the history budget.",
         ours=True,
     )
@@ -149,7 +160,7 @@ class Settings:
     )
     context_threshold_overrides: tuple[ContextThresholdOverride, ...] = compaction(
         (),
-        OverrideList(),
+        OVERRIDES,
         "Other thresholds for some models, context sizes or sessions; the most specific rule applies.",
         env=None,
     )
@@ -170,30 +181,30 @@ class Settings:
     prepare_summaries: bool = compaction(
         False, OFF, "Have a model write summaries in advance, so that none is called at the threshold.", ours=True
     )
-    leaf_chunk_tokens: int = compaction(20_000, WholeNumber(1), "The maximum source tokens of one summary.")
+    leaf_chunk_tokens: int = compaction(20_000, whole_number(1), "The maximum source tokens of one summary.")
     leaf_min_fanout: int = compaction(
-        8, WholeNumber(2), "The minimum number of leaves that are condensed into one summary."
+        8, whole_number(2), "The minimum number of leaves that are condensed into one summary."
     )
     condensed_min_fanout: int = compaction(
-        4, WholeNumber(2), "The minimum number of condensed summaries of one depth that are condensed again."
+        4, whole_number(2), "The minimum number of condensed summaries of one depth that are condensed again."
     )
     condensed_min_fanout_hard: int = compaction(
-        2, WholeNumber(2), "The minimum number of summaries that are condensed when space is short."
+        2, whole_number(2), "The minimum number of summaries that are condensed when space is short."
     )
     sweep_max_depth: int = compaction(
         1,
-        WholeNumber(-1),
+        whole_number(-1),
         "How deep an ordinary sweep condenses: 0 only makes leaves, -1 has no limit.",
         aliases=(SettingAlias("incrementalMaxDepth", env="LCM_INCREMENTAL_MAX_DEPTH", deprecated=True),),
     )
     summary_prefix_target_tokens: int | None = compaction(
         None,
-        WholeNumber(1),
+        whole_number(1),
         "How many tokens of summaries a sweep aims to leave in the context.",
         derived="half the threshold, at most `leafChunkTokens`, at least `condensedTargetTokens`",
     )
     max_sweep_iterations: int = compaction(
-        12, WholeNumber(1), "The maximum passes of one sweep, and the maximum sweeps of one chain."
+        12, whole_number(1), "The maximum passes of one sweep, and the maximum sweeps of one chain."
     )
     sweep_target_fraction: float = compaction(
         0.0,
@@ -203,73 +214,68 @@ class Settings:
         derived="all that can be folded is folded",
         ours=True,
     )
-    sweep_deadline_ms: int = compaction(120_000, WholeNumber(1), "The longest one sweep may take.")
+    sweep_deadline_ms: int = compaction(120_000, whole_number(1), "The longest one sweep may take.")
     compact_until_under_deadline_ms: int = compaction(
-        300_000, WholeNumber(1), "The time limit for getting below a budget."
+        300_000, whole_number(1), "The time limit for getting below a budget."
     )
 
-    summary_model: str = summaries(
-        "", FreeText(blank_counts=True), "The model that writes summaries: `model` or `provider/model`."
-    )
-    summary_provider: str = summaries(
-        "", FreeText(blank_counts=True), "The provider of `summaryModel` when that is a bare name."
-    )
-    summary_base_url: str = summaries("", FreeText(), "Another address for the provider's API.", ours=True)
+    summary_model: str = summaries("", BLANKABLE_TEXT, "The model that writes summaries: `model` or `provider/model`.")
+    summary_provider: str = summaries("", BLANKABLE_TEXT, "The provider of `summaryModel` when that is a bare name.")
+    summary_base_url: str = summaries("", TEXT, "Another address for the provider's API.", ours=True)
     fallback_providers: tuple[Route, ...] = summaries(
-        (), RouteList(), "Models that are tried in this order when the first one fails."
+        (), ROUTES, "Models that are tried in this order when the first one fails."
     )
-    leaf_target_tokens: int = summaries(2400, WholeNumber(1), "The target length of a leaf.")
-    condensed_target_tokens: int = summaries(2000, WholeNumber(1), "The target length of a condensed summary.")
+    leaf_target_tokens: int = summaries(2400, whole_number(1), "The target length of a leaf.")
+    condensed_target_tokens: int = summaries(2000, whole_number(1), "The target length of a condensed summary.")
     summary_max_overage_factor: float = summaries(3.0, Number(1), "A summary longer than its target times this is cut.")
     fallback_max_tokens: int = summaries(
-        512, WholeNumber(64, outside="ignore"), "The maximum length of a summary made without a model."
+        512, whole_number(64, outside="ignore"), "The maximum length of a summary made without a model."
     )
-    custom_instructions: str = summaries(
-        "", FreeText(blank_counts=True), "A text that is added to every summary prompt."
-    )
+    custom_instructions: str = summaries("", BLANKABLE_TEXT, "A text that is added to every summary prompt.")
     prompt_dir: str | None = summaries(
         None,
-        PathValue(blank_counts=True),
+        BLANKABLE_PATH,
         "A folder with prompt templates of your own; `lcm prompts export` writes the built-in ones into one.",
         derived="none: the built-in ones",
         ours=True,
     )
     enable_summary_thinking: bool = summaries(True, ON, "Let models reason a little before they write a summary.")
     summary_parallelism: int = summaries(
-        1, WholeNumber(1, 64), "Concurrent model calls; above 1 a leaf is written without the one before it.", ours=True
+        1,
+        whole_number(1, 64),
+        "Concurrent model calls; above 1 a leaf is written without the one before it.",
+        ours=True,
     )
     summary_processes: int = summaries(
         0,
-        WholeNumber(0, 64),
+        whole_number(0, 64),
         "Processes that extract a long backlog in parallel; 1 starts none.",
         derived="one for each core",
         ours=True,
     )
-    summary_timeout_ms: int = summaries(60_000, WholeNumber(1), "The time limit of one model call.")
+    summary_timeout_ms: int = summaries(60_000, whole_number(1), "The time limit of one model call.")
     summary_call_window_ms: int = summaries(
-        600_000, WholeNumber(1), "The time window in which model calls are counted."
+        600_000, whole_number(1), "The time window in which model calls are counted."
     )
     summary_max_calls_per_window: int = summaries(
-        24, WholeNumber(1), "The maximum model calls for one conversation in that window."
+        24, whole_number(1), "The maximum model calls for one conversation in that window."
     )
-    summary_spend_backoff_ms: int = summaries(1_800_000, WholeNumber(1), "How long model calls pause after too many.")
+    summary_spend_backoff_ms: int = summaries(1_800_000, whole_number(1), "How long model calls pause after too many.")
     model_prices: tuple[ModelPrice, ...] = summaries(
         (),
-        PriceTable(),
+        PRICES,
         "What models cost, in US dollars for a million tokens, where their provider does not say; for `lcm cost`.",
         ours=True,
     )
     circuit_breaker_threshold: int = summaries(
-        5, WholeNumber(1), "Refused credentials in a row after which a model is not called."
+        5, whole_number(1), "Refused credentials in a row after which a model is not called."
     )
-    circuit_breaker_cooldown_ms: int = summaries(1_800_000, WholeNumber(1), "How long it is not called then.")
-    large_file_summary_model: str = summaries("", FreeText(blank_counts=True), "The model that describes stored files.")
-    large_file_summary_provider: str = summaries(
-        "", FreeText(blank_counts=True), "Its provider; without both no model is called."
-    )
+    circuit_breaker_cooldown_ms: int = summaries(1_800_000, whole_number(1), "How long it is not called then.")
+    large_file_summary_model: str = summaries("", BLANKABLE_TEXT, "The model that describes stored files.")
+    large_file_summary_provider: str = summaries("", BLANKABLE_TEXT, "Its provider; without both no model is called.")
 
-    max_expand_tokens: int = recall(4000, WholeNumber(1), "How much an expansion returns by default.")
-    recall_max_tokens: int = recall(2000, WholeNumber(1), "How much `lcm_recall` returns by default.", ours=True)
+    max_expand_tokens: int = recall(4000, whole_number(1), "How much an expansion returns by default.")
+    recall_max_tokens: int = recall(2000, whole_number(1), "How much `lcm_recall` returns by default.", ours=True)
     recall_scope: Literal["session", "project", "agent", "all"] = recall(
         "all",
         OneOf("session", "project", "agent", "all"),
@@ -283,11 +289,9 @@ class Settings:
         "rule that fits holds.",
         ours=True,
     )
-    expansion_model: str = recall("", FreeText(blank_counts=True), "The model that answers `lcm_expand_query`.")
-    expansion_provider: str = recall(
-        "", FreeText(blank_counts=True), "The provider of `expansionModel` when that is a bare name."
-    )
-    delegation_timeout_ms: int = recall(120_000, WholeNumber(1), "The time limit for `lcm_expand_query`.")
+    expansion_model: str = recall("", BLANKABLE_TEXT, "The model that answers `lcm_expand_query`.")
+    expansion_provider: str = recall("", BLANKABLE_TEXT, "The provider of `expansionModel` when that is a bare name.")
+    delegation_timeout_ms: int = recall(120_000, whole_number(1), "The time limit for `lcm_expand_query`.")
     expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
         "auto",
         OneOf("auto", "allow", "refuse"),
@@ -302,14 +306,14 @@ class Settings:
     )
     embedder: str = recall(
         "",
-        FreeText(blank_counts=True),
+        BLANKABLE_TEXT,
         "Search by meaning, too: the address of an OpenAI-compatible API (`http://localhost:11434/v1`), or a folder "
         "with a model for model2vec or fastembed. Nothing is downloaded.",
         ours=True,
     )
     embedder_model: str = recall(
         "",
-        FreeText(blank_counts=True),
+        BLANKABLE_TEXT,
         "The model at that address; for a folder, its name in fastembed, and none for model2vec.",
         ours=True,
     )
@@ -320,7 +324,7 @@ class Settings:
         ours=True,
     )
     regex_timeout_ms: int = recall(
-        2000, WholeNumber(1, 60_000), "The time limit of one regular-expression search.", ours=True
+        2000, whole_number(1, 60_000), "The time limit of one regular-expression search.", ours=True
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
         "auto",
@@ -337,7 +341,7 @@ class Settings:
         False, OFF, "Back up the archive before such a rotation.", key="autoRotateSessionFiles.createBackups"
     )
     auto_rotate_session_files_size_bytes: int = files(
-        2_097_152, WholeNumber(1), "A transcript above this size is too large.", key="autoRotateSessionFiles.sizeBytes"
+        2_097_152, whole_number(1), "A transcript above this size is too large.", key="autoRotateSessionFiles.sizeBytes"
     )
     auto_rotate_session_files_startup: Literal["rotate", "warn", "off"] = files(
         "rotate", OneOf("rotate", "warn", "off"), "What happens at start.", key="autoRotateSessionFiles.startup"
@@ -350,7 +354,7 @@ class Settings:
     )
     independent_log_file_file: str | None = files(
         None,
-        PathValue(),
+        PATH,
         "Its file; a name with a date starts a new file every day.",
         key="independentLogFile.file",
         env="LCM_LOG_FILE",
@@ -358,7 +362,7 @@ class Settings:
     )
     independent_log_file_max_file_bytes: int = files(
         104_857_600,
-        WholeNumber(1),
+        whole_number(1),
         "A log of this size is rotated.",
         key="independentLogFile.maxFileBytes",
         env="LCM_LOG_MAX_FILE_BYTES",
@@ -366,19 +370,19 @@ class Settings:
 
     tui_conversation_window_size: int = terminal(
         200,
-        WholeNumber(1, 10_000, outside="clamp"),
+        whole_number(1, 10_000, outside="clamp"),
         "Messages on one page.",
         key="tui.conversationWindowSize",
         env_only=True,
     )
     tui_summary_model: str = terminal(
-        "", FreeText(), "The model for rewriting; else `summaryModel`.", key="tui.summaryModel", env_only=True
+        "", TEXT, "The model for rewriting; else `summaryModel`.", key="tui.summaryModel", env_only=True
     )
     tui_summary_provider: str = terminal(
-        "", FreeText(), "Its provider; else `summaryProvider`.", key="tui.summaryProvider", env_only=True
+        "", TEXT, "Its provider; else `summaryProvider`.", key="tui.summaryProvider", env_only=True
     )
     tui_summary_base_url: str = terminal(
-        "", FreeText(), "Its base URL; else `summaryBaseUrl`.", key="tui.summaryBaseUrl", env_only=True
+        "", TEXT, "Its base URL; else `summaryBaseUrl`.", key="tui.summaryBaseUrl", env_only=True
     )
 
     def __post_init__(self) -> None:

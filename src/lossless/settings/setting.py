@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import UNSET, EnvValue, InvalidValue, ValueKind
+from lossless.settings.kinds import UNSET, InvalidValue, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Setting(NamedTuple):
         """The value that a config file's `value` means, or UNSET; raises `BadSetting`."""
         return UNSET if value is None else self._ask(self.kind.read, value, source)
 
-    def parse(self, text: str, source: str) -> EnvValue:
+    def parse(self, text: str, source: str) -> tuple[object, str]:
         """The value that an environment variable's `text` means; raises `BadSetting`."""
         return self._ask(self.kind.parse, text, source)
 

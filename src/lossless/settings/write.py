@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, FreeText, Number, OneOf, PathValue, TextList, TimeZoneName, WholeNumber
+from lossless.settings.kinds import UNSET, Flag, Number, OneOf, Text, TextList
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -101,7 +101,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, FreeText | PathValue | OneOf | TimeZoneName | TextList)
+    is_text = isinstance(kind, Text | OneOf | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -122,11 +122,11 @@ _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 def _plain_number(setting: Setting, text: str) -> float | None:
     """A number with a unit: 30% of a fraction, 2 MB of bytes, 5 minutes of a time, 20k of anything that is counted."""
     found = re.fullmatch(r"\s*([+-]?[0-9][0-9_,]*(?:\.[0-9]+)?)\s*(%|[A-Za-z]*)\s*", text)
-    if not found or not isinstance(setting.kind, Number | WholeNumber):
+    if not found or not isinstance(setting.kind, Number):
         return None
     number, unit = float(re.sub("[_,]", "", found[1])), found[2].lower()
     if unit == "%":
-        return round(number / 100, 6) if isinstance(setting.kind, Number) else None
+        return None if setting.kind.whole else round(number / 100, 6)
     if setting.key.endswith(("Ms", "Seconds")) and unit:
         size = _SECONDS.get(unit) or _SECONDS.get(unit.removesuffix("s"))
         return None if size is None else number * size * (1000 if setting.key.endswith("Ms") else 1)
