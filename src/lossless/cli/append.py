@@ -25,14 +25,14 @@ from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 from lossless.model.times import from_epoch, parse_time
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
     from lossless.model.messages import JsonObject
@@ -282,7 +282,7 @@ def append(
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", intake.tally.data())
+    invocation.emit("append", print_append, intake.tally.data())
 
 
 @dataclass(slots=True)
@@ -442,7 +442,7 @@ def sync(
         "skipped": len(report.skipped),
         "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
     }
-    invocation.emit("sync", data)
+    invocation.emit("sync", print_sync, data)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
@@ -471,9 +471,6 @@ def _message(number: int, value: object) -> Incoming | JsonObject:
 
 def _bad_window(where: str, reason: str) -> failures.CommandFailed:
     return failures.fail("bad_message", f"{where}: {reason}.", failures.BAD_ARGUMENTS, hint="Nothing was stored.")
-
-
-Data = dict[str, Any]
 
 
 def print_append(screen: Screen, data: Data) -> None:
@@ -520,78 +517,3 @@ def _arrivals(screen: Screen, data: Data) -> None:
             screen.line(f"  {format_count(data[name])} {meaning}")
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {format_count(count)} not kept: ", "yellow"), reason)
-
-
-def print_verify(screen: Screen, data: Data) -> None:
-    """The offenders, then the verdict."""
-    for problem in data["problems"]:
-        colour = "red" if problem["severity"] == "error" else "yellow"
-        screen.line(
-            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
-        )
-    left = data["errors"] + data["warnings"] - len(data["problems"])
-    if left > 0:
-        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
-    if data["problems"]:
-        screen.gap()
-    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
-    verdict = styled("All is there.", "bold green")
-    if data["errors"]:
-        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
-    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
-    screen.line(verdict, f"{warned} {checked}.")
-
-
-def print_adopt(screen: Screen, data: Data) -> None:
-    """What can be freed, or what was."""
-    if not data["tables"]:
-        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-        return
-    tables = ", ".join(data["tables"])
-    if not data["applied"]:
-        screen.line(
-            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
-            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
-        )
-        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
-        return
-    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
-    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
-    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
-    screen.fields(
-        (
-            ("Dropped", tables),
-            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
-            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
-        )
-    )
-
-
-def print_settings(screen: Screen, data: Data) -> None:
-    """Every setting with its value and, unless it is the default, its source."""
-    sources = data["sources"]
-    rows: list[tuple[str, str, str]] = []
-    for key, value in data["effective"].items():
-        inner = value if isinstance(value, dict) else {"": value}
-        for name, item in inner.items():
-            path = f"{key}.{name}" if name else key
-            rows.append((path, _json(item), sources.get(path, "")))
-    screen.table(("setting", ("value", "rest"), "from"), rows)
-    for notice in data["diagnostics"]:
-        screen.line(styled(f"{notice['name']} ", "yellow"), f"{notice['message']} (from {notice['source']})")
-
-
-def print_setting(screen: Screen, data: Data) -> None:
-    """One value."""
-    screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
-
-
-def print_setting_change(screen: Screen, data: Data) -> None:
-    """The old value and the new one."""
-    screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
-    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
-    screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
-
-
-def _json(value: Any) -> str:
-    return "–" if value is None else json.dumps(value, ensure_ascii=False)

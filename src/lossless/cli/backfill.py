@@ -17,10 +17,12 @@ from lossless.cli.model import ModelChoice, settings_with_model, writer_name
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
+from lossless.cli.screen import styled
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, SummaryItem
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.surgery.backfill import BackfillPlan
     from lossless.maintenance.surgery.common import BackupMaker
@@ -235,7 +238,7 @@ def backfill(
         confirm(run.question(planned), more["yes"])
         data |= run.carry_out(planned, more["prompt_dir"])
     is_well = all(item.get("ok", True) for item in data["items"])
-    invocation.emit("backfill", data, ok=is_well)
+    invocation.emit("backfill", print_backfill, data, ok=is_well)
     ctx.exit(failures.OK if is_well else failures.INTERNAL)
 
 
@@ -357,3 +360,76 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
 
 def _named(one: BackfillPlan) -> dict[str, Any]:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+
+
+def print_backfill(screen: Screen, data: Data) -> None:
+    """The summaries that were made, or would be."""
+    (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
+
+
+def _backfill_plan(screen: Screen, data: Data) -> None:
+    about = "" if data["exact"] else "about "
+    for item in data["items"]:
+        name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary", "summaries")
+        gone = plural(item["unfolded"], "summary gives", "summaries give") if item["unfolded"] else ""
+        screen.line(
+            f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {format_count(item['tokens'])} tokens"
+        )
+        if item["roots"] is not None and item["roots"] != 1:
+            screen.line(styled(f"  {plural(item['roots'], 'root')} would be left", "yellow"))
+    if not data["summaries"]:
+        screen.line("There is nothing to fold.")
+    _backfill_after(screen, data)
+    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
+    screen.unchanged()
+
+
+def _backfill_done(screen: Screen, data: Data) -> None:
+    if data["items"]:
+        screen.table(
+            ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
+            (
+                (
+                    item["sessionKey"] or item["conversationId"],
+                    format_count(item["summaries"]),
+                    format_count(item["tokensBefore"]),
+                    format_count(item["tokensAfter"]),
+                    _how_it_ended(item),
+                )
+                for item in data["items"]
+            ),
+        )
+    made = plural(data["summaries"], "summary", "summaries")
+    screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
+    for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+        helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+        screen.line(styled(f"The model failed ({failure}). {helps}", "yellow"))
+    _backfill_after(screen, data)
+    if data["backup"]:
+        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+        screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
+
+
+def _how_it_ended(item: Data) -> str:
+    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
+    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
+    return f"{gone}{item['reason']}{roots}"
+
+
+def _backfill_after(screen: Screen, data: Data) -> None:
+    """What follows the folding, or would."""
+    if data["title"] is not None:
+        given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
+        screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")
+    copied = data["transplant"]
+    if copied is None:
+        return
+    for line in copied["text"].splitlines():
+        screen.line(styled(line, "green" if line.startswith("+") else ""))
+    where = f"conversation {copied['to']}"
+    said = {
+        "there": f"The summaries are in {where} already.",
+        "planned": f"Then the summaries would be copied to {where}.",
+        "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
+    }
+    screen.line(said[copied["status"]])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import SummaryShape
@@ -408,7 +408,7 @@ def graph(
         click.echo(text.encode(), nl=False)
         return
     write_chart(file, text, invocation.file_path, overwrite=overwrite)
-    invocation.emit("graph", _graph_json(drawn, conversation.id, file, language))
+    invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
 
 
 def _language_of(file: Path) -> str:
@@ -452,7 +452,6 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
     }
 
 
-Data = dict[str, Any]
 _HEIGHT = 5
 _BAR = 24
 _MARGIN = 14
@@ -561,7 +560,7 @@ def tui(
     picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
     if screenshot is not None:
         write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", {"path": str(screenshot)})
+        invocation.emit("tui", print_screenshot, {"path": str(screenshot)})
 
 
 def _run_tui(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from lossless.cli.screen import Screen
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.files.vault import Vault
@@ -181,9 +182,15 @@ class Invocation:
         return progress_bar(what, total, in_bytes=in_bytes)
 
     def emit(
-        self, command: str, data: dict[str, Any], pagination: dict[str, Any] | None = None, *, ok: bool = True
+        self,
+        command: str,
+        view: Callable[[Screen, dict[str, Any]], None] | None,
+        data: dict[str, Any],
+        pagination: dict[str, Any] | None = None,
+        *,
+        ok: bool = True,
     ) -> None:
-        """Print an answer: an envelope for programs, a table of the same data for people."""
+        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it."""
         from lossless.cli import output
 
         if self.is_rehearsal:
@@ -192,8 +199,8 @@ class Invocation:
             page = {} if pagination is None else {"pagination": pagination}
             envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
             output.write_json(envelope, pretty=self.pretty)
-        else:
-            output.write_view(command, data, pagination, self)
+        elif view is not None:
+            output.write_view(view, data, pagination, self)
 
 
 def _expand_path(path: str | Path) -> Path:

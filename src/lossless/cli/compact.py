@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
+from lossless.cli.charts import print_cost_days
 from lossless.cli.commands import Command
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
+from lossless.cli.screen import styled
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
-from lossless.model.context import MessageItem
+from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.plan import CompactionDecision, Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
@@ -77,7 +81,7 @@ def compact(
         passes = reader.loop.dry_run(situation, force=force, until=until)
         before = reader.browse.context_tokens(conversation.id)
     if dry_run:
-        invocation.emit("compact", _plan_json(conversation, decision, passes, before))
+        invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))
         return
     done: list[dict[str, Any]] = []
     with (
@@ -96,7 +100,7 @@ def compact(
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
-    invocation.emit("compact", data, ok=is_small)
+    invocation.emit("compact", print_compaction, data, ok=is_small)
     ctx.exit(failures.OK if is_small else failures.INTERNAL)
 
 
@@ -229,7 +233,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
-    invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+    invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
 
 
 def _prepares(invocation: Invocation, *, may_ask_model: bool) -> bool:
@@ -248,7 +252,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
         except ArchiveLocked as error:
             click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
         if items or prepared:
-            invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+            invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
         time.sleep(seconds)
 
 
@@ -309,7 +313,7 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
         items = [_debt_item_json(engine, id_) for id_ in owing]
     due = sum(item["state"] == "due" for item in items)
-    invocation.emit("debt", {"items": items, "due": due})
+    invocation.emit("debt", print_pending, {"items": items, "due": due})
 
 
 _DEBT_FIELDS = (
@@ -370,7 +374,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
             **_savings(saved),
         },
     }
-    invocation.emit("cost", data)
+    invocation.emit("cost", print_cost, data)
 
 
 def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, Any]]:
@@ -441,3 +445,163 @@ def _sum_spend(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> TotalCost:
     """What the calls of some lines cost in all: the known costs, and how many calls have none."""
     known = (Decimal(cost) for row in rows for cost in row.costs)
     return TotalCost(sum(known, Decimal(0)), sum(row.unpriced for row in rows))
+
+
+def print_compaction(screen: Screen, data: Data) -> None:
+    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
+    if data["dryRun"]:
+        if not passes:
+            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
+            return
+        counted = plural(len(passes), "summary", "summaries")
+        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
+    elif not data["compacted"]:
+        colour = "" if data["ok"] else "red"
+        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        _print_advice(screen, data)
+        return
+    else:
+        written = plural(len(data["summaryIds"]), "summary", "summaries")
+        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
+    screen.table(
+        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
+        [_pass_row(item) for item in passes],
+    )
+    if not data["dryRun"]:
+        _print_ending(screen, data)
+
+
+def _pass_row(item: Data) -> tuple[Any, ...]:
+    what = "message" if item["depth"] == 0 else "summary"
+    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
+    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
+    if "expectedTokens" in item:
+        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
+    if item["summaryTokens"] is None:
+        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
+    by = (
+        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
+    )
+    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
+
+
+def _print_ending(screen: Screen, data: Data) -> None:
+    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
+    until = f" Until {data['until']}." if data["until"] else ""
+    if not data["ok"]:
+        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
+    elif data["reason"] != "compacted":
+        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+    elif calls:
+        screen.line(calls.strip())
+    _print_advice(screen, data)
+    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
+
+
+def _print_advice(screen: Screen, data: Data) -> None:
+    if data.get("advice"):
+        screen.line(styled("Next: ", "yellow"), data["advice"])
+
+
+def print_worker(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No compaction is due.")
+    if data.get("prepared"):
+        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
+    for item in data["items"]:
+        name = item["sessionKey"] or item["sessionId"]
+        state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
+        sizes = (
+            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
+            if item["compacted"]
+            else ""
+        )
+        again = item["nextAttemptAfter"]
+        later = "" if again is None else f"; again after {screen.time(again)}"
+        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
+
+
+def print_pending(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line(styled("No compaction is pending.", "green"))
+        return
+    for item in data["items"]:
+        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
+        state = styled(item["state"], _STATES.get(item["state"], ""))
+        screen.line(
+            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
+            state,
+            "" if until is None else f" until {screen.time(until)}",
+        )
+        size = [
+            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
+        ]
+        sizes = f", {' of '.join(size)} tokens" if size else ""
+        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
+        if item["lastFailureSummary"]:
+            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
+
+
+_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
+
+
+def _writer_name(model: str) -> str:
+    return "extracted" if model == EXTRACTIVE_MODEL else model
+
+
+def print_cost(screen: Screen, data: Data) -> None:
+    totals = data["totals"]
+    since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
+    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
+    screen.gap()
+    whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
+    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
+    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
+    screen.fields(
+        (
+            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
+            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
+            ("Each turn saves", saved),
+        )
+    )
+    if data["spent"]:
+        screen.gap()
+        screen.table(
+            (
+                ("model", "rest"),
+                "for",
+                ("calls", "right"),
+                ("failed", "right"),
+                ("read", "right"),
+                ("written", "right"),
+                ("cost", "right"),
+            ),
+            [
+                (
+                    row["model"],
+                    row["purpose"],
+                    format_count(row["calls"]),
+                    format_count(row["failed"]),
+                    format_count(row["inputTokens"]),
+                    format_count(row["outputTokens"]),
+                    _least_cost(row),
+                )
+                for row in data["spent"]
+            ],
+        )
+    if data["saved"]:
+        screen.gap()
+        screen.table(
+            (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
+            [
+                (_writer_name(row["model"]), format_count(row["folds"]), format_count(row["savedTokensPerTurn"]))
+                for row in data["saved"]
+            ],
+        )
+    print_cost_days(screen, data["days"])
+
+
+def _least_cost(row: Data) -> str:
+    """A cost that leaves room for the name of its model; what is left out stands in the total."""
+    known, _, unknown = row["costText"].partition(" + ")
+    return f"at least {known}" if unknown else str(known)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.apply import confirm
-from lossless.cli.charts import print_context_history, print_cost_days
+from lossless.cli.charts import print_context_history
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
-from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
 from lossless.tui.text import format_count, plural
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.context.run import Assembled, Receipt
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
@@ -98,7 +97,7 @@ def context(
         if payload or prompt is not None or items:
             raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
         with invocation.reader() as engine:
-            invocation.emit("context-history", _history_json(engine, target.need(engine)))
+            invocation.emit("context-history", print_prompt_history, _history_json(engine, target.need(engine)))
         return
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
@@ -108,7 +107,7 @@ def context(
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
-    invocation.emit("context", data)
+    invocation.emit("context", print_context, data)
 
 
 def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
@@ -271,7 +270,7 @@ def pin(
         with engine.browse.reading():
             number = target.need_id(engine)
             items = _pins_json(engine, number)
-    invocation.emit("pin", {"conversationId": number, "pinned": pinned, "items": items})
+    invocation.emit("pin", print_pin, {"conversationId": number, "pinned": pinned, "items": items})
 
 
 @click.command("unpin", cls=Command)
@@ -285,7 +284,7 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.emit("unpin", print_unpin, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
 def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
@@ -318,7 +317,7 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
-    invocation.emit("new", to_json(report) | {"sessionKey": conversation.session_key})
+    invocation.emit("new", print_new, to_json(report) | {"sessionKey": conversation.session_key})
 
 
 @click.command("reset", cls=Command)
@@ -342,10 +341,9 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
         "sessionId": fresh.session_id,
         "closedConversationId": conversation.id if is_closed else None,
     }
-    invocation.emit("reset", data)
+    invocation.emit("reset", print_reset, data)
 
 
-Data = dict[str, Any]
 _BAR = 24
 #: So many reasons for leaving something out are told.
 _REASONS = 8
@@ -459,104 +457,6 @@ def _print_left_out(screen: Screen, data: Data) -> None:
         screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
 
 
-def print_compaction(screen: Screen, data: Data) -> None:
-    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
-    if data["dryRun"]:
-        if not passes:
-            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
-            return
-        counted = plural(len(passes), "summary", "summaries")
-        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
-    elif not data["compacted"]:
-        colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
-        _print_advice(screen, data)
-        return
-    else:
-        written = plural(len(data["summaryIds"]), "summary", "summaries")
-        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
-    screen.table(
-        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
-        [_pass_row(item) for item in passes],
-    )
-    if not data["dryRun"]:
-        _print_ending(screen, data)
-
-
-def _pass_row(item: Data) -> tuple[Any, ...]:
-    what = "message" if item["depth"] == 0 else "summary"
-    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
-    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
-    if "expectedTokens" in item:
-        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
-    if item["summaryTokens"] is None:
-        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
-    by = (
-        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
-    )
-    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
-
-
-def _print_ending(screen: Screen, data: Data) -> None:
-    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-    until = f" Until {data['until']}." if data["until"] else ""
-    if not data["ok"]:
-        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
-    elif data["reason"] != "compacted":
-        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
-    elif calls:
-        screen.line(calls.strip())
-    _print_advice(screen, data)
-    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
-
-
-def _print_advice(screen: Screen, data: Data) -> None:
-    if data.get("advice"):
-        screen.line(styled("Next: ", "yellow"), data["advice"])
-
-
-def print_worker(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No compaction is due.")
-    if data.get("prepared"):
-        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
-    for item in data["items"]:
-        name = item["sessionKey"] or item["sessionId"]
-        state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
-        sizes = (
-            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
-            if item["compacted"]
-            else ""
-        )
-        again = item["nextAttemptAfter"]
-        later = "" if again is None else f"; again after {screen.time(again)}"
-        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-def print_pending(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line(styled("No compaction is pending.", "green"))
-        return
-    for item in data["items"]:
-        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
-        state = styled(item["state"], _STATES.get(item["state"], ""))
-        screen.line(
-            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
-            state,
-            "" if until is None else f" until {screen.time(until)}",
-        )
-        size = [
-            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
-        ]
-        sizes = f", {' of '.join(size)} tokens" if size else ""
-        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
-        if item["lastFailureSummary"]:
-            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
-
-
-_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
-
-
 def print_pin(screen: Screen, data: Data) -> None:
     if data["pinned"] is not None:
         screen.line(styled(f"Pin {data['pinned']} ", "bold"), f"stands in every prompt of {data['conversationId']}.")
@@ -596,83 +496,3 @@ def print_reset(screen: Screen, data: Data) -> None:
         return
     screen.title(f"Conversation {data['closedConversationId']} is closed")
     screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")
-
-
-def _writer_name(model: str) -> str:
-    return "extracted" if model == EXTRACTIVE_MODEL else model
-
-
-def print_cost(screen: Screen, data: Data) -> None:
-    totals = data["totals"]
-    since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
-    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
-    screen.gap()
-    whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
-    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
-    screen.fields(
-        (
-            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
-            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
-            ("Each turn saves", saved),
-        )
-    )
-    if data["spent"]:
-        screen.gap()
-        screen.table(
-            (
-                ("model", "rest"),
-                "for",
-                ("calls", "right"),
-                ("failed", "right"),
-                ("read", "right"),
-                ("written", "right"),
-                ("cost", "right"),
-            ),
-            [
-                (
-                    row["model"],
-                    row["purpose"],
-                    format_count(row["calls"]),
-                    format_count(row["failed"]),
-                    format_count(row["inputTokens"]),
-                    format_count(row["outputTokens"]),
-                    _least_cost(row),
-                )
-                for row in data["spent"]
-            ],
-        )
-    if data["saved"]:
-        screen.gap()
-        screen.table(
-            (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
-            [
-                (_writer_name(row["model"]), format_count(row["folds"]), format_count(row["savedTokensPerTurn"]))
-                for row in data["saved"]
-            ],
-        )
-    print_cost_days(screen, data["days"])
-
-
-def _least_cost(row: Data) -> str:
-    """A cost that leaves room for the name of its model; what is left out stands in the total."""
-    known, _, unknown = row["costText"].partition(" + ")
-    return f"at least {known}" if unknown else str(known)
-
-
-def print_model_test(screen: Screen, data: Data) -> None:
-    if not data["configured"]:
-        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
-        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
-        return
-    for item in data["items"]:
-        screen.title(item["name"], f"named by {item['namedBy']}")
-        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
-        screen.fields(row for row in known if row[1])
-        if item.get("problem"):
-            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
-        elif item.get("ok"):
-            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
-            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
-        elif "ok" in item:
-            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

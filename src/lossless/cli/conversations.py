@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
@@ -71,7 +72,9 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
             fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
         )
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    invocation.emit("conversations.list", {"items": items}, pagination("conversations", limit, page))
+    invocation.emit(
+        "conversations.list", print_conversations, {"items": items}, pagination("conversations", limit, page)
+    )
 
 
 @conversations.command("show")
@@ -81,7 +84,7 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _conversation_json(engine, target.need_id(engine))
-    invocation.emit("conversations.show", data)
+    invocation.emit("conversations.show", print_conversation, data)
 
 
 def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
@@ -142,7 +145,7 @@ def list_messages(
         id_ = target.need_id(engine)
         page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
     items = rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", {"items": items}, pagination("messages", limit, page))
+    invocation.emit("messages.list", print_messages, {"items": items}, pagination("messages", limit, page))
 
 
 @messages.command("tail")
@@ -185,7 +188,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
         "messages": rows_json(rows, whole=True),
     }
-    invocation.emit("messages.tail", data)
+    invocation.emit("messages.tail", print_tail, data)
 
 
 @messages.command("show")
@@ -195,7 +198,7 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _message_json(engine, message_id)
-    invocation.emit("messages.show", data)
+    invocation.emit("messages.show", print_message, data)
 
 
 def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
@@ -265,7 +268,7 @@ def list_summaries(
             limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
         )
     items = rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", {"items": items}, pagination("summaries", limit, page))
+    invocation.emit("summaries.list", print_summaries, {"items": items}, pagination("summaries", limit, page))
 
 
 @summaries.command("show")
@@ -275,7 +278,7 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _summary_json(engine, summary_id)
-    invocation.emit("summaries.show", data)
+    invocation.emit("summaries.show", print_summary, data)
 
 
 def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
@@ -321,7 +324,7 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
         items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in rows]
     is_over = span is not None and span.since is not None and len(rows) < len(page.rows)
     place = pagination("conversations", limit, Page(tuple(rows), None if is_over else page.next))
-    invocation.emit("list", {"items": items}, place)
+    invocation.emit("list", print_list, {"items": items}, place)
 
 
 def _is_in(row: ConversationRow, span: TimeRange) -> bool:
@@ -363,18 +366,18 @@ def show(
         target = _find_conversation(engine, name)
         if target is None:
             kind, data = _open_reference(engine, name)
-            invocation.emit("show", {"type": kind} | data)
+            invocation.emit("show", print_shown, {"type": kind} | data)
             return
         id_ = target.need_id(engine)
         if details:
-            invocation.emit("show", {"type": "details"} | _conversation_json(engine, id_))
+            invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
             return
         page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
     said = rows_json(page.rows[::-1], whole=True)
     data = {"type": "conversation", "conversation": row_json(row), "messages": said, "full": full}
-    invocation.emit("show", data, pagination("messages", limit, page))
+    invocation.emit("show", print_shown, data, pagination("messages", limit, page))
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -401,9 +404,6 @@ def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
 
     result = run_tool(engine, "lcm_describe", None, {"id": found.id})
     return "file", result.details | {"text": result.text}
-
-
-Data = dict[str, Any]
 
 
 def ago_and_time(screen: Screen, moment: Any) -> str:

@@ -27,17 +27,19 @@ from lossless.cli.rewrite import (
     prompt_dir_option,
     write_plans,
 )
+from lossless.cli.screen import styled
 from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
 from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
-from lossless.tui.text import plural
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import CleanPlan
@@ -75,7 +77,7 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", data, ok=is_whole)
+    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
     ctx.exit(failures.OK if is_whole else failures.INTERNAL)
 
 
@@ -94,7 +96,7 @@ def rebuild(ctx: click.Context, is_real: bool) -> None:
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", {**to_json(found), "applied": is_real})
+    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
     ctx.exit(failures.OK)
 
 
@@ -238,7 +240,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
-    invocation.emit("doctor.clean", data)
+    invocation.emit("doctor.clean", print_clean, data)
 
 
 @doctor.command("maintenance", short_help="List or close stuck compactions.")
@@ -263,7 +265,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
     if work is not None:
         copy = apply_confirmed(invocation, "Close it?", yes, work.text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    invocation.emit("doctor.maintenance", data)
+    invocation.emit("doctor.maintenance", print_maintenance, data)
 
 
 @doctor.command("rollover-splits", short_help="Merge sessions that were split.")
@@ -288,7 +290,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
             lambda engine: [engine.surgery.apply(plan) for plan in plans],
         )
     data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    invocation.emit("doctor.rollover-splits", data)
+    invocation.emit("doctor.rollover-splits", print_splits, data)
 
 
 doctor.add_command(reindex)
@@ -302,7 +304,7 @@ def _examine(ctx: click.Context, *, offline: bool) -> None:
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
             found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
-    invocation.emit("doctor", _examination_json(found, offline=offline), ok=found.healthy)
+    invocation.emit("doctor", print_examination, _examination_json(found, offline=offline), ok=found.healthy)
     ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
 
 
@@ -378,7 +380,7 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
         "byCheck": dict(Counter(problem.check for problem in problems)),
         "problems": to_json(problems[:limit]),
     }
-    invocation.emit("verify", data, ok=found.ok)
+    invocation.emit("verify", print_verify, data, ok=found.ok)
     ctx.exit(failures.OK if found.ok else failures.INTERNAL)
 
 
@@ -395,7 +397,7 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
         "traces": to_json(found.traces[:limit]),
         "unreadable": list(found.unreadable),
     }
-    invocation.emit("verify absent", data, ok=found.ok)
+    invocation.emit("verify absent", print_absent, data, ok=found.ok)
     return failures.OK if found.ok else failures.INTERNAL
 
 
@@ -430,7 +432,227 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "backupBytes": done.backup.stat().st_size,
             "counts": to_json(done.counts),
         }
-    invocation.emit("adopt", data)
+    invocation.emit("adopt", print_adopt, data)
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
+
+
+def print_verify(screen: Screen, data: Data) -> None:
+    """The offenders, then the verdict."""
+    for problem in data["problems"]:
+        colour = "red" if problem["severity"] == "error" else "yellow"
+        screen.line(
+            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
+        )
+    left = data["errors"] + data["warnings"] - len(data["problems"])
+    if left > 0:
+        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
+    if data["problems"]:
+        screen.gap()
+    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
+    verdict = styled("All is there.", "bold green")
+    if data["errors"]:
+        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
+    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
+    screen.line(verdict, f"{warned} {checked}.")
+
+
+def print_adopt(screen: Screen, data: Data) -> None:
+    """What can be freed, or what was."""
+    if not data["tables"]:
+        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
+        return
+    tables = ", ".join(data["tables"])
+    if not data["applied"]:
+        screen.line(
+            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
+            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
+        )
+        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
+        return
+    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
+    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
+    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
+    screen.fields(
+        (
+            ("Dropped", tables),
+            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
+            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
+        )
+    )
+
+
+_SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
+
+
+def print_examination(screen: Screen, data: Data) -> None:
+    """The findings with what helps, then the verdict."""
+    live = data["liveness"]
+    screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
+    seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
+    rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
+    rows += [(f"Model {model['name']}", _model_answer(model)) for model in data["models"]]
+    if not data["models"]:
+        rows.append(("Model", "not asked" if data["offline"] else "none is configured; summaries are extracted"))
+    screen.fields(rows)
+    screen.gap()
+    for finding in data["findings"]:
+        colour = _SEVERITIES[finding["severity"]]
+        screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
+        if finding["remedy"]:
+            screen.line(styled(f"  {finding['remedy']}", "dim"))
+    if data["findings"]:
+        screen.gap()
+    verdict = styled("Not healthy.", "bold red")
+    if data["healthy"]:
+        warnings = sum(finding["severity"] == "warning" for finding in data["findings"])
+        verdict = styled("Healthy.", "bold green")
+        if warnings:
+            verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
+    screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
+
+
+def _model_answer(model: Data) -> str:
+    return f"answers in {model['seconds']} s" if model["ok"] else str(model["error"])
+
+
+def print_clean(screen: Screen, data: Data) -> None:
+    screen.table(
+        ("filter", ("conversations", "right"), ("messages", "right"), ("text", "right"), ("meaning", "rest")),
+        (
+            (
+                item["filter"],
+                format_count(item["count"]),
+                format_count(item["messages"]),
+                format_bytes(item["bytes"]),
+                item["meaning"],
+            )
+            for item in data["items"]
+        ),
+    )
+    report = data["done"]
+    if report is None:
+        _print_clean_plan(screen, data)
+        screen.unchanged("--apply FILTER deletes, after a backup.")
+        return
+    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
+    if report["backup"]:
+        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
+    if report["refusal"]:
+        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
+
+
+def _print_clean_plan(screen: Screen, data: Data) -> None:
+    """Which conversations would go, filter by filter."""
+    for item in data["items"]:
+        for held in item["conversations"]:
+            name = held["sessionKey"] or held["sessionId"]
+            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
+            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+        if (more := item["count"] - len(item["conversations"])) > 0:
+            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
+
+
+def print_maintenance(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No compaction is pending.")
+    else:
+        screen.table(
+            (("#", "right"), ("session", "rest"), "state", "reason", "since"),
+            (
+                (
+                    item["conversationId"],
+                    item["sessionKey"],
+                    _maintenance_state(item),
+                    item["reason"],
+                    screen.time(item["requestedAt"]),
+                )
+                for item in data["items"]
+            ),
+        )
+    if data["applied"]:
+        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
+
+
+def _maintenance_state(item: Data) -> str:
+    state = "pending" if item["pending"] else "running"
+    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
+
+
+def print_reindex(screen: Screen, data: Data) -> None:
+    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+    screen.line(
+        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
+    )
+    if data["damaged"]:
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+    if data["unindexed"]:
+        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+    if data["losslessClawLost"]:
+        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
+    if not data["applied"]:
+        screen.unchanged("--apply makes it again.")
+        return
+    done = data["done"]
+    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
+    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+    for id_ in done["unreadable"]:
+        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
+
+
+def print_rebuild(screen: Screen, data: Data) -> None:
+    found = {
+        "context": data["contexts"],
+        "summary without its sources": data["withoutSources"],
+        "summary with wrong counts or times": data["miscounted"],
+        "conversation with wrong counters": data["counters"],
+    }
+    for what, ids in found.items():
+        if ids:
+            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+    if not any(found.values()):
+        screen.line("All that can be derived is as it should be.")
+    elif data["applied"]:
+        screen.line(styled("It was made again.", "bold green"))
+    else:
+        screen.unchanged("--apply makes it again.")
+
+
+def print_splits(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No session is split.")
+        return
+    screen.table(
+        ("session", ("active", "right"), "archived", ("messages", "right"), ("look first", "rest")),
+        (
+            (
+                item["sessionKey"],
+                item["targetId"],
+                ", ".join(map(str, item["sourceIds"])),
+                format_count(item["messages"]),
+                item["review"] or "",
+            )
+            for item in data["items"]
+        ),
+    )
+    if data["applied"]:
+        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+    else:
+        screen.unchanged("--apply merges those that are certain, after a backup.")
+
+
+def print_absent(screen: Screen, data: Data) -> None:
+    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
+    if data["ok"]:
+        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
+        return
+    if data["traces"]:
+        screen.table(
+            (("phrase", "right"), "place", ("file", "rest")),
+            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
+        )
+    for reason in data["unreadable"]:
+        screen.line(styled("Not read: ", "yellow"), reason)
+    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
-from lossless.cli.imports import limit_warnings
+from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
 from lossless.cli.options import complete_sessions, session_names
+from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import export_archive
 from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
 from lossless.transfer.pages import export_pages
 from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_format import SessionBy
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.transfer.pages import PageFormat
     from lossless.transfer.reports import TransferReport
@@ -74,7 +77,7 @@ def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[
 
 
 def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
-    invocation.emit(command, limit_warnings(report.data()))
+    invocation.emit(command, print_export, limit_warnings(report.data()))
 
 
 @click.command("archive", cls=Command)
@@ -166,7 +169,7 @@ def remnic(
         else:
             with invocation.reader() as engine:
                 report = export_remnic(engine.archive, engine.vault, place, options)
-    invocation.emit("export.remnic", limit_warnings(report.data()) | {"path": str(place)})
+    invocation.emit("export.remnic", print_export, limit_warnings(report.data()) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
@@ -214,3 +217,12 @@ def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwri
     A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
     """
     _pages(invocation, "html", target, sessions, overwrite)
+
+
+def print_export(screen: Screen, data: Data) -> None:
+    """What was written, and where."""
+    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *report_place(data))
+    print_counts(screen, data)
+    if data.get("files"):
+        screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))
+    print_warnings(screen, data)

@@ -18,7 +18,7 @@ from lossless.cli.options import (
     usage_error,
 )
 from lossless.cli.output import pick_json, preview
-from lossless.cli.recall import run_tool, tool_reader
+from lossless.cli.recall import print_text, run_tool, tool_reader
 from lossless.cli.screen import Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -28,11 +28,12 @@ from lossless.files.vault import set_users
 from lossless.model.times import parse_time
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.model.messages import StoredFile
@@ -69,7 +70,7 @@ def list_files(
         "total": {"count": count, "bytes": size},
         "items": [_item(file, vault) for file in page.rows],
     }
-    invocation.emit("files.list", data, pagination("files", limit, page))
+    invocation.emit("files.list", print_files, data, pagination("files", limit, page))
 
 
 def _ends(span: TimeRange | None) -> tuple[str | None, str | None]:
@@ -147,7 +148,7 @@ def show_file(
         }
         result = run_tool(engine, "lcm_describe", None, args)
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
-    invocation.emit("files.show", result.details | place | {"text": result.text})
+    invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
 
 
 def _write_raw(stored: StoredFile, vault: Vault) -> None:
@@ -207,7 +208,7 @@ def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: 
         "stop": None if failure is None else {"code": failure.code, "message": str(failure)},
         "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
     }
-    invocation.emit("files.explore", data, ok=failure is None)
+    invocation.emit("files.explore", print_explored, data, ok=failure is None)
     ctx.exit(failures.OK if failure is None else failures.INTERNAL)
 
 
@@ -244,7 +245,7 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "bytes": sum(orphan.size for orphan in orphans),
         "items": [_orphan(orphan) for orphan in orphans],
     }
-    invocation.emit("files.gc", data)
+    invocation.emit("files.gc", print_garbage, data)
 
 
 def _orphan(orphan: OrphanFile) -> dict[str, Any]:
@@ -285,7 +286,7 @@ def stub(
         data = _revert(invocation, target, is_real=is_real)
     else:
         data = _stub(invocation, target, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
-    invocation.emit("stub", {"applied": is_real, "reverted": revert} | data)
+    invocation.emit("stub", print_stubs, {"applied": is_real, "reverted": revert} | data)
 
 
 def _stub(
@@ -332,29 +333,6 @@ def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_rea
 
 
 files.add_command(new_spelling(stub, "stub", "now"))
-
-
-Data = dict[str, Any]
-
-
-def print_text(screen: Screen, data: Data) -> None:
-    """The text that agents read."""
-    screen.prose(data["text"], indent=0)
-
-
-def print_answer(screen: Screen, data: Data) -> None:
-    """The answer, then what carries it."""
-    screen.prose(data["answer"], indent=0)
-    if not data["citedIds"]:
-        return
-    screen.gap()
-    rows: list[tuple[str, Any]] = [
-        ("From", ", ".join(data["citedIds"])),
-        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
-        ("Asked", ", ".join(data["models"]) or "no model"),
-    ]
-    screen.fields(rows)
 
 
 def print_files(screen: Screen, data: Data) -> None:

@@ -16,6 +16,7 @@ from lossless.cli.apply import ask_person
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.options import parse_when, usage_error
 from lossless.cli.screen import styled
+from lossless.cli.transcripts import print_pruned
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
 
 _TRANSCRIPTS = "lossless.cli.imports"
 _ARCHIVES = "lossless.cli.imports"
@@ -235,7 +236,7 @@ def _import_source(
         problems = _problems(engine) if is_verified and not options.dry_run else None
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
-    invocation.emit(command, data, ok=not problems)
+    invocation.emit(command, print_import, data, ok=not problems)
     if problems:
         raise click.exceptions.Exit(failures.INTERNAL)
 
@@ -327,7 +328,7 @@ def import_lossless_claw_command(
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
     data = limit_warnings(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
-    invocation.emit("import-lossless-claw", data | {"path": str(place)})
+    invocation.emit("import-lossless-claw", print_import, data | {"path": str(place)})
 
 
 def _memory(folder: str) -> Path:
@@ -421,6 +422,7 @@ def _emit_outcomes(
     data = {"kind": kind, "applied": is_real, **counts, "otherKinds": dict(others)}
     invocation.emit(
         "import",
+        print_transcript_import,
         data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
         ok=not failed,
     )
@@ -616,8 +618,6 @@ def _wants_import(by_kind: dict[str, list[Path]], *, yes: bool) -> bool:
     return yes or ask_person("Import them?")
 
 
-Data = dict[str, Any]
-
 #: How each count is called; those that are not here are not shown.
 _NAMES = {
     "conversationsScanned": "Conversations scanned",
@@ -658,35 +658,26 @@ _ALWAYS = frozenset(
 
 def print_import(screen: Screen, data: Data) -> None:
     """What came in, or would."""
-    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *_place(data))
-    _counts(screen, data)
+    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *report_place(data))
+    print_counts(screen, data)
     if "verified" in data:
         is_ok = data["verified"]["ok"]
         verdict = styled("all is there", "green") if is_ok else styled("something is wrong", "red")
         screen.line("  verified: ", verdict)
         for problem in data["verified"]["problems"]:
             screen.line(f"    {problem}")
-    _warnings(screen, data)
+    print_warnings(screen, data)
     if data.get("hint"):
         screen.gap()
         screen.line(styled(data["hint"], "dim"))
 
 
-def print_export(screen: Screen, data: Data) -> None:
-    """What was written, and where."""
-    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *_place(data))
-    _counts(screen, data)
-    if data.get("files"):
-        screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))
-    _warnings(screen, data)
-
-
-def _place(data: Data) -> list[str]:
+def report_place(data: Data) -> list[str]:
     place = data.get("path") or data.get("folder")
     return [place] if place else []
 
 
-def _counts(screen: Screen, data: Data) -> None:
+def print_counts(screen: Screen, data: Data) -> None:
     rows: list[tuple[str, str]] = []
     above = ("", "")  # the count that those below it belong to
     for key, name in _NAMES.items():
@@ -703,9 +694,59 @@ def _counts(screen: Screen, data: Data) -> None:
     screen.fields(rows)
 
 
-def _warnings(screen: Screen, data: Data) -> None:
+def print_warnings(screen: Screen, data: Data) -> None:
     for warning in data["warnings"]:
         screen.line(styled("  note: ", "yellow"), warning)
     left = data["warningCount"] - len(data["warnings"])
     if left:
         screen.line(styled(f"  and {format_count(left)} more", "dim"))
+
+
+def print_transcript_import(screen: Screen, data: Data) -> None:
+    """What an import of transcripts did, or would do; what stored nothing says why."""
+    if not data["files"] and not data["items"]:
+        screen.line(f"There are no transcripts of kind {data['kind']} there.")
+        return
+    shown = data["items"][:_SHOWN_ITEMS]
+    screen.table(
+        ("status", ("messages", "right"), ("conversation", "rest")),
+        (
+            (styled(item["status"], _COLOURS.get(item["status"], "dim")), format_count(item["messages"]), _name(item))
+            for item in shown
+        ),
+    )
+    if len(data["items"]) > len(shown):
+        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
+    for item in data["items"]:
+        if item["reason"] and item["status"] in ("error", "held"):
+            screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
+        for problem in item["problems"]:
+            screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
+    skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
+    for reason, count in skipped.items():
+        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
+    told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    print_pruned(screen, data["pruned"])
+    if data["otherKinds"].get("unknown"):
+        screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
+    if data["filesLeftOut"]:
+        screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
+    if not data["applied"]:
+        screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
+    elif not data["messages"]:
+        screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
+    else:
+        screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
+
+
+def _name(item: Data) -> str:
+    name = item["sessionKey"] or item["sessionId"]
+    return f"{name} · {item['title']}" if item["title"] else str(name)
+
+
+#: So many conversations of an import are listed.
+_SHOWN_ITEMS = 20
+
+
+_COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}

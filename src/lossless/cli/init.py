@@ -51,10 +51,14 @@ def show_overview(invocation: Invocation) -> None:
     invocation.format = invocation.format or "table"
     path = Path(invocation.file_path)
     if path.exists():
-        invocation.emit("overview", _archive_json(invocation))
+        invocation.emit("overview", print_overview, _archive_json(invocation))
         return
     found = _find(invocation)
-    invocation.emit("overview", {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]})
+    invocation.emit(
+        "overview",
+        print_overview,
+        {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
+    )
     if _can_ask(invocation) and click.confirm("Run `lcm init` now?", default=True, err=True):
         _Setup(invocation, InitChoices(), asks=True).run()
 
@@ -399,13 +403,12 @@ class _Setup:
         for host in hosts:
             self._say(f"  connect {host}")
         self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")
-        if self.invocation.as_json:
-            self.invocation.emit("init", self.data)
+        self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: dict[str, Any] | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}
         if self.invocation.as_json:
-            self.invocation.emit("init", self.data, ok=not self.problems)
+            self.invocation.emit("init", None, self.data, ok=not self.problems)
         else:
             self._say_end(example)
         if self.problems:

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
     from lossless.hosts.openclaw.setup import ConfigSetup
 
-Data = dict[str, Any]
 
 _AGENTS = "lossless.cli.install"
 _OPENCLAW = "lossless.cli.install"
@@ -144,7 +143,9 @@ def _repeat_command(name: str, project: Path | None) -> str:
 
 
 def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
-    invocation.emit("install", _connect_agent(invocation, name, host, places, by_name=by_name, dry_run=dry_run))
+    invocation.emit(
+        "install", print_changes, _connect_agent(invocation, name, host, places, by_name=by_name, dry_run=dry_run)
+    )
 
 
 def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
@@ -196,7 +197,11 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
 
 
 def _disconnect_agent(invocation: Invocation, host: str, edits: Sequence[FileEdit], *, dry_run: bool) -> None:
-    invocation.emit("uninstall", {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)})
+    invocation.emit(
+        "uninstall",
+        print_changes,
+        {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)},
+    )
 
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
@@ -218,7 +223,7 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
     listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
-    invocation.emit("install.doctor", {"host": host, "checks": listed}, ok=ok)
+    invocation.emit("install.doctor", print_checks, {"host": host, "checks": listed}, ok=ok)
     if not ok:
         raise click.exceptions.Exit(failures.INTERNAL)
 
@@ -329,7 +334,7 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
 
 
 def _change_openclaw(invocation: Invocation, command: str, made: ConfigSetup, *, dry_run: bool) -> None:
-    invocation.emit(command, _openclaw_json(made, dry_run=dry_run))
+    invocation.emit(command, print_changes, _openclaw_json(made, dry_run=dry_run))
 
 
 def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:

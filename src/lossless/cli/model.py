@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
 
@@ -214,7 +214,7 @@ def model(ctx: click.Context) -> None:
         summariser = Summariser(invocation.loaded.settings)
         items = [_candidate_json(summariser, one) | _price_json(invocation, one) for one in summariser.candidates()]
         data = {"configured": bool(items), "writer": writer_name(invocation.loaded.settings), "items": items}
-        invocation.emit("model", data)
+        invocation.emit("model", print_model, data)
 
 
 @model.command("use")
@@ -231,7 +231,9 @@ def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool
     prompt and prints an answer; or none.
     """
     invocation.format = invocation.format or "table"
-    invocation.emit("model.use", use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run))
+    invocation.emit(
+        "model.use", print_model_use, use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
+    )
 
 
 def use_model(
@@ -471,7 +473,7 @@ def check_models(ctx: click.Context, no_call: bool) -> None:
         "items": items,
     }
     is_good = no_call or not items or bool(answers)
-    invocation.emit("model.test", data, ok=is_good)
+    invocation.emit("model.test", print_model_test, data, ok=is_good)
     ctx.exit(failures.OK if is_good else failures.INTERNAL)
 
 
@@ -510,3 +512,21 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
 
 def _seconds_since(started: float) -> float:
     return round(time.monotonic() - started, 3)
+
+
+def print_model_test(screen: Screen, data: Data) -> None:
+    if not data["configured"]:
+        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
+        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
+        return
+    for item in data["items"]:
+        screen.title(item["name"], f"named by {item['namedBy']}")
+        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
+        screen.fields(row for row in known if row[1])
+        if item.get("problem"):
+            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
+        elif item.get("ok"):
+            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
+            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
+        elif "ok" in item:
+            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

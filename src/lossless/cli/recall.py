@@ -34,6 +34,7 @@ from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAG
 from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
 from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
+from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.model.records import TimeRange
     from lossless.recall.calls import ToolCallResult
@@ -215,7 +217,7 @@ def _search(
         "nextCursor": rest,
     }
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
-    invocation.emit(command, data, pagination)
+    invocation.emit(command, print_hits, data, pagination)
 
 
 def _flags(ignore_case: bool, fixed: bool) -> str:
@@ -269,7 +271,9 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    invocation.emit("recall", {"question": question, "note": found.note, "evidence": evidence, "text": str(found)})
+    invocation.emit(
+        "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    )
 
 
 @click.command("recent", cls=Command)
@@ -295,7 +299,9 @@ def recent(
         for topic in found.topics
     ]
     span = {"since": found.since, "before": found.before}
-    invocation.emit("recent", {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)})
+    invocation.emit(
+        "recent", print_recent, {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
+    )
 
 
 LINE_NUMBER = click.IntRange(1, 1_000_000_000)
@@ -345,7 +351,7 @@ def describe(
     }
     with tool_reader(invocation) as engine:
         result = run_tool(engine, "lcm_describe", target, args)
-    invocation.emit("describe", result.details | {"text": result.text})
+    invocation.emit("describe", print_text, result.details | {"text": result.text})
 
 
 @click.command("expand", cls=Command)
@@ -394,7 +400,7 @@ def expand(
     }
     with tool_reader(invocation) as engine:
         result = run_tool(engine, "lcm_expand", target, args)
-    invocation.emit("expand", result.details | {"text": result.text})
+    invocation.emit("expand", print_text, result.details | {"text": result.text})
 
 
 _ANSWER_TOKENS = click.IntRange(1, 100_000)
@@ -445,7 +451,7 @@ def ask(
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
     found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
-    invocation.emit("ask", found | {name: value for name, value in details.items() if name != "error"})
+    invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
 def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
@@ -470,9 +476,6 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
         return reader
     reader.close()
     return invocation.engine(settings)
-
-
-Data = dict[str, Any]
 
 
 def print_hits(screen: Screen, data: Data) -> None:
@@ -531,3 +534,23 @@ def print_evidence(screen: Screen, data: Data) -> None:
             meant = f"  [{item['days']}]" if item["days"] else ""
             screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), styled(meant, "dim"))
             screen.prose(item["text"])
+
+
+def print_text(screen: Screen, data: Data) -> None:
+    """The text that agents read."""
+    screen.prose(data["text"], indent=0)
+
+
+def print_answer(screen: Screen, data: Data) -> None:
+    """The answer, then what carries it."""
+    screen.prose(data["answer"], indent=0)
+    if not data["citedIds"]:
+        return
+    screen.gap()
+    rows: list[tuple[str, Any]] = [
+        ("From", ", ".join(data["citedIds"])),
+        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
+        ("Asked", ", ".join(data["models"]) or "no model"),
+    ]
+    screen.fields(rows)

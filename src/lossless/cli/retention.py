@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PruneCandidate, PruneFilter, PrunePlan
@@ -86,7 +86,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
     ):
         made = engine.backup(place, rolling=rolling, progress=advance)
-    invocation.emit("backup", {**_backup_json(made), "files": made.files})
+    invocation.emit("backup", print_backup, {**_backup_json(made), "files": made.files})
 
 
 @click.command("backups", cls=Command)
@@ -103,7 +103,7 @@ def _emit_backups(invocation: Invocation) -> None:
         "bytes": sum(item.bytes for item in found),
         "items": [_backup_json(item) for item in found],
     }
-    invocation.emit("backups", data)
+    invocation.emit("backups", print_backups, data)
 
 
 @click.command("restore", cls=Command)
@@ -126,7 +126,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
-            invocation.emit("restore", data)
+            invocation.emit("restore", print_restore, data)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
@@ -150,7 +150,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         "files": done.files,
         "warnings": len(warnings),
     }
-    invocation.emit("restore", data)
+    invocation.emit("restore", print_restore, data)
 
 
 def _backup_json(made: Backup) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def emit_size(invocation: Invocation) -> None:
     """Print what takes up space."""
     with invocation.reader() as engine:
         found = engine.admin.size()
-    invocation.emit("size", to_json(found) | {"folder": str(invocation.vault.root)})
+    invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
 
 
 @click.command("prune", cls=Command)
@@ -244,12 +244,12 @@ def prune(
         database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", data | {"isAsked": True})
+        invocation.emit("prune", print_prune, data | {"isAsked": True})
         confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
-    invocation.emit("prune", data)
+    invocation.emit("prune", print_prune, data)
 
 
 def _prune_choice(
@@ -334,7 +334,7 @@ def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    invocation.emit("rotate", _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
+    invocation.emit("rotate", print_rotate, _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
     ctx.exit(failures.OK if is_fine else failures.INTERNAL)
 
 
@@ -397,12 +397,14 @@ def forget(
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
     report = _plan_forget(invocation, phrases, asked)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", _forget_json(report, applied=False) | {"isAsked": True})
+        invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
         confirm("Forget it for good?", yes=False)
         is_real = True
     if is_real:
         report = _apply_forget(invocation, phrases, asked)
-    invocation.emit("forget", _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left))
+    invocation.emit(
+        "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
+    )
     ctx.exit(failures.INTERNAL if is_real and report.left else failures.OK)
 
 
@@ -461,9 +463,6 @@ def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
         "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
         **pick_json(touched, "emptied", "versions", "files", "rewritten", "cut", "elsewhere"),
     }
-
-
-Data = dict[str, Any]
 
 
 def print_backup(screen: Screen, data: Data) -> None:
@@ -630,21 +629,6 @@ def _lost_text(data: Data) -> str:
 def _more_text(data: Data) -> str:
     rest = data["messages"] - len(data["messageIds"])
     return f" and {format_count(rest)} more" if rest else ""
-
-
-def print_absent(screen: Screen, data: Data) -> None:
-    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
-    if data["ok"]:
-        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
-        return
-    if data["traces"]:
-        screen.table(
-            (("phrase", "right"), "place", ("file", "rest")),
-            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
-        )
-    for reason in data["unreadable"]:
-        screen.line(styled("Not read: ", "yellow"), reason)
-    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))
 
 
 def print_rotate(screen: Screen, data: Data) -> None:

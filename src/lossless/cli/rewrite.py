@@ -21,11 +21,13 @@ from lossless.cli.commands import Command, Group, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.surgery import apply_option, yes_option
+from lossless.cli.screen import styled
+from lossless.cli.surgery import apply_option, print_diff_lines, print_result, yes_option
 from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.common import text_diff
 from lossless.maintenance.surgery.rewriting import INTERRUPTED
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.model import ModelChoice, SourceTimes
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.summarise import PromptTemplate, SummaryPrompt
     from lossless.engine import Engine
     from lossless.maintenance.repair import RepairPlan
@@ -141,7 +144,8 @@ def emit_rewrites(
     code = rewrite_exit_code(command, items)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
-    invocation.emit(command, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
+    view = print_repairs if command == "doctor.apply" else print_rewrites
+    invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
     ctx.exit(code)
 
 
@@ -309,7 +313,7 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
         {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": _is_own(found)}
         for found in templates.load_templates(_folder(invocation, prompt_dir))
     ]
-    invocation.emit("prompts.list", {"items": items})
+    invocation.emit("prompts.list", print_prompts, {"items": items})
 
 
 @prompts.command("show")
@@ -319,7 +323,7 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
 def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
     """Show the template NAME."""
     found = templates.load_template(name, _folder(invocation, prompt_dir))
-    invocation.emit("prompts.show", {"name": name, "origin": found.origin, "text": found.text})
+    invocation.emit("prompts.show", print_prompt, {"name": name, "origin": found.origin, "text": found.text})
 
 
 @prompts.command("export")
@@ -334,7 +338,7 @@ def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> Non
         "written": [path.name for path in written],
         "all": len(templates.TEMPLATE_NAMES),
     }
-    invocation.emit("prompts.export", data)
+    invocation.emit("prompts.export", print_prompts_export, data)
 
 
 @prompts.command("diff")
@@ -349,7 +353,11 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     names = templates.TEMPLATE_NAMES if name is None else (name,)
     pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
     items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
-    invocation.emit("prompts.diff", {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)})
+    invocation.emit(
+        "prompts.diff",
+        print_prompts_diff,
+        {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)},
+    )
 
 
 @prompts.command("render")
@@ -370,7 +378,7 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
         data = _for_summary(invocation, summary_id, prompt_dir)
     else:
         data = _with_marks(str(name), _folder(invocation, prompt_dir))
-    invocation.emit("prompts.render", data)
+    invocation.emit("prompts.render", print_rendered_prompt, data)
 
 
 def _is_own(template: PromptTemplate) -> bool:
@@ -406,3 +414,94 @@ def _with_marks(name: str, prompt_dir: Path | None) -> dict[str, Any]:
 
 def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
     return pick_json(filled, "system", "user", "target_tokens", "temperature")
+
+
+def print_repairs(screen: Screen, data: Data) -> None:
+    """The same for the doctor, who is told with another word."""
+    if data["targets"]:
+        print_rewrites(screen, data, "--confirm")
+    else:
+        screen.line("No summary is broken: nothing to do.")
+
+
+def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
+    """Which summaries, the diffs of their texts, and what became of them."""
+    if not data["targets"]:
+        screen.line("There is no such summary: nothing to do.")
+        return
+    screen.line(styled(f"written by: {data['writer']}", "dim"))
+    if data["calls"]:
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        screen.line(styled(takes, "dim"))
+    for item in data["items"]:
+        print_diff_lines(screen, item["text"])
+        for draft in item["drafts"]:
+            screen.gap()
+            if draft["refusal"] is not None:
+                screen.line(styled(f"{draft['summaryId']} stays as it is: ", "yellow"), draft["refusal"])
+                continue
+            by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
+            screen.title(draft["summaryId"], by)
+            if draft["because"]:
+                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+            print_diff_lines(screen, draft["diff"])
+        screen.gap()
+        print_result(screen, item, "" if data["wanted"] else word)
+        _print_refused(screen, item)
+        _print_stopped(screen, item)
+    for reason in data.get("blocked", ()):
+        screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
+
+
+def _print_refused(screen: Screen, item: Data) -> None:
+    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
+    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+    if refused:
+        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+        verb = "stays" if len(refused) == 1 else "stay"
+        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
+
+
+def _print_stopped(screen: Screen, item: Data) -> None:
+    """How far a run came that did not come to its end."""
+    if item["stop"] is None:
+        return
+    count, tried = len(item["plan"]["targets"]), item["reached"]
+    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
+    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
+
+
+def print_prompts(screen: Screen, data: Data) -> None:
+    screen.table(
+        ("template", ("characters", "right"), ("from", "rest")),
+        ((item["name"], format_count(item["characters"]), item["origin"]) for item in data["items"]),
+    )
+
+
+def print_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], data["origin"])
+    screen.gap()
+    screen.prose(data["text"], 0)
+
+
+def print_prompts_export(screen: Screen, data: Data) -> None:
+    left = data["all"] - len(data["written"])
+    stayed = f"; {plural(left, 'file')} stayed" if left else ""
+    screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+
+
+def print_prompts_diff(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("The templates are the built-in ones.")
+    for item in data["items"]:
+        print_diff_lines(screen, item["diff"])
+
+
+def print_rendered_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], f"about {format_count(data['targetTokens'])} tokens", *([data["summaryId"] or ""]))
+    for name in ("system", "user"):
+        screen.gap()
+        screen.line(styled(name, "bold"))
+        screen.prose(data[name])

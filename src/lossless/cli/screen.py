@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Rule
 
+#: What an answer holds, as programs read it.
+Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200

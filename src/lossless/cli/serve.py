@@ -198,12 +198,12 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
-        invocation.emit("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
+        invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
         return
     access = Access(token, frozenset(given["origins"]))
 
     def ready(url: str) -> None:
-        invocation.emit("proxy", {"serving": True, "url": url, **said})
+        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **said})
 
     _serve(invocation, access, options, port, ready)
 

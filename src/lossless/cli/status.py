@@ -21,7 +21,7 @@ from lossless.tui.text import format_bytes, format_count, plural
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
@@ -90,7 +90,7 @@ def status(
             },
             "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
         }
-    invocation.emit("status", data)
+    invocation.emit("status", print_status, data)
 
 
 def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
@@ -168,9 +168,6 @@ def _wal_bytes(path: str) -> int:
     """What is written but not yet moved into the file."""
     wal = Path(f"{path}-wal")
     return wal.stat().st_size if wal.exists() else 0
-
-
-Data = dict[str, Any]
 
 
 def print_status(screen: Screen, data: Data) -> None:

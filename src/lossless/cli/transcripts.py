@@ -4,7 +4,6 @@ and windows that are held back.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 
@@ -68,7 +67,7 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     with invocation.reader() as engine:
         transcripts = engine.transcripts
         found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
-    invocation.emit("transcripts list", {"items": to_json(found), "all": every})
+    invocation.emit("transcripts list", print_transcripts, {"items": to_json(found), "all": every})
 
 
 @transcripts.command("accept")
@@ -98,7 +97,11 @@ def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     with invocation.engine(dry_run=dry_run) as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
         engine.transcripts.refuse(engine.browse.get(epoch.conversation_id), epoch.path)
-    invocation.emit("transcripts refuse", to_json(replace(epoch, decision="refused", reason="someone refused it")))
+    invocation.emit(
+        "transcripts refuse",
+        print_transcript_refused,
+        to_json(replace(epoch, decision="refused", reason="someone refused it")),
+    )
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
@@ -121,7 +124,7 @@ def _place(epoch: TranscriptDecision) -> tuple[int, str]:
 
 def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
     data: dict[str, Any] = to_json(report)
-    invocation.emit(command, data, ok=report.status not in ("held", "failed"))
+    invocation.emit(command, print_bootstrap, data, ok=report.status not in ("held", "failed"))
     if report.status in ("held", "failed"):
         raise click.exceptions.Exit(failures.INTERNAL)
 
@@ -140,7 +143,7 @@ def list_quarantine(invocation: Invocation) -> None:
     """List quarantined conversations, and those that were refused."""
     with invocation.reader() as engine:
         found = engine.transcripts.quarantined()
-    invocation.emit("quarantine list", {"items": [_quarantine_json(one) for one in found]})
+    invocation.emit("quarantine list", print_quarantine, {"items": [_quarantine_json(one) for one in found]})
 
 
 @quarantine.command("accept")
@@ -151,7 +154,7 @@ def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     """Let a quarantined CONVERSATION be the active one of its session. The one that was it is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
-    invocation.emit("quarantine accept", to_json(found))
+    invocation.emit("quarantine accept", print_quarantine_accepted, to_json(found))
 
 
 @quarantine.command("refuse")
@@ -162,7 +165,7 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.refuse_quarantined(number_)
-    invocation.emit("quarantine refuse", _quarantine_json(found))
+    invocation.emit("quarantine refuse", print_quarantine_refused, _quarantine_json(found))
 
 
 def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
@@ -172,12 +175,6 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
         "sessionId": found.session.id,
         **pick_json(found, "decision", "at", "messages", "beside"),
     }
-
-
-Data = dict[str, Any]
-#: So many conversations of an import are listed.
-_SHOWN_ITEMS = 20
-_COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
@@ -199,14 +196,8 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         ("Records beside messages", data["opaque"]),
     ]
     screen.fields([(label, format_count(count)) for label, count in rows if count])
-    _pruned(screen, data["pruned"])
+    print_pruned(screen, data["pruned"])
     _problems(screen, data["badLines"], data["problems"])
-
-
-def _pruned(screen: Screen, count: int) -> None:
-    if count:
-        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
-        screen.line(styled(left_out, "yellow"))
 
 
 def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...]) -> None:
@@ -279,117 +270,7 @@ def print_quarantine_refused(screen: Screen, data: Data) -> None:
     screen.line(f"Conversation {data['conversationId']} stays in the archive and out of every prompt.")
 
 
-def print_transcript_import(screen: Screen, data: Data) -> None:
-    """What an import of transcripts did, or would do; what stored nothing says why."""
-    if not data["files"] and not data["items"]:
-        screen.line(f"There are no transcripts of kind {data['kind']} there.")
-        return
-    shown = data["items"][:_SHOWN_ITEMS]
-    screen.table(
-        ("status", ("messages", "right"), ("conversation", "rest")),
-        (
-            (styled(item["status"], _COLOURS.get(item["status"], "dim")), format_count(item["messages"]), _name(item))
-            for item in shown
-        ),
-    )
-    if len(data["items"]) > len(shown):
-        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
-    for item in data["items"]:
-        if item["reason"] and item["status"] in ("error", "held"):
-            screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
-        for problem in item["problems"]:
-            screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
-    skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
-    for reason, count in skipped.items():
-        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
-    told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
-    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
-    _pruned(screen, data["pruned"])
-    if data["otherKinds"].get("unknown"):
-        screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
-    if data["filesLeftOut"]:
-        screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
-    if not data["applied"]:
-        screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
-    elif not data["messages"]:
-        screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
-    else:
-        screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
-
-
-def _name(item: Data) -> str:
-    name = item["sessionKey"] or item["sessionId"]
-    return f"{name} · {item['title']}" if item["title"] else str(name)
-
-
-def print_backfill(screen: Screen, data: Data) -> None:
-    """The summaries that were made, or would be."""
-    (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
-
-
-def _backfill_plan(screen: Screen, data: Data) -> None:
-    about = "" if data["exact"] else "about "
-    for item in data["items"]:
-        name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary", "summaries")
-        gone = plural(item["unfolded"], "summary gives", "summaries give") if item["unfolded"] else ""
-        screen.line(
-            f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {format_count(item['tokens'])} tokens"
-        )
-        if item["roots"] is not None and item["roots"] != 1:
-            screen.line(styled(f"  {plural(item['roots'], 'root')} would be left", "yellow"))
-    if not data["summaries"]:
-        screen.line("There is nothing to fold.")
-    _backfill_after(screen, data)
-    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
-    screen.unchanged()
-
-
-def _backfill_done(screen: Screen, data: Data) -> None:
-    if data["items"]:
-        screen.table(
-            ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
-            (
-                (
-                    item["sessionKey"] or item["conversationId"],
-                    format_count(item["summaries"]),
-                    format_count(item["tokensBefore"]),
-                    format_count(item["tokensAfter"]),
-                    _how_it_ended(item),
-                )
-                for item in data["items"]
-            ),
-        )
-    made = plural(data["summaries"], "summary", "summaries")
-    screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
-    for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
-        helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
-        screen.line(styled(f"The model failed ({failure}). {helps}", "yellow"))
-    _backfill_after(screen, data)
-    if data["backup"]:
-        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
-        screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
-
-
-def _how_it_ended(item: Data) -> str:
-    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
-    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
-    return f"{gone}{item['reason']}{roots}"
-
-
-def _backfill_after(screen: Screen, data: Data) -> None:
-    """What follows the folding, or would."""
-    if data["title"] is not None:
-        given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
-        screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")
-    copied = data["transplant"]
-    if copied is None:
-        return
-    for line in copied["text"].splitlines():
-        screen.line(styled(line, "green" if line.startswith("+") else ""))
-    where = f"conversation {copied['to']}"
-    said = {
-        "there": f"The summaries are in {where} already.",
-        "planned": f"Then the summaries would be copied to {where}.",
-        "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
-    }
-    screen.line(said[copied["status"]])
+def print_pruned(screen: Screen, count: int) -> None:
+    if count:
+        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
+        screen.line(styled(left_out, "yellow"))
