@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, dry_run_option, text_type
+from lossless.cli.commands import Command, dry_run_option, number_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
 from lossless.cli.screen import styled
@@ -243,14 +243,7 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
 @click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
-@click.option(
-    "--batch",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=1000,
-    show_default=True,
-    help="Messages per transaction.",
-)
+@number_option("--batch", most=100_000, default=1000, help="Messages per transaction.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
 @dry_run_option
 @click.pass_obj

@@ -12,7 +12,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, result_json, with_hints
-from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.commands import Command, id_type, number_option, text_type
 from lossless.cli.model import ModelChoice, settings_with_model, writer_name
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.output import to_json
@@ -92,12 +92,8 @@ def number_options(function: F) -> F:
 
     wrapped: Any = with_numbers
     for number in reversed(_NUMBERS):
-        wrapped = click.option(
-            number.option,
-            number.setting,
-            metavar="N",
-            type=click.IntRange(number.least, _MOST),
-            help=f"{number.about}; else the setting {number.key}.",
+        wrapped = number_option(
+            number.option, number.setting, least=number.least, help=f"{number.about}; else the setting {number.key}."
         )(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
@@ -192,11 +188,8 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
 @click.option("--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards.")
 @click.option("--title", type=text_type, help="Give the conversation this title, if it has none.")
 @number_options
-@click.option(
-    "--fresh-tail",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000_000),
-    help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay.",
+@number_option(
+    "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
 )
 @prompt_dir_option
 @click.option(
@@ -386,18 +379,13 @@ def _backfill_plan(screen: Screen, data: Data) -> None:
 
 def _backfill_done(screen: Screen, data: Data) -> None:
     if data["items"]:
-        screen.table(
-            ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
-            (
-                (
-                    item["sessionKey"] or item["conversationId"],
-                    format_count(item["summaries"]),
-                    format_count(item["tokensBefore"]),
-                    format_count(item["tokensAfter"]),
-                    _how_it_ended(item),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], ""),
+            ("summaries", "summaries", "count"),
+            ("tokens", "tokensBefore", "count"),
+            ("after", "tokensAfter", "count"),
+            ("how it ended", _how_it_ended, "rest"),
         )
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")

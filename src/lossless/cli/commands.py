@@ -8,7 +8,7 @@ import os.path
 import sys
 from contextlib import nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 #: How a new spelling behaves: it only reads (`read`), does at once what can be undone (`now`), or shows its plan and
 #: asks (`ask`).
 Rule: TypeAlias = Literal["read", "now", "ask"]
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Invocation:
@@ -246,6 +247,21 @@ def id_type(value: str) -> int:
     if not (value.isascii() and value.isdigit() and value.strip("0")):
         raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
     return int(value) if len(value) < 19 else 2**63 - 1
+
+
+def text_option(*names: str, **more: Any) -> Callable[[F], F]:
+    """An option with a text that can be looked up; a default is shown."""
+    return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
+
+
+def number_option(*names: str, least: int = 1, most: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
+    """An option with a whole number; a default is shown."""
+    return text_option(*names, **{"metavar": "N", "type": click.IntRange(least, most), **more})
+
+
+def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
+    """An option with one of a few words, the first of them by default."""
+    return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
 def _store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:

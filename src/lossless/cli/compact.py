@@ -15,7 +15,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Command
+from lossless.cli.commands import Command, number_option
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
@@ -48,12 +48,7 @@ if TYPE_CHECKING:
 @target_options()
 @budget_option
 @click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
-@click.option(
-    "--until",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000_000),
-    help="Continue until the context has at most this many tokens.",
-)
+@number_option("--until", help="Continue until the context has at most this many tokens.")
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
 @click.pass_context
 def compact(
@@ -566,38 +561,21 @@ def print_cost(screen: Screen, data: Data) -> None:
     )
     if data["spent"]:
         screen.gap()
-        screen.table(
-            (
-                ("model", "rest"),
-                "for",
-                ("calls", "right"),
-                ("failed", "right"),
-                ("read", "right"),
-                ("written", "right"),
-                ("cost", "right"),
-            ),
-            [
-                (
-                    row["model"],
-                    row["purpose"],
-                    format_count(row["calls"]),
-                    format_count(row["failed"]),
-                    format_count(row["inputTokens"]),
-                    format_count(row["outputTokens"]),
-                    _least_cost(row),
-                )
-                for row in data["spent"]
-            ],
+        screen.items(
+            data["spent"],
+            ("model", "model", "rest"),
+            ("for", "purpose", ""),
+            ("calls", "calls", "count"),
+            ("failed", "failed", "count"),
+            ("read", "inputTokens", "count"),
+            ("written", "outputTokens", "count"),
+            ("cost", _least_cost, "right"),
         )
     if data["saved"]:
         screen.gap()
-        screen.table(
-            (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
-            [
-                (_writer_name(row["model"]), format_count(row["folds"]), format_count(row["savedTokensPerTurn"]))
-                for row in data["saved"]
-            ],
-        )
+        by = ("written by", lambda row: _writer_name(row["model"]), "rest")
+        saved_tokens = ("tokens saved a turn", "savedTokensPerTurn", "count")
+        screen.items(data["saved"], by, ("folds", "folds", "count"), saved_tokens)
     print_cost_days(screen, data["days"])
 
 

@@ -10,7 +10,7 @@ import click
 
 from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, number_option, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
@@ -299,10 +299,10 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 
 @click.command("new", cls=Command)
 @target_options()
-@click.option(
+@number_option(
     "--retain-depth",
-    metavar="N",
-    type=click.IntRange(-1, 1_000_000),
+    least=-1,
+    most=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes
@@ -397,18 +397,13 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
         screen.line(styled("No prompt was assembled yet.", "dim"))
         return
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
-    screen.table(
-        ("when", ("tokens", "right"), ("full", "right"), *((kind, "right") for kind in kinds), ("left out", "right")),
-        [
-            (
-                screen.time(item["at"]),
-                format_count(item["tokens"]),
-                _percent(item["tokens"] / max(1, item["capacity"])).strip(),
-                *(format_count(item["tokensByKind"].get(kind, 0)) for kind in kinds),
-                format_count(len(item["leftOut"])),
-            )
-            for item in items
-        ],
+    screen.items(
+        items,
+        ("when", "at", "time"),
+        ("tokens", "tokens", "count"),
+        ("full", lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(), "right"),
+        *((kind, lambda item, kind=kind: item["tokensByKind"].get(kind, 0), "count") for kind in kinds),
+        ("left out", lambda item: len(item["leftOut"]), "count"),
     )
 
 
@@ -474,9 +469,9 @@ def _print_pins(screen: Screen, items: list[Data]) -> None:
     if not items:
         screen.line(styled("There are no pins.", "dim"))
         return
-    screen.table(
-        (("pin", "right"), ("message", "right"), "since", ("text", "rest")),
-        [(item["pinId"], item["messageId"], screen.time(item["pinnedAt"]), item["preview"]) for item in items],
+    since = ("since", "pinnedAt", "time")
+    screen.items(
+        items, ("pin", "pinId", "right"), ("message", "messageId", "right"), since, ("text", "preview", "rest")
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, id_type, text_type
+from lossless.cli.commands import Command, Group, id_type, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     ConversationTarget,
@@ -150,12 +150,7 @@ def list_messages(
 
 @messages.command("tail")
 @target_options(by_run=False)
-@click.option(
-    "--count",
-    metavar="N",
-    type=click.IntRange(1, MAX_LIMIT),
-    help="As if this many were protected, instead of the setting.",
-)
+@number_option("--count", most=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 @click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -425,34 +420,20 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
 def print_conversations(screen: Screen, data: Data) -> None:
     """One line for each conversation; archived ones are dim."""
     if data["items"]:
-        screen.table(
-            (
-                ("#", "right"),
-                ("session", "rest"),
-                ("messages", "right"),
-                ("tokens", "right"),
-                ("sums", "right"),
-                ("context", "right"),
-                "changed",
-            ),
-            (
-                (
-                    item["conversationId"],
-                    _conversation_name(item),
-                    format_count(item["messageCount"]),
-                    format_count(item["messageTokens"]),
-                    format_count(item["summaryCount"]),
-                    format_count(item["contextTokens"]),
-                    screen.time(item["updatedAt"]),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", _conversation_name, "rest"),
+            ("messages", "messageCount", "count"),
+            ("tokens", "messageTokens", "count"),
+            ("sums", "summaryCount", "count"),
+            ("context", "contextTokens", "count"),
+            ("changed", "updatedAt", "time"),
         )
 
 
 def _conversation_name(item: Data) -> Text:
-    text = item["title"] or item["sessionKey"] or item["sessionId"]
-    return styled(text, "" if item["active"] else "dim")
+    return styled(item["title"] or item["sessionKey"] or item["sessionId"], "" if item["active"] else "dim")
 
 
 def print_list(screen: Screen, data: Data) -> None:
@@ -460,26 +441,15 @@ def print_list(screen: Screen, data: Data) -> None:
     if not data["items"]:
         return
     is_wide = screen.width >= _WIDE
-    screen.table(
-        (
-            ("#", "right"),
-            ("conversation", "rest"),
-            "session",
-            ("messages", "right"),
-            *(("from",) if is_wide else ()),
-            "last",
-        ),
-        (
-            (
-                item["conversationId"],
-                styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"),
-                styled(_cut(item["sessionKey"] or item["sessionId"], 48 if is_wide else 22), "dim"),
-                format_count(item["messageCount"]),
-                *((screen.date(item["earliestMessageAt"]),) if is_wide else ()),
-                screen.date(item["latestMessageAt"]),
-            )
-            for item in data["items"]
-        ),
+    most = 48 if is_wide else 22
+    screen.items(
+        data["items"],
+        ("#", "conversationId", "right"),
+        ("conversation", lambda item: styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"), "rest"),
+        ("session", lambda item: styled(_cut(item["sessionKey"] or item["sessionId"], most), "dim"), ""),
+        ("messages", "messageCount", "count"),
+        *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
+        ("last", "latestMessageAt", "date"),
     )
 
 
@@ -569,18 +539,13 @@ def print_messages(screen: Screen, data: Data) -> None:
     items = data["items"]
     if not items:
         return
-    screen.table(
-        (("#", "right"), "said", "role", ("tokens", "right"), ("text", "rest")),
-        (
-            (
-                item["messageId"],
-                screen.time(item["createdAt"]),
-                role_text(item["role"]),
-                format_count(item["tokenCount"]),
-                item["preview"] or styled(", ".join(item["tools"]), "dim"),
-            )
-            for item in items
-        ),
+    screen.items(
+        items,
+        ("#", "messageId", "right"),
+        ("said", "createdAt", "time"),
+        ("role", lambda item: role_text(item["role"]), ""),
+        ("tokens", "tokenCount", "count"),
+        ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
     )
     for item in items:
         if "content" in item:
@@ -653,26 +618,14 @@ def print_summaries(screen: Screen, data: Data) -> None:
     items = data["items"]
     one = len({item["conversationId"] for item in items}) == 1
     if items:
-        screen.table(
-            (
-                "id",
-                *(() if one else (("conv", "right"),)),
-                ("depth", "right"),
-                ("tokens", "right"),
-                "up to",
-                ("text", "rest"),
-            ),
-            (
-                (
-                    item["summaryId"],
-                    *(() if one else (item["conversationId"],)),
-                    item["depth"],
-                    format_count(item["tokenCount"]),
-                    screen.date(item["coverageAt"]),
-                    item["preview"],
-                )
-                for item in items
-            ),
+        screen.items(
+            items,
+            ("id", "summaryId", ""),
+            *(() if one else (("conv", "conversationId", "right"),)),
+            ("depth", "depth", "right"),
+            ("tokens", "tokenCount", "count"),
+            ("up to", "coverageAt", "date"),
+            ("text", "preview", "rest"),
         )
     for item in items:
         if "content" in item:

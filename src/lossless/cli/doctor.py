@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, ask_person, planning
-from lossless.cli.commands import Command, Group, id_type, new_spelling, text_type
+from lossless.cli.commands import Command, Group, id_type, new_spelling, number_option, text_option, text_type
 from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -174,14 +174,7 @@ def examine(ctx: click.Context, offline: bool) -> None:
 
 @doctor.command("apply", short_help="Rewrite broken summaries.")
 @click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
-@click.option(
-    "--summary",
-    "summary_ids",
-    metavar="ID",
-    type=text_type,
-    multiple=True,
-    help="Only this one of ID; may be repeated.",
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
 @budget_option
 @source_time_options
 @prompt_dir_option
@@ -348,9 +341,7 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
 
 
 @click.command("verify", cls=Command)
-@click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List this many."
-)
+@number_option("--limit", most=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
 @click.pass_context
 def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
@@ -518,18 +509,13 @@ def _model_answer(model: Data) -> str:
 
 
 def print_clean(screen: Screen, data: Data) -> None:
-    screen.table(
-        ("filter", ("conversations", "right"), ("messages", "right"), ("text", "right"), ("meaning", "rest")),
-        (
-            (
-                item["filter"],
-                format_count(item["count"]),
-                format_count(item["messages"]),
-                format_bytes(item["bytes"]),
-                item["meaning"],
-            )
-            for item in data["items"]
-        ),
+    screen.items(
+        data["items"],
+        ("filter", "filter", ""),
+        ("conversations", "count", "count"),
+        ("messages", "messages", "count"),
+        ("text", "bytes", "bytes"),
+        ("meaning", "meaning", "rest"),
     )
     report = data["done"]
     if report is None:
@@ -558,18 +544,13 @@ def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No compaction is pending.")
     else:
-        screen.table(
-            (("#", "right"), ("session", "rest"), "state", "reason", "since"),
-            (
-                (
-                    item["conversationId"],
-                    item["sessionKey"],
-                    _maintenance_state(item),
-                    item["reason"],
-                    screen.time(item["requestedAt"]),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", "sessionKey", "rest"),
+            ("state", _maintenance_state, ""),
+            ("reason", "reason", ""),
+            ("since", "requestedAt", "time"),
         )
     if data["applied"]:
         screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
@@ -624,18 +605,13 @@ def print_splits(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No session is split.")
         return
-    screen.table(
-        ("session", ("active", "right"), "archived", ("messages", "right"), ("look first", "rest")),
-        (
-            (
-                item["sessionKey"],
-                item["targetId"],
-                ", ".join(map(str, item["sourceIds"])),
-                format_count(item["messages"]),
-                item["review"] or "",
-            )
-            for item in data["items"]
-        ),
+    screen.items(
+        data["items"],
+        ("session", "sessionKey", ""),
+        ("active", "targetId", "right"),
+        ("archived", lambda item: ", ".join(map(str, item["sourceIds"])), ""),
+        ("messages", "messages", "count"),
+        ("look first", lambda item: item["review"] or "", "rest"),
     )
     if data["applied"]:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
@@ -649,10 +625,7 @@ def print_absent(screen: Screen, data: Data) -> None:
         screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
         return
     if data["traces"]:
-        screen.table(
-            (("phrase", "right"), "place", ("file", "rest")),
-            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
-        )
+        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "rest"))
     for reason in data["unreadable"]:
         screen.line(styled("Not read: ", "yellow"), reason)
     screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_option, text_type
 from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
 from lossless.cli.options import complete_sessions, session_names
 from lossless.cli.screen import styled
@@ -50,13 +50,12 @@ export = LazyGroup(
 )
 
 
-_sessions = click.option(
+_sessions = text_option(
     "-s",
     "--session",
     "--session-filter",
     "sessions",
     metavar="ID",
-    type=text_type,
     multiple=True,
     shell_complete=complete_sessions,
     help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
@@ -108,9 +107,7 @@ def _archive(
 @click.command("lossless-claw", cls=Command)
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="Where the bytes of files go; else lcm-files next to DST."
-)
+@text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
 @click.pass_obj
@@ -132,9 +129,7 @@ def lossless_claw(
 @click.command("remnic", cls=Command)
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option(
-    "--from", "source", metavar="SRC", type=text_type, help="Take this lossless-claw database, not the archive."
-)
+@text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
 @click.option(
     "--session-by",
     type=click.Choice(get_args(SessionBy)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, new_spelling, text_type
+from lossless.cli.commands import Command, Group, new_spelling, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     id_or_none,
@@ -104,12 +104,11 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @click.argument("name", metavar="ID", type=text_type)
 @click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
-@click.option(
+@number_option(
     "--max-bytes",
-    metavar="N",
-    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    least=MIN_PAGE_BYTES,
+    most=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
-    show_default=True,
     help="The most bytes to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
@@ -163,14 +162,7 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
 
 @files.command("explore", short_help="Have a model describe files.")
 @target_options(required=False, by_run=False)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, MAX_LIMIT),
-    default=FILES_PER_ROUND,
-    show_default=True,
-    help="At most this many, the oldest first.",
-)
+@number_option("--limit", most=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
 @click.pass_context
 def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
@@ -341,15 +333,16 @@ def print_files(screen: Screen, data: Data) -> None:
     screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
     if not data["items"]:
         return
-    screen.table(
-        ("id", ("conv", "right"), ("size", "right"), "stored", "bytes", "name", ("about", "rest")),
-        (
-            (item["fileId"], item["conversationId"], _size_text(item["byteSize"]), screen.date(item["createdAt"]),
-             styled("there", "green") if item["isThere"] else styled("missing", "red"), item["fileName"],
-             item["preview"])
-            for item in data["items"]
-        ),
-    )  # fmt: skip
+    screen.items(
+        data["items"],
+        ("id", "fileId", ""),
+        ("conv", "conversationId", "right"),
+        ("size", lambda item: "–" if item["byteSize"] is None else format_bytes(item["byteSize"]), "right"),
+        ("stored", "createdAt", "date"),
+        ("bytes", lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"), ""),
+        ("name", "fileName", ""),
+        ("about", "preview", "rest"),
+    )
 
 
 def print_file(screen: Screen, data: Data) -> None:
@@ -394,20 +387,11 @@ def print_stubs(screen: Screen, data: Data) -> None:
         else:
             screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
-    screen.table(
-        (("message", "right"), ("conv", "right"), "tool", ("size", "right"), ("text", "rest")),
-        (
-            (item["messageId"], item["conversationId"], item["tool"], format_bytes(item["byteSize"]), item["preview"])
-            for item in data["items"]
-        ),
-    )
+    where = (("message", "messageId", "right"), ("conv", "conversationId", "right"), ("tool", "tool", ""))
+    screen.items(data["items"], *where, ("size", "byteSize", "bytes"), ("text", "preview", "rest"))
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
     if data["applied"]:
         screen.line(f"{what} got a file in {data['folder']}.")
         screen.undo("lcm files stub --revert")
     else:
         screen.unchanged("--apply gives each a file.", f"{what}.")
-
-
-def _size_text(size: int | None) -> str:
-    return "–" if size is None else format_bytes(size)

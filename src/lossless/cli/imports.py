@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_option, text_type
 from lossless.cli.options import parse_when, usage_error
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
@@ -137,12 +137,11 @@ def _import_options(function: Any) -> Any:
     """What all imports take."""
     for decorate in (
         click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
-        click.option(
+        text_option(
             "--session",
             "--session-filter",
             "sessions",
             metavar="ID",
-            type=text_type,
             multiple=True,
             help="Only this session, by its id or key; may be given several times.",
         ),
@@ -153,8 +152,8 @@ def _import_options(function: Any) -> Any:
     return function
 
 
-_files_dir = click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="The folder of the source's large files, if not next to it."
+_files_dir = text_option(
+    "--files-dir", metavar="DIR", help="The folder of the source's large files, if not next to it."
 )
 
 
@@ -295,10 +294,9 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-@click.option(
+@text_option(
     "--session-filter",
     metavar="ID",
-    type=text_type,
     multiple=True,
     help="Only this session, by its id or key; may be given several times.",
 )
@@ -708,13 +706,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.line(f"There are no transcripts of kind {data['kind']} there.")
         return
     shown = data["items"][:_SHOWN_ITEMS]
-    screen.table(
-        ("status", ("messages", "right"), ("conversation", "rest")),
-        (
-            (styled(item["status"], _COLOURS.get(item["status"], "dim")), format_count(item["messages"]), _name(item))
-            for item in shown
-        ),
-    )
+    status = ("status", lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")), "")
+    screen.items(shown, status, ("messages", "messages", "count"), ("conversation", _name, "rest"))
     if len(data["items"]) > len(shown):
         screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
     for item in data["items"]:

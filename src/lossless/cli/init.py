@@ -128,18 +128,13 @@ def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
         screen.line("No agent programs were found on this machine.")
         return
     screen.line("Found on this machine (only names and sizes were read):")
-    screen.table(
-        ["  Program", ("Files", "right"), ("Size", "right"), "Newest", ("", "rest")],
-        [
-            (
-                f"  {item['program']}",
-                format_count(item["files"]),
-                format_bytes(item["bytes"]),
-                screen.date(item["newestAt"]),
-                "" if item["kind"] else "not readable yet",
-            )
-            for item in found
-        ],
+    screen.items(
+        found,
+        ("  Program", lambda item: f"  {item['program']}", ""),
+        ("Files", "files", "count"),
+        ("Size", "bytes", "bytes"),
+        ("Newest", "newestAt", "date"),
+        ("", lambda item: "" if item["kind"] else "not readable yet", "rest"),
     )
     if others := [item["program"] for item in found if not item["kind"]]:
         screen.line(styled(f"{' and '.join(others)}: `lcm import` cannot read these files yet.", "dim"))

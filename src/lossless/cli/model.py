@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text_type
+from lossless.cli.commands import Group, text_option, text_type
 from lossless.cli.config import config_file
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.output import preview
@@ -95,14 +95,9 @@ def model_options(function: F) -> F:
         return function(*args, named=ModelChoice(model, provider, base_url), **more)
 
     by_url = click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-    by_provider = click.option(
-        "--provider", metavar="NAME", type=text_type, help="Whose model it is, when --model is bare."
-    )
-    by_name = click.option(
-        "--model",
-        metavar="NAME",
-        type=text_type,
-        help="PROVIDER/MODEL to ask this time; else the setting summaryModel.",
+    by_provider = text_option("--provider", metavar="NAME", help="Whose model it is, when --model is bare.")
+    by_name = text_option(
+        "--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."
     )
     return by_name(by_provider(by_url(with_model)))  # type: ignore[return-value]
 
@@ -172,9 +167,7 @@ def source_time_options(function: F) -> F:
     def with_times(*args: Any, timestamps: bool, tz: str | None, **more: Any) -> Any:
         return function(*args, times=SourceTimes(timestamps, tz), **more)
 
-    zone = click.option(
-        "--tz", metavar="ZONE", type=text_type, help="The zone of these times; else the setting timezone."
-    )
+    zone = text_option("--tz", metavar="ZONE", help="The zone of these times; else the setting timezone.")
     shown = click.option(
         "--timestamps/--no-timestamps", default=True, help="Whether messages come with their times; they do."
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, id_type, text_type
+from lossless.cli.commands import Invocation, id_type, number_option, text_option, text_type
 from lossless.cli.output import preview, to_json
 from lossless.model.conversations import Session
 from lossless.model.records import (
@@ -242,25 +242,23 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
 
 def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
     """`-s` for commands that take a session key alone; `text` is its help."""
-    return click.option(
+    return text_option(
         "-s",
         "--session",
         "--session-key",
         "session_key",
         metavar="KEY",
-        type=text_type,
         required=required,
         shell_complete=complete_sessions,
         help=text,
     )
 
 
-_BY_NAME = click.option(
+_BY_NAME = text_option(
     "-s",
     "--session",
     "session_name",
     metavar="NAME",
-    type=text_type,
     shell_complete=complete_sessions,
     help="The conversation: its session key or number, @last (changed last), or @live (last that is open).",
 )
@@ -420,9 +418,7 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
 
 
 cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
-limit_option = click.option(
-    "--limit", metavar="N", type=click.IntRange(1, MAX_LIMIT), default=50, show_default=True, help="At most this many."
-)
+limit_option = number_option("--limit", most=MAX_LIMIT, default=50, help="At most this many.")
 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
@@ -479,10 +475,5 @@ def depths_json(depths: Sequence[DepthSizes]) -> list[dict[str, Any]]:
 
 def budget_option(function: F) -> F:
     """`--budget`; the command gets None when it is not given."""
-    option = click.option(
-        "--budget",
-        metavar="N",
-        type=click.IntRange(1, 1_000_000_000),
-        help="The tokens that a prompt may take; else the setting defaultTokenBudget.",
-    )
+    option = number_option("--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget.")
     return option(function)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import Command, choice_option, number_option, text_option, text_type
 from lossless.cli.options import (
     bad_option,
     check_list,
@@ -117,19 +117,15 @@ _HOW = (
     click.option("--regex", "-E", is_flag=True, help="It is a regular expression."),
     click.option("--fixed", "-F", is_flag=True, help="It is taken literally, letter by letter."),
     click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
-    click.option(
+    choice_option(
         "--in",
         "search_in",
-        type=click.Choice(["both", "messages", "summaries", "files"]),
-        default="both",
-        show_default=True,
+        choices=("both", "messages", "summaries", "files"),
         help="Where to look; files are the large payloads that were set aside.",
     ),
-    click.option(
+    choice_option(
         "--sort",
-        type=click.Choice(["recency", "relevance", "hybrid"]),
-        default="recency",
-        show_default=True,
+        choices=("recency", "relevance", "hybrid"),
         help="For words: newest first, best first, or a mix of both.",
     ),
 )
@@ -314,12 +310,11 @@ TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The budget to compare branches with; else the most.")
 @click.option("--start-line", metavar="N", type=LINE_NUMBER, help="The first line of a file to show.")
 @click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
-@click.option(
+@number_option(
     "--max-bytes",
-    metavar="N",
-    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    least=MIN_PAGE_BYTES,
+    most=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
-    show_default=True,
     help="The most bytes of a file to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
@@ -358,14 +353,7 @@ def describe(
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@click.option(
-    "--max-depth",
-    metavar="N",
-    type=click.IntRange(1, 10),
-    default=3,
-    show_default=True,
-    help="How many layers to go down.",
-)
+@number_option("--max-depth", most=10, default=3, help="How many layers to go down.")
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
@@ -409,9 +397,7 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
 @click.command("ask", cls=Command)
 @click.argument("prompt", type=text_type)
 @tool_scope_options
-@click.option(
-    "--query", metavar="WORDS", type=text_type, help="What to search for; else the words of PROMPT, without --ids."
-)
+@text_option("--query", metavar="WORDS", help="What to search for; else the words of PROMPT, without --ids.")
 @click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="How long to wait at most.")
 @click.option("--max-tokens", metavar="N", type=_ANSWER_TOKENS, help="How long the answer should be.  [default: 2000]")

@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import Command, text_option, text_type
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -210,9 +210,7 @@ def emit_size(invocation: Invocation) -> None:
 @click.command("prune", cls=Command)
 @click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
 @click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
-@click.option(
-    "--session", "-s", "patterns", metavar="GLOB", type=text_type, multiple=True, help="Sessions with such a name."
-)
+@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions with such a name.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
@@ -360,9 +358,7 @@ _LISTED_MESSAGES = 50
 @click.command("forget", cls=Command)
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
 @click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
-@click.option(
-    "--session", "-s", "sessions", metavar="NAME", type=text_type, multiple=True, help="All words of this session."
-)
+@text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 @click.pass_context
 def forget(
@@ -475,13 +471,8 @@ def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups beside the archive. `lcm backup` makes one.")
         return
-    screen.table(
-        ("made", "label", ("size", "right"), ("file", "rest")),
-        (
-            (screen.time(item["madeAt"]), item["label"], format_bytes(item["bytes"]), Path(item["path"]).name)
-            for item in data["items"]
-        ),
-    )
+    file = ("file", lambda item: Path(item["path"]).name, "rest")
+    screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
 
@@ -512,30 +503,20 @@ def print_size(screen: Screen, data: Data) -> None:
         format_bytes(whole), f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files"
     )
     screen.gap()
-    screen.table(
-        (("what", "rest"), ("count", "right"), ("size", "right"), ("share", "right"), ("of messages", "right")),
-        (
-            (
-                row["name"],
-                "" if row["count"] is None else format_count(row["count"]),
-                format_bytes(row["bytes"]),
-                _percent(row["bytes"] / (whole or 1)),
-                "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-            )
-            for row in data["rows"]
-        ),
+    screen.items(
+        data["rows"],
+        ("what", "name", "rest"),
+        ("count", lambda row: "" if row["count"] is None else format_count(row["count"]), "right"),
+        ("size", "bytes", "bytes"),
+        ("share", lambda row: _percent(row["bytes"] / (whole or 1)), "right"),
+        ("of messages", lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]), "right"),
     )
     if not data["isExact"]:
         screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
     if data["couldGo"]:
         screen.gap()
-        screen.table(
-            (("could go", "rest"), ("count", "right"), ("size", "right"), "with"),
-            (
-                (item["what"], format_count(item["count"]), format_bytes(item["bytes"]), item["command"])
-                for item in data["couldGo"]
-            ),
-        )
+        sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
+        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", ""))
 
 
 def _percent(share: float) -> str:
@@ -544,26 +525,14 @@ def _percent(share: float) -> str:
 
 def print_prune(screen: Screen, data: Data) -> None:
     if data["items"]:
-        screen.table(
-            (
-                ("#", "right"),
-                ("session", "rest"),
-                "newest",
-                ("messages", "right"),
-                ("files", "right"),
-                ("size", "right"),
-            ),
-            (
-                (
-                    item["conversationId"],
-                    styled(_name(item), "bold" if item["active"] else ""),
-                    screen.date(item["newestAt"]),
-                    format_count(item["messages"]),
-                    format_count(item["files"]),
-                    format_bytes(item["bytes"]),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", lambda item: styled(_name(item), "bold" if item["active"] else ""), "rest"),
+            ("newest", "newestAt", "date"),
+            ("messages", "messages", "count"),
+            ("files", "files", "count"),
+            ("size", "bytes", "bytes"),
         )
     if data["applied"]:
         _print_pruned(screen, data)

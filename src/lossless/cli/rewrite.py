@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, planning, result_json, with_hints
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Command, Group, text_option, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -244,9 +244,7 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @click.command("repair", cls=Command)
 @target_options(required=False)
 @click.option("--all", "everything", is_flag=True, help="Of all conversations.")
-@click.option(
-    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @budget_option
 @source_time_options
 @prompt_dir_option
@@ -362,9 +360,7 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
 
 @prompts.command("render")
 @click.argument("name", metavar="[NAME]", type=_NAME, required=False)
-@click.option(
-    "--summary", "summary_id", metavar="ID", type=text_type, help="Fill it with what this summary was made of."
-)
+@text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
 @prompt_dir_option
 @click.pass_obj
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
@@ -474,10 +470,8 @@ def _print_stopped(screen: Screen, item: Data) -> None:
 
 
 def print_prompts(screen: Screen, data: Data) -> None:
-    screen.table(
-        ("template", ("characters", "right"), ("from", "rest")),
-        ((item["name"], format_count(item["characters"]), item["origin"]) for item in data["items"]),
-    )
+    size = ("characters", "characters", "count")
+    screen.items(data["items"], ("template", "name", ""), size, ("from", "origin", "rest"))
 
 
 def print_prompt(screen: Screen, data: Data) -> None:

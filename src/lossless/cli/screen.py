@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
-from lossless.tui.text import format_bytes, plural
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -135,6 +135,29 @@ class Screen:
         for row in rows:
             table.add_row(*(safe_text(cell) for cell in row))
         self._console.print(table)
+
+    def items(self, items: Iterable[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
+        """A table of items: of each column the title, the key or function of its values, and how they are shown.
+
+        That is `count`, `bytes`, `time`, `date`, or what `table` knows.
+        """
+        shown: dict[str, Callable[[Any], str]] = {
+            "count": format_count,
+            "bytes": format_bytes,
+            "time": self.time,
+            "date": self.date,
+        }
+        self.table(
+            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in columns],
+            [
+                [
+                    shown[kind](value) if kind in shown else value
+                    for _, of, kind in columns
+                    for value in [item[of] if isinstance(of, str) else of(item)]
+                ]
+                for item in items
+            ],
+        )
 
     def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
         """Sizes with bars of their share."""

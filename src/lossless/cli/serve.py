@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import Command, choice_option, number_option, text_option, text_type
 from lossless.cli.options import usage_error
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
@@ -29,17 +29,14 @@ _MCP_PORT = 4878
 
 
 @click.command("mcp", cls=Command)
-@click.option(
+@text_option(
     "--session-key",
     metavar="KEY",
-    type=text_type,
     envvar="LCM_MCP_SESSION_KEY",
     help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
-@click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]"
-)
+@number_option("--port", least=0, most=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
 @click.option(
     "--token-file",
     metavar="PATH",
@@ -106,49 +103,25 @@ _HISTORIES = {
 
 
 @click.command("proxy", cls=Command)
-@click.option(
-    "--port",
-    metavar="N",
-    type=click.IntRange(0, 65535),
-    default=_PROXY_PORT,
-    show_default=True,
-    help="The port on 127.0.0.1; 0 for a free one.",
-)
-@click.option(
-    "--openai-url", metavar="URL", type=text_type, default=OPENAI_URL, show_default=True, help="Where OpenAI is."
-)
-@click.option(
-    "--anthropic-url",
-    metavar="URL",
-    type=text_type,
-    default=ANTHROPIC_URL,
-    show_default=True,
-    help="Where Anthropic is.",
-)
-@click.option(
-    "--openai-key-env", metavar="NAME", type=text_type, help="The variable with a key for clients that bring none."
-)
+@number_option("--port", least=0, most=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
+@text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="Where OpenAI is.")
+@text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="Where Anthropic is.")
+@text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that bring none.")
 @click.option("--anthropic-key-env", metavar="NAME", type=text_type, help="The same for Anthropic.")
-@click.option(
+@choice_option(
     "--session-by",
-    type=click.Choice(["prefix", "key"]),
-    default="prefix",
-    show_default=True,
+    choices=("prefix", "key"),
     help="What makes a conversation, without the header x-lossless-session: its history, or its API key.",
 )
-@click.option(
+@choice_option(
     "--history",
-    type=click.Choice(["window", "append"]),
-    default="window",
-    show_default=True,
+    choices=("window", "append"),
     help="What requests bring, without the header x-lossless-history: the whole window, or only what is new.",
 )
 @click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
-@click.option(
+@choice_option(
     "--tools",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
+    choices=("auto", "always", "never"),
     help="When models get the recall tools: when the prompt does not show everything, always, never.",
 )
 @click.option(

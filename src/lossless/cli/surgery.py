@@ -9,7 +9,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_option, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -82,9 +82,7 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
 @click.command("transplant", cls=Command)
 @click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
 @click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
-@click.option(
-    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @apply_option
 @yes_option
 @click.pass_obj
@@ -313,20 +311,15 @@ def print_context_diff(screen: Screen, data: Data) -> None:
     if not data["entries"]:
         screen.line("The context did not change between these points, but for what was appended.")
         return
-    screen.table(
-        (("change", "right"), "when", "what", "by", ("out", "right"), ("in", "right"), ("tokens", "right")),
-        (
-            (
-                entry["id"],
-                screen.time(entry["at"]),
-                entry["action"],
-                entry["actor"],
-                len(entry["removed"]),
-                len(entry["added"]),
-                format_count(entry["tokensAfter"]),
-            )
-            for entry in data["entries"]
-        ),
+    screen.items(
+        data["entries"],
+        ("change", "id", "right"),
+        ("when", "at", "time"),
+        ("what", "action", ""),
+        ("by", "actor", ""),
+        ("out", lambda entry: len(entry["removed"]), "right"),
+        ("in", lambda entry: len(entry["added"]), "right"),
+        ("tokens", "tokensAfter", "count"),
     )
     screen.gap()
     print_diff_lines(screen, data["text"])

@@ -207,26 +207,21 @@ def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...])
             screen.line(f"  {problem}")
 
 
+_DECIDED = (
+    ("conversation", "conversationId", ""),
+    ("decision", "decision", ""),
+    ("messages", "messages", "count"),
+    ("when", "at", "time"),
+)
+
+
 def print_transcripts(screen: Screen, data: Data) -> None:
     """Decisions about transcripts, or those that wait for one."""
     items = data["items"]
     if not items:
         screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
         return
-    screen.table(
-        ("no.", "conversation", "decision", ("messages", "right"), "when", ("file", "rest")),
-        (
-            (
-                item["id"],
-                item["conversationId"],
-                item["decision"],
-                format_count(item["messages"]),
-                screen.time(item["at"]),
-                item["path"],
-            )
-            for item in items
-        ),
-    )
+    screen.items(items, ("no.", "id", ""), *_DECIDED, ("file", "path", "rest"))
     for item in items:
         if item["decision"] == "held":
             screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
@@ -245,19 +240,9 @@ def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    screen.table(
-        ("conversation", "decision", ("messages", "right"), "when", "beside", ("session", "rest")),
-        (
-            (
-                item["conversationId"],
-                item["decision"],
-                format_count(item["messages"]),
-                screen.time(item["at"]),
-                item["beside"] or "",
-                item["sessionKey"] or item["sessionId"],
-            )
-            for item in data["items"]
-        ),
+    beside = ("beside", lambda item: item["beside"] or "", "")
+    screen.items(
+        data["items"], *_DECIDED, beside, ("session", lambda item: item["sessionKey"] or item["sessionId"], "rest")
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
 
