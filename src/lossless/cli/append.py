@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, dry_run_option, number_option, text_type
+from lossless.cli.commands import command, dry_run_option, number_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
 from lossless.cli.screen import styled
@@ -239,14 +239,13 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
     return Session(key=key, id=id_)
 
 
-@click.command("append", cls=Command)
+@command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
 @click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
 @number_option("--batch", most=100_000, default=1000, help="Messages per transaction.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
 @dry_run_option
-@click.pass_obj
 def append(
     invocation: Invocation,
     files: tuple[str, ...],
@@ -396,12 +395,11 @@ def _file_size(stream: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-@click.command("sync", cls=Command)
+@command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
 @click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
 @dry_run_option
-@click.pass_obj
 def sync(
     invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
 ) -> None:

@@ -20,7 +20,7 @@ from unicodedata import east_asian_width
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command
+from lossless.cli.commands import command
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.screen import joined, styled
 from lossless.errors import ArchiveError
@@ -384,12 +384,11 @@ _LANGUAGES = {"svg": graph_svg, "dot": graph_dot}
 _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 
-@click.command("graph", cls=Command)
+@command("graph")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @target_options()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
 @overwrite_option
-@click.pass_obj
 def graph(
     invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
 ) -> None:
@@ -517,7 +516,7 @@ def print_screenshot(screen: Screen, data: Data) -> None:
 # --- the whole screen ---
 
 
-@click.command("tui", cls=Command)
+@command("tui")
 @click.option(
     "--sessions",
     metavar="DIR",
@@ -533,7 +532,6 @@ def print_screenshot(screen: Screen, data: Data) -> None:
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
 @click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
-@click.pass_obj
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:

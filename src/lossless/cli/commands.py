@@ -342,6 +342,11 @@ class Command(_WithGlobals):
             formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
+def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Declares a command whose function gets the invocation first."""
+    return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
+
+
 class Group(_WithGlobals, click.Group):
     """A family of commands."""
 
@@ -384,7 +389,9 @@ class Group(_WithGlobals, click.Group):
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives (`module:attribute`), and its line in the help: read without loading it."""
+    """Where a command lives (`module:attribute`, a module of this package unless it has a dot), and its line in the
+    help: read without loading it.
+    """
 
     place: str
     #: Of an old spelling, the new one.
@@ -422,6 +429,7 @@ class LazyGroup(Group):
         if entry is None:
             return None
         module, _, attribute = entry.place.partition(":")
+        module = module if "." in module else f"lossless.cli.{module}"
         command: click.Command = getattr(import_module(module), attribute)
         return command if entry.rule is None else new_spelling(command, cmd_name, entry.rule)
 

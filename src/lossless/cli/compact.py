@@ -15,7 +15,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Command, number_option
+from lossless.cli.commands import Command, command, number_option
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
@@ -183,7 +183,7 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
     }
 
 
-@click.command("worker", cls=Command)
+@command("worker")
 @click.option(
     "--watch",
     metavar="SECONDS",
@@ -192,7 +192,6 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
 @click.option("--dry-run", is_flag=True, help="Only list what is pending, and why it waits.")
-@click.pass_obj
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
     """Run the compactions that are pending in any conversation. Then, describe stored files.
 
@@ -290,9 +289,8 @@ def _stop_on_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@click.command("debt", cls=Command)
+@command("debt")
 @target_options(required=False)
-@click.pass_obj
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
     """List pending compactions, the longest waiting first, with the reason why they still wait.
 
@@ -334,11 +332,10 @@ def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@click.command("cost", cls=Command)
+@command("cost")
 @target_options(required=False)
 @click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
 @click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
-@click.pass_obj
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
     """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
 

@@ -10,7 +10,16 @@ import click
 
 from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, number_option, text_type
+from lossless.cli.commands import (
+    Command,
+    CommandEntry,
+    LazyGroup,
+    command,
+    dry_run_option,
+    id_type,
+    number_option,
+    text_type,
+)
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
@@ -34,13 +43,13 @@ session = LazyGroup(
     "session",
     help="Reset a session, close or merge its conversations, and decide about transcripts held back.",
     entries={
-        "new": CommandEntry("lossless.cli.context:new", "Empty the context, keep the conversation.", "ask"),
-        "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another.", "ask"),
-        "merge": CommandEntry("lossless.cli.surgery:merge", "Put a split session back together.", "now"),
-        "rotate": CommandEntry("lossless.cli.retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
-        "transcripts": CommandEntry("lossless.cli.transcripts:transcripts", "Transcripts that are held back.", "read"),
-        "quarantine": CommandEntry("lossless.cli.transcripts:quarantine", "Windows that fit no conversation.", "read"),
+        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
+        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
+        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
+        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
+        "bootstrap": CommandEntry("transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
+        "transcripts": CommandEntry("transcripts:transcripts", "Transcripts that are held back.", "read"),
+        "quarantine": CommandEntry("transcripts:quarantine", "Windows that fit no conversation.", "read"),
     },
 )
 
@@ -248,12 +257,11 @@ def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return listed
 
 
-@click.command("pin", cls=Command)
+@command("pin")
 @click.argument("words", metavar="[TEXT]", type=text_type, required=False)
 @target_options()
 @click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
 @dry_run_option
-@click.pass_obj
 def pin(
     invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
 ) -> None:
@@ -273,11 +281,10 @@ def pin(
     invocation.emit("pin", print_pin, {"conversationId": number, "pinned": pinned, "items": items})
 
 
-@click.command("unpin", cls=Command)
+@command("unpin")
 @click.argument("pin_id", metavar="ID", type=id_type)
 @target_options()
 @dry_run_option
-@click.pass_obj
 def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
     conversation = find_active(invocation, target)
@@ -297,7 +304,7 @@ def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
 _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 
 
-@click.command("new", cls=Command)
+@command("new")
 @target_options()
 @number_option(
     "--retain-depth",
@@ -307,7 +314,6 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 )
 @_yes
 @dry_run_option
-@click.pass_obj
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
     """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
 
@@ -320,11 +326,10 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     invocation.emit("new", print_new, to_json(report) | {"sessionKey": conversation.session_key})
 
 
-@click.command("reset", cls=Command)
+@command("reset")
 @target_options()
 @_yes
 @dry_run_option
-@click.pass_obj
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, id_type, number_option, text_type
+from lossless.cli.commands import Group, command, id_type, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     ConversationTarget,
@@ -304,10 +304,9 @@ def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
 # --- the new spellings -----------------------------------------------------------------------------------------
 
 
-@click.command("list", cls=Command)
+@command("list")
 @since_options
 @paging_options("conversations", int)
-@click.pass_obj
 def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
     """List conversations, those that changed last first.
 
@@ -339,14 +338,13 @@ _NUMBER = re.compile(r"#?\d{1,18}", re.ASCII)
 _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 
-@click.command("show", cls=Command)
+@command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
 @click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
 @since_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def show(
     invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
 ) -> None:

@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, ask_person, planning
-from lossless.cli.commands import Command, Group, id_type, new_spelling, number_option, text_option, text_type
+from lossless.cli.commands import Command, Group, command, id_type, new_spelling, number_option, text_option, text_type
 from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -392,9 +392,8 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
     return failures.OK if found.ok else failures.INTERNAL
 
 
-@click.command("adopt", cls=Command, short_help="Drop lossless-claw's own search tables.")
+@command("adopt", short_help="Drop lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
-@click.pass_obj
 def adopt(invocation: Invocation, is_real: bool) -> None:
     """Drop the search tables that only lossless-claw reads, and free their space.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_option, text_type
+from lossless.cli.commands import CommandEntry, LazyGroup, command, text_option, text_type
 from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
 from lossless.cli.options import complete_sessions, session_names
 from lossless.cli.screen import styled
@@ -28,18 +28,17 @@ if TYPE_CHECKING:
     from lossless.transfer.pages import PageFormat
     from lossless.transfer.reports import TransferReport
 
-_PLACE = "lossless.cli.exports"
 
 export = LazyGroup(
     "export",
     help="Write archives and conversations for other programs, and for people.",
     entries={
-        "archive": CommandEntry(f"{_PLACE}:archive", "Everything in one file, from which it comes back exactly."),
-        "lossless-claw": CommandEntry(f"{_PLACE}:lossless_claw", "A database that lossless-claw opens as its own."),
-        "remnic": CommandEntry(f"{_PLACE}:remnic", "Into Remnic's own archive."),
-        "jsonl": CommandEntry(f"{_PLACE}:jsonl", "Messages as JSON lines, a file a conversation."),
-        "markdown": CommandEntry(f"{_PLACE}:markdown", "Conversations to read, as Markdown."),
-        "html": CommandEntry(f"{_PLACE}:html", "Conversations to read, as pages that need nothing else."),
+        "archive": CommandEntry("exports:archive", "Everything in one file, from which it comes back exactly."),
+        "lossless-claw": CommandEntry("exports:lossless_claw", "A database that lossless-claw opens as its own."),
+        "remnic": CommandEntry("exports:remnic", "Into Remnic's own archive."),
+        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, a file a conversation."),
+        "markdown": CommandEntry("exports:markdown", "Conversations to read, as Markdown."),
+        "html": CommandEntry("exports:html", "Conversations to read, as pages that need nothing else."),
     },
     synonyms={
         **dict.fromkeys(("md", "text", "txt"), "markdown"),
@@ -79,12 +78,11 @@ def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
     invocation.emit(command, print_export, limit_warnings(report.data()))
 
 
-@click.command("archive", cls=Command)
+@command("archive")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there, not into DST.")
 @_overwrite
-@click.pass_obj
 def archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
@@ -104,13 +102,12 @@ def _archive(
     _emit(invocation, "export.archive", report)
 
 
-@click.command("lossless-claw", cls=Command)
+@command("lossless-claw")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
-@click.pass_obj
 def lossless_claw(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, plain: bool, overwrite: bool
 ) -> None:
@@ -126,7 +123,7 @@ def lossless_claw(
     _emit(invocation, "export.lossless-claw", report)
 
 
-@click.command("remnic", cls=Command)
+@command("remnic")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
@@ -139,7 +136,6 @@ def lossless_claw(
 )
 @click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-@click.pass_obj
 def remnic(
     invocation: Invocation,
     target: str,
@@ -174,11 +170,10 @@ def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tupl
     _emit(invocation, f"export.{kind}", report)
 
 
-@click.command("jsonl", cls=Command)
+@command("jsonl")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @_overwrite
-@click.pass_obj
 def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
 
@@ -191,21 +186,19 @@ def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwr
         _pages(invocation, "jsonl", target, sessions, overwrite)
 
 
-@click.command("markdown", cls=Command)
+@command("markdown")
 @click.argument("target", metavar="DIR", type=text_type, callback=_place)
 @_sessions
 @_overwrite
-@click.pass_obj
 def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     """Write each conversation into a Markdown file in DIR, its summaries first."""
     _pages(invocation, "markdown", target, sessions, overwrite)
 
 
-@click.command("html", cls=Command)
+@command("html")
 @click.argument("target", metavar="DIR", type=text_type, callback=_place)
 @_sessions
 @_overwrite
-@click.pass_obj
 def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     """Write each conversation into an HTML page in DIR, and an index of them.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, new_spelling, number_option, text_type
+from lossless.cli.commands import Group, command, new_spelling, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     id_or_none,
@@ -249,7 +249,7 @@ _SHOWN = 50
 _COUNT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("stub", cls=Command, short_help="Give large tool results files of their own.")
+@command("stub", short_help="Give large tool results files of their own.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--min-bytes", metavar="N", type=_COUNT, help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]"
@@ -257,7 +257,6 @@ _COUNT = click.IntRange(1, 1_000_000_000)
 @click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
-@click.pass_obj
 def stub(
     invocation: Invocation,
     target: ConversationTarget | None,

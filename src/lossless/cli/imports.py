@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_option, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
 from lossless.cli.options import parse_when, usage_error
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
 
-_TRANSCRIPTS = "lossless.cli.imports"
-_ARCHIVES = "lossless.cli.imports"
 
 #: The word for an import that finds the kinds by itself.
 _AUTO = "auto"
@@ -81,17 +79,17 @@ import_ = _ImportGroup(
     machine have stored is shown, and imported when you agree. Doing it again adds only what is new.
 
     With the name of a kind, nothing is stored without --apply.""",
-    old_spellings={_AUTO: CommandEntry(f"{_TRANSCRIPTS}:auto", "import", "read")},
+    old_spellings={_AUTO: CommandEntry("imports:auto", "import", "read")},
     entries={
-        "openclaw": CommandEntry(f"{_TRANSCRIPTS}:openclaw", "OpenClaw's session files."),
-        "claude-code": CommandEntry(f"{_TRANSCRIPTS}:claude_code", "Claude Code's projects and sessions."),
-        "codex": CommandEntry(f"{_TRANSCRIPTS}:codex", "Codex rollouts."),
-        "pi": CommandEntry(f"{_TRANSCRIPTS}:pi", "pi's sessions."),
-        "jsonl": CommandEntry(f"{_TRANSCRIPTS}:jsonl", "Messages as JSON lines or arrays."),
-        "chatgpt": CommandEntry(f"{_TRANSCRIPTS}:chatgpt", "A ChatGPT export."),
-        "lossless-claw": CommandEntry(f"{_ARCHIVES}:lossless_claw", "A lossless-claw database, or another archive."),
-        "remnic": CommandEntry(f"{_ARCHIVES}:remnic", "Remnic's own archive."),
-        "archive": CommandEntry(f"{_ARCHIVES}:archive", "A file of `lcm export archive`."),
+        "openclaw": CommandEntry("imports:openclaw", "OpenClaw's session files."),
+        "claude-code": CommandEntry("imports:claude_code", "Claude Code's projects and sessions."),
+        "codex": CommandEntry("imports:codex", "Codex rollouts."),
+        "pi": CommandEntry("imports:pi", "pi's sessions."),
+        "jsonl": CommandEntry("imports:jsonl", "Messages as JSON lines or arrays."),
+        "chatgpt": CommandEntry("imports:chatgpt", "A ChatGPT export."),
+        "lossless-claw": CommandEntry("imports:lossless_claw", "A lossless-claw database, or another archive."),
+        "remnic": CommandEntry("imports:remnic", "Remnic's own archive."),
+        "archive": CommandEntry("imports:archive", "A file of `lcm export archive`."),
     },
 )
 
@@ -157,10 +155,9 @@ _files_dir = text_option(
 )
 
 
-@click.command("lossless-claw", cls=Command)
+@command("lossless-claw")
 @_import_options
 @_files_dir
-@click.pass_obj
 def lossless_claw(
     invocation: Invocation,
     source: str,
@@ -178,9 +175,8 @@ def lossless_claw(
     _import_source(invocation, "import.lossless-claw", source, _claw_importer, options, is_verified, _HINT)
 
 
-@click.command("remnic", cls=Command)
+@command("remnic")
 @_import_options
-@click.pass_obj
 def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[str, ...], is_verified: bool) -> None:
     """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
 
@@ -191,10 +187,9 @@ def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[s
     _import_source(invocation, "import.remnic", source, _remnic_importer, options, is_verified)
 
 
-@click.command("archive", cls=Command)
+@command("archive")
 @_import_options
 @_files_dir
-@click.pass_obj
 def archive(
     invocation: Invocation,
     source: str,
@@ -478,7 +473,7 @@ def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
 
 
 def _command(kind: str) -> click.Command:
-    @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
+    @command(kind, help=_HELP.format(where=_WHERE[kind]))
     @click.argument(
         "paths", metavar="PATH...", nargs=-1, required=kind not in _LOCAL_KINDS, type=click.Path(path_type=Path)
     )
@@ -488,7 +483,6 @@ def _command(kind: str) -> click.Command:
     @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
     @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
-    @click.pass_obj
     def run(invocation: Invocation, /, **given: Any) -> None:
         _import_files(invocation, kind, **given)
 
@@ -516,14 +510,13 @@ _IMPORTERS: dict[str, Callable[[str], Importer]] = {
 }
 
 
-@click.command(_AUTO, cls=Command)
+@command(_AUTO)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--since", metavar="WHEN", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
 @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm summary backfill`.")
 @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
 @click.option("--yes", "-y", is_flag=True, help="Without PATH: do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
-@click.pass_obj
 def auto(
     invocation: Invocation,
     paths: tuple[Path, ...],

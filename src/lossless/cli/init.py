@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import command, text_type
 from lossless.cli.options import usage_error
 from lossless.cli.screen import Screen, styled
 from lossless.errors import LosslessError
@@ -117,8 +117,8 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
         ]
     screen.gap()
     screen.line("Next:")
-    for command, about in steps:
-        screen.line("  ", styled(f"{command:<16}", "bold"), about)
+    for typed, about in steps:
+        screen.line("  ", styled(f"{typed:<16}", "bold"), about)
     if archive is not None:
         screen.line(styled("All commands: lcm --help", "dim"))
 
@@ -175,7 +175,7 @@ class InitChoices:
     model: str | None = None
 
 
-@click.command("init", cls=Command)
+@command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
 @click.option("--no-import", is_flag=True, help="Leave the transcripts on this machine alone.")
@@ -184,7 +184,6 @@ class InitChoices:
     help="Connect these hosts alone: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
 @click.option("--model", metavar="NAME", type=text_type, help="Who writes summaries, as for `lcm model use`; or none.")
-@click.pass_obj
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:

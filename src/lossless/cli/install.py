@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, CommandEntry, LazyGroup
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
 from lossless.cli.options import usage_error
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.setup import ConfigSetup
 
 
-_AGENTS = "lossless.cli.install"
-_OPENCLAW = "lossless.cli.install"
-
 install = LazyGroup(
     "install",
     help="Connect a host: give it the hooks and tools that it needs.",
     entries={
-        "claude-code": CommandEntry(f"{_AGENTS}:install_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry(f"{_AGENTS}:install_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry(f"{_OPENCLAW}:install_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry("install:install_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry("install:install_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry("install:install_openclaw", "OpenClaw: the context engine."),
     },
 )
 
@@ -43,9 +40,9 @@ uninstall = LazyGroup(
     "uninstall",
     help="Take away from a host what `lcm connect` gave it.",
     entries={
-        "claude-code": CommandEntry(f"{_AGENTS}:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry(f"{_AGENTS}:uninstall_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry(f"{_OPENCLAW}:uninstall_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry("install:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry("install:uninstall_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry("install:uninstall_openclaw", "OpenClaw: the context engine."),
     },
 )
 
@@ -61,12 +58,11 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be chang
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only look whether everything is in place and works.")
 
 
-@click.command("claude-code", cls=Command)
+@command("claude-code")
 @_PROJECT
 @_USER
 @_DRY_RUN
 @_DOCTOR
-@click.pass_obj
 def install_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
     """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
 
@@ -83,11 +79,10 @@ def install_claude_code(invocation: Invocation, project: Path | None, user: bool
         _install(invocation, "claude-code", setup, places, by_name=project is not None, dry_run=dry_run)
 
 
-@click.command("claude-code", cls=Command)
+@command("claude-code")
 @_PROJECT
 @_USER
 @_DRY_RUN
-@click.pass_obj
 def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
     """Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays."""
     from lossless.hosts.claude_code import setup
@@ -96,12 +91,11 @@ def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bo
     _disconnect_agent(invocation, "claude-code", edits, dry_run=dry_run)
 
 
-@click.command("codex", cls=Command)
+@command("codex")
 @_PROJECT
 @_USER
 @_DRY_RUN
 @_DOCTOR
-@click.pass_obj
 def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
     """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
 
@@ -118,11 +112,10 @@ def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_
         _install(invocation, "codex", codex, places, by_name=project is not None, dry_run=dry_run)
 
 
-@click.command("codex", cls=Command)
+@command("codex")
 @_PROJECT
 @_USER
 @_DRY_RUN
-@click.pass_obj
 def uninstall_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
     """Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays."""
     from lossless.hosts import codex
@@ -280,11 +273,10 @@ _STATE = click.option(
 )
 
 
-@click.command("openclaw", cls=Command)
+@command("openclaw")
 @_STATE
 @_DRY_RUN
 @click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm disconnect openclaw`.")
-@click.pass_obj
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
     """Make lossless the context engine of OpenClaw.
 
@@ -303,10 +295,9 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     _change_openclaw(invocation, "install", made, dry_run=dry_run)
 
 
-@click.command("openclaw", cls=Command)
+@command("openclaw")
 @_STATE
 @_DRY_RUN
-@click.pass_obj
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
     """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
     from lossless.hosts.openclaw import setup
@@ -342,9 +333,8 @@ def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:
     return done | {"changes": list(made.changes), "remarks": list(made.remarks)}
 
 
-@click.command("hook", cls=Command, context_settings={"ignore_unknown_options": True})
+@command("hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
 def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
     """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
 

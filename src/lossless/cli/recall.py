@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, choice_option, number_option, text_option, text_type
+from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import (
     bad_option,
     check_list,
@@ -138,14 +138,13 @@ def _search_options(function: F) -> F:
     return function
 
 
-@click.command("search", cls=Command)
+@command("search")
 @click.argument("words", nargs=-1, required=True)
 @target_options(required=False)
 @_search_options
 @since_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> None:
     """Find WORDS in messages, tool calls and summaries: in any script, in any form.
 
@@ -155,14 +154,13 @@ def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> Non
     _search(invocation, "search", " ".join(words), **how)
 
 
-@click.command("grep", cls=Command)
+@command("grep")
 @click.argument("pattern")
 @target_options(required=False, by_run=False)
 @_search_options
 @time_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
@@ -251,11 +249,10 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
     return item | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 
-@click.command("recall", cls=Command)
+@command("recall")
 @click.argument("question")
 @target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
-@click.pass_obj
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Gather messages about QUESTION: quotations with their ids and days, the best first.
 
@@ -272,11 +269,10 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     )
 
 
-@click.command("recent", cls=Command)
+@command("recent")
 @click.argument("when", nargs=-1, type=text_type)
 @target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long it may be.")
-@click.pass_obj
 def recent(
     invocation: Invocation, when: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
 ) -> None:
@@ -304,7 +300,7 @@ LINE_NUMBER = click.IntRange(1, 1_000_000_000)
 TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("describe", cls=Command)
+@command("describe")
 @click.argument("name", metavar="ID", type=text_type)
 @tool_scope_options
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The budget to compare branches with; else the most.")
@@ -318,7 +314,6 @@ TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
     help="The most bytes of a file to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
-@click.pass_obj
 def describe(
     invocation: Invocation,
     name: str,
@@ -349,7 +344,7 @@ def describe(
     invocation.emit("describe", print_text, result.details | {"text": result.text})
 
 
-@click.command("expand", cls=Command)
+@command("expand")
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
@@ -358,7 +353,6 @@ def describe(
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
-@click.pass_obj
 def expand(
     invocation: Invocation,
     ids: tuple[str, ...],
@@ -394,7 +388,7 @@ def expand(
 _ANSWER_TOKENS = click.IntRange(1, 100_000)
 
 
-@click.command("ask", cls=Command)
+@command("ask")
 @click.argument("prompt", type=text_type)
 @tool_scope_options
 @text_option("--query", metavar="WORDS", help="What to search for; else the words of PROMPT, without --ids.")
@@ -405,7 +399,6 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
     "--token-cap", metavar="N", type=TOKEN_LIMIT, help="How much may be read; else the setting maxExpandTokens."
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: the answer is the evidence itself.")
-@click.pass_obj
 def ask(
     invocation: Invocation,
     prompt: str,

@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import Command, text_option, text_type
+from lossless.cli.commands import Command, command, text_option, text_type
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -64,11 +64,10 @@ def _apply_option(what: str) -> Callable[[F], F]:
     return decorate
 
 
-@click.command("backup", cls=Command)
+@command("backup")
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
 @click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
 @click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
-@click.pass_obj
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool) -> None:
     """Copy the archive to PATH, or next to it under a name with the time.
 
@@ -89,8 +88,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     invocation.emit("backup", print_backup, {**_backup_json(made), "files": made.files})
 
 
-@click.command("backups", cls=Command)
-@click.pass_obj
+@command("backups")
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     _emit_backups(invocation)
@@ -106,11 +104,10 @@ def _emit_backups(invocation: Invocation) -> None:
     invocation.emit("backups", print_backups, data)
 
 
-@click.command("restore", cls=Command)
+@command("restore")
 @click.argument("source", metavar="BACKUP", type=text_type)
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
 @click.option("--dry-run", is_flag=True, help="Only prove the backup.")
-@click.pass_obj
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
     """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
 
@@ -190,8 +187,7 @@ def _problems(proof: Verification, warnings: list[str]) -> list[str]:
 _LISTED_CONVERSATIONS = 50
 
 
-@click.command("size", cls=Command)
-@click.pass_obj
+@command("size")
 def size(invocation: Invocation) -> None:
     """Say what takes up space, and what of it could go.
 
@@ -207,7 +203,7 @@ def emit_size(invocation: Invocation) -> None:
     invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
 
 
-@click.command("prune", cls=Command)
+@command("prune")
 @click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
 @click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
 @text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions with such a name.")
@@ -215,7 +211,6 @@ def emit_size(invocation: Invocation) -> None:
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @_apply_option("Delete them")
-@click.pass_obj
 def prune(
     invocation: Invocation,
     older_than: str | None,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, choice_option, number_option, text_option, text_type
+from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import usage_error
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MCP_PORT = 4878
 
 
-@click.command("mcp", cls=Command)
+@command("mcp")
 @text_option(
     "--session-key",
     metavar="KEY",
@@ -43,7 +43,6 @@ _MCP_PORT = 4878
     type=click.Path(path_type=Path, dir_okay=False),
     help="The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only.",
 )
-@click.pass_obj
 def mcp(
     invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
 ) -> None:
@@ -102,7 +101,7 @@ _HISTORIES = {
 }
 
 
-@click.command("proxy", cls=Command)
+@command("proxy")
 @number_option("--port", least=0, most=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
 @text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="Where OpenAI is.")
 @text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="Where Anthropic is.")
@@ -132,7 +131,6 @@ _HISTORIES = {
 )
 @click.option("--allow-origin", "origins", metavar="ORIGIN", type=text_type, multiple=True, help="Let a web page in.")
 @click.option("--check", is_flag=True, help="Say how it would serve, and do not serve.")
-@click.pass_obj
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
     """Serve OpenAI's and Anthropic's interfaces on 127.0.0.1: conversations are kept and held inside the window.
 

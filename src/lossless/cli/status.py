@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless import __version__
-from lossless.cli.commands import Command
+from lossless.cli.commands import command
 from lossless.cli.conversations import ago_and_time, ingest_rows
 from lossless.cli.options import depths_json, parse_when, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -32,13 +32,12 @@ _CHEAP_BYTES = 200 * 1024 * 1024
 _BUDGETS = 3
 
 
-@click.command("status", cls=Command)
+@command("status")
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
 @click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
 @click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
-@click.pass_obj
 def status(
     invocation: Invocation,
     room: bool,

@@ -9,7 +9,16 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, dry_run_option, id_type, text_option, text_type
+from lossless.cli.commands import (
+    Command,
+    CommandEntry,
+    LazyGroup,
+    command,
+    dry_run_option,
+    id_type,
+    text_option,
+    text_type,
+)
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -37,20 +46,20 @@ summary = LazyGroup(
     "summary",
     help="List, open, rewrite and repair summaries, and undo what was done to a context.",
     entries={
-        "list": CommandEntry("lossless.cli.conversations:list_summaries", "List summaries.", "read"),
-        "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of.", "read"),
-        "diff": CommandEntry("lossless.cli.surgery:diff", "Show what left the context, and what entered it.", "read"),
-        "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation.", "read"),
-        "undo": CommandEntry("lossless.cli.surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("lossless.cli.surgery:dissolve", "Put its sources back into the context.", "now"),
-        "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("lossless.cli.rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
-        "backfill": CommandEntry("lossless.cli.backfill:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("lossless.cli.surgery:transplant", "Copy them to another conversation.", "now"),
-        "focus": CommandEntry("lossless.cli.surgery:focus", "Let a brief stand for older summaries.", "ask"),
-        "refocus": CommandEntry("lossless.cli.surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "Put the brief away.", "now"),
-        "prompts": CommandEntry("lossless.cli.rewrite:prompts", "Show or change what models are asked.", "read"),
+        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
+        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
+        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
+        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
+        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
+        "dissolve": CommandEntry("surgery:dissolve", "Put its sources back into the context.", "now"),
+        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
+        "repair": CommandEntry("rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
+        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
+        "transplant": CommandEntry("surgery:transplant", "Copy them to another conversation.", "now"),
+        "focus": CommandEntry("surgery:focus", "Let a brief stand for older summaries.", "ask"),
+        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
+        "unfocus": CommandEntry("surgery:unfocus", "Put the brief away.", "now"),
+        "prompts": CommandEntry("rewrite:prompts", "Show or change what models are asked.", "read"),
     },
 )
 
@@ -63,12 +72,11 @@ apply_option = click.option(
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 
 
-@click.command("dissolve", cls=Command)
+@command("dissolve")
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
 @apply_option
 @yes_option
-@click.pass_obj
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
     """Put what SUMMARY was made of back into the context, at its place.
 
@@ -79,13 +87,12 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
     operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", is_real=is_real, yes=yes)
 
 
-@click.command("transplant", cls=Command)
+@command("transplant")
 @click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
 @click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @apply_option
 @yes_option
-@click.pass_obj
 def transplant(
     invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], is_real: bool, yes: bool
 ) -> None:
@@ -107,12 +114,11 @@ def transplant(
     operate(invocation, "transplant", work, question, is_real=is_real, yes=yes, plan_json=data)
 
 
-@click.command("merge", cls=Command)
+@command("merge")
 @session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
 @apply_option
 @yes_option
-@click.pass_obj
 def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
@@ -125,11 +131,10 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
 
 
-@click.command("undo", cls=Command)
+@command("undo")
 @target_options()
 @apply_option
 @yes_option
-@click.pass_obj
 def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
@@ -141,11 +146,10 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
     operate(invocation, "undo", work, f"Undo the {work.entry.action}?", is_real=is_real, yes=yes, plan_json=plan)
 
 
-@click.command("diff", cls=Command)
+@command("diff")
 @target_options()
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
-@click.pass_obj
 def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
     """Show what left the context and what entered it between two points, and by which changes.
 
@@ -225,10 +229,9 @@ def refocus(
     _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
-@click.command("unfocus", cls=Command)
+@command("unfocus")
 @target_options()
 @dry_run_option
-@click.pass_obj
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Put the active brief away: the summaries that it replaced are shown again."""
     conversation = find_active(invocation, target)

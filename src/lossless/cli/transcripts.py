@@ -12,7 +12,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.append import session_of, session_options
-from lossless.cli.commands import Command, Group, dry_run_option, id_type
+from lossless.cli.commands import Group, command, dry_run_option, id_type
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.tui.text import format_count, plural
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 
 
-@click.command("bootstrap", cls=Command)
+@command("bootstrap")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, jsonl or chatgpt; else it is seen.")
 @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
 @dry_run_option
-@click.pass_obj
 def bootstrap(
     invocation: Invocation,
     file: Path,
