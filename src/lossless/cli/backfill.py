@@ -12,7 +12,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, result_json, with_hints
-from lossless.cli.commands import Command, id_type, number_option, text_type
+from lossless.cli.commands import command, id_type, number_option, text_type
 from lossless.cli.model import ModelChoice, settings_with_model, writer_name
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.output import to_json
@@ -181,7 +181,7 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     return tuple(item.summary_id for item in items if isinstance(item, SummaryItem))
 
 
-@click.command("backfill", cls=Command)
+@command("backfill")
 @target_options(required=False)
 @click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part.")
 @click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages.")
@@ -204,9 +204,8 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
 @click.option("--max-summaries", "most", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
 @apply_option
 @yes_option
-@click.pass_context
 def backfill(
-    ctx: click.Context, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
+    invocation: Invocation, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
 ) -> None:
     """Fold the older history of one conversation, or of all, so that everything is below summaries.
 
@@ -216,7 +215,6 @@ def backfill(
     do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as it
     takes, whatever the spending limit is; when it fails, the rest is extracted, and the exit code is 1.
     """
-    invocation: Invocation = ctx.obj
     asked = _settings_for_run(invocation, given, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
     run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
@@ -232,7 +230,6 @@ def backfill(
         data |= run.carry_out(planned, more["prompt_dir"])
     is_well = all(item.get("ok", True) for item in data["items"])
     invocation.emit("backfill", print_backfill, data, ok=is_well)
-    ctx.exit(failures.OK if is_well else failures.INTERNAL)
 
 
 def _settings_for_run(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:

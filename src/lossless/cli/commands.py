@@ -190,8 +190,12 @@ class Invocation:
         pagination: dict[str, Any] | None = None,
         *,
         ok: bool = True,
+        exit_code: int = failures.INTERNAL,
     ) -> None:
-        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it."""
+        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
+
+        Unless all is well, the command ends here.
+        """
         from lossless.cli import output
 
         if self.is_rehearsal:
@@ -202,6 +206,8 @@ class Invocation:
             output.write_json(envelope, pretty=self.pretty)
         elif view is not None:
             output.write_view(view, data, pagination, self)
+        if not ok:
+            raise click.exceptions.Exit(exit_code)
 
 
 def _expand_path(path: str | Path) -> Path:

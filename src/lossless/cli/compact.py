@@ -15,7 +15,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Command, command, number_option
+from lossless.cli.commands import command, number_option
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
@@ -44,15 +44,14 @@ if TYPE_CHECKING:
     from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TimeRange, TokensSaved
 
 
-@click.command("compact", cls=Command)
+@command("compact")
 @target_options()
 @budget_option
 @click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
 @number_option("--until", help="Continue until the context has at most this many tokens.")
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
-@click.pass_context
 def compact(
-    ctx: click.Context,
+    invocation: Invocation,
     target: ConversationTarget,
     budget: int | None,
     dry_run: bool,
@@ -67,7 +66,6 @@ def compact(
     """
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
-    invocation: Invocation = ctx.obj
     with invocation.reader() as reader, reader.browse.reading():
         conversation = target.need_active(reader)
         situation = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
@@ -96,7 +94,6 @@ def compact(
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
     invocation.emit("compact", print_compaction, data, ok=is_small)
-    ctx.exit(failures.OK if is_small else failures.INTERNAL)
 
 
 def _advice(data: dict[str, Any], conversation: Conversation, target: int, *, has_model: bool) -> str:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, ask_person, planning
-from lossless.cli.commands import Command, Group, command, id_type, new_spelling, number_option, text_option, text_type
+from lossless.cli.commands import Group, command, id_type, new_spelling, number_option, text_option, text_type
 from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -46,16 +45,14 @@ if TYPE_CHECKING:
     from lossless.maintenance.verify import VerificationProblem
 
 
-@click.command("reindex", cls=Command, short_help="Make the search index again.")
+@command("reindex", short_help="Make the search index again.")
 @click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
-@click.pass_context
-def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
+def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     """Count what the search index lacks; with --apply make it again from the rows, which stay as they are.
 
     Others may write meanwhile. When it is stopped, the next call goes on. Exit code 1 when rows cannot be read.
     """
-    invocation: Invocation = ctx.obj
     with planning(invocation) as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
@@ -78,26 +75,22 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
     invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
-    ctx.exit(failures.OK if is_whole else failures.INTERNAL)
 
 
-@click.command("rebuild", cls=Command, short_help="Make again what rows tell.")
+@command("rebuild", short_help="Make again what rows tell.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be made again.")
-@click.pass_context
-def rebuild(ctx: click.Context, is_real: bool) -> None:
+def rebuild(invocation: Invocation, is_real: bool) -> None:
     """Say what messages and summaries tell and what is wrong about it; with --apply make it again, after a backup.
 
     Places of contexts, sources of summaries that the log names, their counts and times, counters. Messages stay as
     they are.
     """
-    invocation: Invocation = ctx.obj
     with planning(invocation) as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
     invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
-    ctx.exit(failures.OK)
 
 
 #: How many conversations of a filter are listed; the others are counted.
@@ -123,7 +116,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
         raise usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
-    _examine(ctx, offline=offline or fix)
+    _examine(ctx.obj, offline=offline or fix)
 
 
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
@@ -160,8 +153,8 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
 
 @doctor.command("examine", short_help="Look for everything that goes wrong.")
 @_offline
-@click.pass_context
-def examine(ctx: click.Context, offline: bool) -> None:
+@click.pass_obj
+def examine(invocation: Invocation, offline: bool) -> None:
     """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
 
     Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
@@ -169,7 +162,7 @@ def examine(ctx: click.Context, offline: bool) -> None:
     input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
     lost, as for `lcm verify`; warnings and notes leave it at 0.
     """
-    _examine(ctx, offline=offline)
+    _examine(invocation, offline=offline)
 
 
 @doctor.command("apply", short_help="Rewrite broken summaries.")
@@ -184,16 +177,20 @@ def examine(ctx: click.Context, offline: bool) -> None:
     "--confirm/--dry-run", "is_real", default=False, help="Do it; or only say what would be done, which is the default."
 )
 @yes_option
-@click.pass_context
+@click.pass_obj
 def apply_repairs(
-    ctx: click.Context, /, conversation_id: int | None, summary_ids: tuple[str, ...], budget: int | None, **more: Any
+    invocation: Invocation,
+    /,
+    conversation_id: int | None,
+    summary_ids: tuple[str, ...],
+    budget: int | None,
+    **more: Any,
 ) -> None:
     """Write the broken summaries of conversation ID, or of all, again.
 
     Reasons to look first (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) are
     listed. Exit code 1 when something stays broken.
     """
-    invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
@@ -204,7 +201,7 @@ def apply_repairs(
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     blocked = [reason for one in found for reason in one.blocked]
     emit_rewrites(
-        ctx, "doctor.apply", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
+        invocation, "doctor.apply", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
     )
 
 
@@ -290,15 +287,13 @@ doctor.add_command(reindex)
 doctor.add_command(rebuild)
 
 
-def _examine(ctx: click.Context, *, offline: bool) -> None:
-    invocation: Invocation = ctx.obj
+def _examine(invocation: Invocation, *, offline: bool) -> None:
     with planning(invocation) as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
             found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
     invocation.emit("doctor", print_examination, _examination_json(found, offline=offline), ok=found.healthy)
-    ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
 
 
 def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFinding]:
@@ -340,11 +335,10 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
     }
 
 
-@click.command("verify", cls=Command)
+@command("verify")
 @number_option("--limit", most=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
-@click.pass_context
-def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
+def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
     """Prove that everything stored is there, findable and reachable.
 
     Reads only. Exit code 1 when something is wrong; each offender is listed with its table and id. Warnings
@@ -354,9 +348,9 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     of them is in any file of the archive, its payloads and its backups, in compressed columns and search indexes
     neither. Exit code 1 when one is; each place is listed.
     """
-    invocation: Invocation = ctx.obj
     if absent is not None:
-        ctx.exit(_prove_absent(invocation, absent, limit))
+        _prove_absent(invocation, absent, limit)
+        return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
         with invocation.progress("Checking messages", total) as advance:
@@ -372,10 +366,9 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
         "problems": to_json(problems[:limit]),
     }
     invocation.emit("verify", print_verify, data, ok=found.ok)
-    ctx.exit(failures.OK if found.ok else failures.INTERNAL)
 
 
-def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
+def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
     from lossless.maintenance.forget import prove_absence
 
     invocation.reader().close()  # it must be there
@@ -389,7 +382,6 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
         "unreadable": list(found.unreadable),
     }
     invocation.emit("verify absent", print_absent, data, ok=found.ok)
-    return failures.OK if found.ok else failures.INTERNAL
 
 
 @command("adopt", short_help="Drop lossless-claw's own search tables.")

@@ -164,14 +164,13 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
 @target_options(required=False, by_run=False)
 @number_option("--limit", most=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
-@click.pass_context
-def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
+@click.pass_obj
+def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
     """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
 
     The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
     it fails, the summary stays as it is, and exit code 1 says so. `lcm worker` does this, too.
     """
-    invocation: Invocation = ctx.obj
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
         left = engine.browse.undescribed_files(id_)
@@ -201,7 +200,6 @@ def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: 
         "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
     }
     invocation.emit("files.explore", print_explored, data, ok=failure is None)
-    ctx.exit(failures.OK if failure is None else failures.INTERNAL)
 
 
 @files.command("gc", short_help="Delete files that no row refers to.")

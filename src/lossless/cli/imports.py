@@ -231,8 +231,6 @@ def _import_source(
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
     invocation.emit(command, print_import, data, ok=not problems)
-    if problems:
-        raise click.exceptions.Exit(failures.INTERNAL)
 
 
 def _target(invocation: Invocation, *, dry_run: bool) -> Engine:
@@ -419,8 +417,6 @@ def _emit_outcomes(
         data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
         ok=not failed,
     )
-    if failed:
-        raise click.exceptions.Exit(failures.INTERNAL)
 
 
 def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) -> ImportOutcome:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
 from lossless.cli.options import usage_error
 from lossless.cli.screen import styled
@@ -217,8 +216,6 @@ def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) ->
     ok = all(check.ok for check in checks)
     listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
     invocation.emit("install.doctor", print_checks, {"host": host, "checks": listed}, ok=ok)
-    if not ok:
-        raise click.exceptions.Exit(failures.INTERNAL)
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:

@@ -443,14 +443,13 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 @model.command("test")
 @click.option("--no-call", is_flag=True, help="Only say what would be used.")
-@click.pass_context
-def check_models(ctx: click.Context, no_call: bool) -> None:
+@click.pass_obj
+def check_models(invocation: Invocation, no_call: bool) -> None:
     """Say which models would write summaries, in the order in which they are asked, and ask each for one word.
 
     Without a configured model, summaries are extracted: nothing is called, whatever keys are in the environment.
     Exit code 1 when models are configured and none of them answers. Keys are never shown.
     """
-    invocation: Invocation = ctx.obj
     summariser = Summariser(invocation.loaded.settings)
     items = [_candidate_json(summariser, candidate) for candidate in summariser.candidates()]
     if not no_call:
@@ -467,7 +466,6 @@ def check_models(ctx: click.Context, no_call: bool) -> None:
     }
     is_good = no_call or not items or bool(answers)
     invocation.emit("model.test", print_model_test, data, ok=is_good)
-    ctx.exit(failures.OK if is_good else failures.INTERNAL)
 
 
 def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[str, Any]:

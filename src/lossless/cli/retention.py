@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import Command, command, text_option, text_type
+from lossless.cli.commands import command, text_option, text_type
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -298,19 +298,17 @@ def _has_own_files(invocation: Invocation) -> bool:
     return source.kind != "default" or invocation.vault.root.parent == Path(invocation.file_path).parent
 
 
-@click.command("rotate", cls=Command)
+@command("rotate")
 @target_options()
 @click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
 @click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
-@click.pass_context
-def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_real: bool) -> None:
+def rotate(invocation: Invocation, target: ConversationTarget, path: str | None, is_real: bool) -> None:
     """Shorten a session's transcript to its newest messages, once all of it is in the archive.
 
     The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
     rotate-latest, and then the file is replaced as a whole. The conversation stays as it is. Exit code 1 when it is
     refused; nothing was rewritten then. Stop the host first, or do it between turns.
     """
-    invocation: Invocation = ctx.obj
     with invocation.reader() as engine:
         conversation = target.need_active(engine)
         followed = engine.transcripts.followed(conversation.id)
@@ -328,7 +326,6 @@ def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
     invocation.emit("rotate", print_rotate, _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
-    ctx.exit(failures.OK if is_fine else failures.INTERNAL)
 
 
 def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: bool) -> dict[str, Any]:
@@ -350,14 +347,13 @@ _LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
 _LISTED_MESSAGES = 50
 
 
-@click.command("forget", cls=Command)
+@command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
 @click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
 @text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
-@click.pass_context
 def forget(
-    ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
+    invocation: Invocation, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
     """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
 
@@ -367,7 +363,6 @@ def forget(
     at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be
     reached; each is named. `--from` keeps the words out of the shell's history.
     """
-    invocation: Invocation = ctx.obj
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
     for word in words:
@@ -396,7 +391,6 @@ def forget(
     invocation.emit(
         "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
     )
-    ctx.exit(failures.INTERNAL if is_real and report.left else failures.OK)
 
 
 def _phrase_lines(source: str | None) -> list[str]:

@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, planning, result_json, with_hints
-from lossless.cli.commands import Command, Group, text_option, text_type
+from lossless.cli.commands import Group, command, text_option, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -132,21 +132,19 @@ def rewrite_exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
 
 
 def emit_rewrites(
-    ctx: click.Context,
+    invocation: Invocation,
     command: str,
     plans: Sequence[RewritePlan],
     how: DraftOptions,
     more: dict[str, Any] | None = None,
 ) -> None:
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
-    invocation: Invocation = ctx.obj
     items = write_plans(invocation, plans, how)
     code = rewrite_exit_code(command, items)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
     view = print_repairs if command == "doctor.apply" else print_rewrites
-    invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
-    ctx.exit(code)
+    invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK, exit_code=code)
 
 
 def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
@@ -190,7 +188,7 @@ def _diffs(made: DraftedPlan) -> str:
 _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
 
 
-@click.command("rewrite", cls=Command)
+@command("rewrite")
 @target_options(required=False)
 @click.option("--summary", "summary_id", metavar="ID", type=text_type, help="This summary.")
 @click.option("--subtree", metavar="ID", type=text_type, help="This summary and all below it.")
@@ -205,8 +203,7 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @diff_option
 @apply_option
 @yes_option
-@click.pass_context
-def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: Any) -> None:
+def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **given: Any) -> None:
     """Write summaries again from their sources, from the bottom up, and show how the texts differ.
 
     The plan says how many model calls it takes. No model is asked before you agree, or ask for --diff; then all calls
@@ -215,7 +212,6 @@ def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: A
     interrupted, or the model is down, what is complete is kept, and the same command goes on with the rest. Exit code 1
     when a model failed, or when a new text does not fit below one that was made of it.
     """
-    invocation: Invocation = ctx.obj
     rule = {name: given.pop(name) for name in _RULES}
     how = draft_options(invocation, **given)
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
@@ -224,7 +220,7 @@ def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: A
     if rule["extractive"] and not Summariser(how.asked).has_model and (how.is_real or how.shows_diff):
         hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
-    emit_rewrites(ctx, "rewrite", plans, how)
+    emit_rewrites(invocation, "rewrite", plans, how)
 
 
 def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
@@ -241,7 +237,7 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
     return [plan for plan in plans if plan.targets] or plans[:1]
 
 
-@click.command("repair", cls=Command)
+@command("repair")
 @target_options(required=False)
 @click.option("--all", "everything", is_flag=True, help="Of all conversations.")
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
@@ -253,9 +249,8 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although there are many, or one is pending.")
 @apply_option
 @yes_option
-@click.pass_context
 def repair(
-    ctx: click.Context,
+    invocation: Invocation,
     /,
     target: ConversationTarget | None,
     everything: bool,
@@ -270,7 +265,6 @@ def repair(
     when a compaction is pending. A summary that was made of one, and would no longer be smaller than its sources, is
     written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
-    invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
@@ -283,7 +277,9 @@ def repair(
     if how.is_real and blocked and not is_confirmed:
         message = f"The repair needs --confirm: {'; '.join(blocked)}."
         raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Add --confirm to do it.")
-    emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
+    emit_rewrites(
+        invocation, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
+    )
 
 
 def count_kinds(found: Sequence[RepairPlan]) -> dict[str, int]:

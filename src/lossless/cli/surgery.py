@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import (
-    Command,
-    CommandEntry,
-    LazyGroup,
-    command,
-    dry_run_option,
-    id_type,
-    text_option,
-    text_type,
-)
+from lossless.cli.commands import CommandEntry, LazyGroup, command, dry_run_option, id_type, text_option, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -184,16 +174,15 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say which summarie
 _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
 
 
-@click.command("focus", cls=Command)
+@command("focus")
 @click.argument("question", metavar="[QUESTION]", type=text_type, required=False)
 @target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-@click.pass_context
 def focus(
-    ctx: click.Context,
+    invocation: Invocation,
     question: str | None,
     target: ConversationTarget,
     named: ModelChoice,
@@ -206,27 +195,25 @@ def focus(
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
     one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
     """
-    invocation: Invocation = ctx.obj
     if question is None:
         with planning(invocation) as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
-@click.command("refocus", cls=Command)
+@command("refocus")
 @target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-@click.pass_context
 def refocus(
-    ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
+    invocation: Invocation, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
 ) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
 @command("unfocus")
@@ -242,7 +229,7 @@ def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -
 
 
 def _write_focus(
-    ctx: click.Context,
+    invocation: Invocation,
     command: str,
     target: ConversationTarget,
     question: str | None,
@@ -252,7 +239,6 @@ def _write_focus(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    invocation: Invocation = ctx.obj
     asked = settings_with_model(invocation, named)
     conversation = find_active(invocation, target)
     if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
@@ -268,7 +254,6 @@ def _write_focus(
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
     invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
-    ctx.exit(failures.OK if is_written else failures.INTERNAL)
 
 
 def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
