@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from lossless.cli.commands import Invocation
+    from lossless.cli.commands import Command, Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.transfer.pages import PageFormat
@@ -186,25 +186,25 @@ def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwr
         _pages(invocation, "jsonl", target, sessions, overwrite)
 
 
-@command("markdown")
-@click.argument("target", metavar="DIR", type=text_type, callback=_place)
-@_sessions
-@_overwrite
-def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
-    """Write each conversation into a Markdown file in DIR, its summaries first."""
-    _pages(invocation, "markdown", target, sessions, overwrite)
+def _page_command(kind: PageFormat, about: str) -> Command:
+    @command(kind, help=about)
+    @click.argument("target", metavar="DIR", type=text_type, callback=_place)
+    @_sessions
+    @_overwrite
+    def write(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+        _pages(invocation, kind, target, sessions, overwrite)
+
+    return write
 
 
-@command("html")
-@click.argument("target", metavar="DIR", type=text_type, callback=_place)
-@_sessions
-@_overwrite
-def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+markdown = _page_command("markdown", "Write each conversation into a Markdown file in DIR, its summaries first.")
+html = _page_command(
+    "html",
     """Write each conversation into an HTML page in DIR, and an index of them.
 
     A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
-    """
-    _pages(invocation, "html", target, sessions, overwrite)
+    """,
+)
 
 
 def print_export(screen: Screen, data: Data) -> None:

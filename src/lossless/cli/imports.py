@@ -155,56 +155,54 @@ _files_dir = text_option(
 )
 
 
-@command("lossless-claw")
-@_import_options
-@_files_dir
-def lossless_claw(
-    invocation: Invocation,
-    source: str,
-    dry_run: bool,
-    sessions: tuple[str, ...],
-    files_dir: str | None,
-    is_verified: bool,
-) -> None:
+_IMPORTERS: dict[str, Callable[[str], Importer]] = {
+    "archive": _archive_importer,
+    "lossless-claw": _claw_importer,
+    "remnic": _remnic_importer,
+}
+
+
+def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool = True) -> Command:
+    def bring(
+        invocation: Invocation,
+        source: str,
+        dry_run: bool,
+        sessions: tuple[str, ...],
+        is_verified: bool,
+        files_dir: str | None = None,
+    ) -> None:
+        options = ImportOptions(dry_run, frozenset(sessions), files_dir)
+        _import_source(invocation, f"import.{kind}", source, _IMPORTERS[kind], options, is_verified, hint)
+
+    return command(kind, help=about)(_import_options(_files_dir(bring) if has_files else bring))
+
+
+lossless_claw = _archive_command(
+    "lossless-claw",
     """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
 
     Messages with their parts, summaries, contexts, files and focus briefs come along. SRC is only read. A conversation
     that is here already gains what it lacks; the same import twice adds nothing.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _import_source(invocation, "import.lossless-claw", source, _claw_importer, options, is_verified, _HINT)
-
-
-@command("remnic")
-@_import_options
-def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[str, ...], is_verified: bool) -> None:
+    """,
+    _HINT,
+)
+remnic = _archive_command(
+    "remnic",
     """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
 
     What came to Remnic from lossless-claw becomes the conversations that it was; with the tables that `lcm export
     remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions))
-    _import_source(invocation, "import.remnic", source, _remnic_importer, options, is_verified)
-
-
-@command("archive")
-@_import_options
-@_files_dir
-def archive(
-    invocation: Invocation,
-    source: str,
-    dry_run: bool,
-    sessions: tuple[str, ...],
-    files_dir: str | None,
-    is_verified: bool,
-) -> None:
+    """,
+    has_files=False,
+)
+archive = _archive_command(
+    "archive",
     """Bring SRC, a file of `lcm export archive`, into this archive.
 
     The whole file is proven before anything is written. Into an empty archive everything comes back under its own
     numbers; into another, what is there already is left alone.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _import_source(invocation, "import.archive", source, _archive_importer, options, is_verified)
+    """,
+)
 
 
 def import_archive_file(invocation: Invocation, source: str, *, dry_run: bool) -> None:
@@ -499,11 +497,6 @@ openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in T
 # --- of any kind -----------------------------------------------------------------------------------------------
 
 _SQLITE = b"SQLite format 3\0"
-_IMPORTERS: dict[str, Callable[[str], Importer]] = {
-    "archive": _archive_importer,
-    "lossless-claw": _claw_importer,
-    "remnic": _remnic_importer,
-}
 
 
 @command(_AUTO)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
@@ -57,87 +58,42 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be chang
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only look whether everything is in place and works.")
 
 
-@command("claude-code")
-@_PROJECT
-@_USER
-@_DRY_RUN
-@_DOCTOR
-def install_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
-    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+def _agent_commands(
+    name: str, module: str, check: Callable[[Invocation, Any, str], list[SetupCheck]], connects: str, disconnects: str
+) -> tuple[Command, Command]:
+    """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
 
-    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
-    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
-    """
-    from lossless.hosts.claude_code import setup
+    @command(name, help=connects)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    @_DOCTOR
+    def connect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+        host = import_module(module)
+        places = _places(host, project, user)
+        if doctor:
+            again = f"lcm connect {name}{f' --project {project}' if project else ''}"
+            _examine(invocation, name, check(invocation, places, again))
+        else:
+            made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
+            invocation.emit("install", print_changes, made)
 
-    places = _places(setup, project, user)
-    if doctor:
-        _examine(invocation, "claude-code", _claude_checks(invocation, places, _repeat_command("claude-code", project)))
-    else:
-        _install(invocation, "claude-code", setup, places, by_name=project is not None, dry_run=dry_run)
+    @command(name, help=disconnects)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    def disconnect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
+        host = import_module(module)
+        files = change_files(host.uninstall_edits(_places(host, project, user)), dry_run=dry_run)
+        invocation.emit("uninstall", print_changes, {"host": name, "applied": not dry_run, "files": files})
 
-
-@command("claude-code")
-@_PROJECT
-@_USER
-@_DRY_RUN
-def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
-    """Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays."""
-    from lossless.hosts.claude_code import setup
-
-    edits = setup.uninstall_edits(_places(setup, project, user))
-    _disconnect_agent(invocation, "claude-code", edits, dry_run=dry_run)
-
-
-@command("codex")
-@_PROJECT
-@_USER
-@_DRY_RUN
-@_DOCTOR
-def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
-    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
-
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
-    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
-    it, hooks and server use that archive; without, the one that they used before.
-    """
-    from lossless.hosts import codex
-
-    places = _places(codex, project, user)
-    if doctor:
-        _examine(invocation, "codex", _codex_checks(invocation, places, _repeat_command("codex", project)))
-    else:
-        _install(invocation, "codex", codex, places, by_name=project is not None, dry_run=dry_run)
-
-
-@command("codex")
-@_PROJECT
-@_USER
-@_DRY_RUN
-def uninstall_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
-    """Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays."""
-    from lossless.hosts import codex
-
-    edits = codex.uninstall_edits(_places(codex, project, user))
-    _disconnect_agent(invocation, "codex", edits, dry_run=dry_run)
+    return connect, disconnect
 
 
 def _places(host: Any, project: Path | None, user: bool) -> Any:
     if project is not None and user:
         raise usage_error("Give --project or --user, not both.")
     return host.user_files() if project is None else host.project_files(project.absolute())
-
-
-def _repeat_command(name: str, project: Path | None) -> str:
-    """The command that would set a host up as it was set up."""
-    return f"lcm connect {name}{f' --project {project}' if project else ''}"
-
-
-def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
-    invocation.emit(
-        "install", print_changes, _connect_agent(invocation, name, host, places, by_name=by_name, dry_run=dry_run)
-    )
 
 
 def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
@@ -147,10 +103,7 @@ def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
 
         made = openclaw.install(_config_path(invocation, None), openclaw.plugin_folder(), sys.executable)
         return _openclaw_json(made, dry_run=dry_run)
-    from lossless.hosts import codex
-    from lossless.hosts.claude_code import setup as claude_code
-
-    host: Any = codex if name == "codex" else claude_code
+    host: Any = import_module(_CODEX if name == "codex" else _CLAUDE_CODE)
     return _connect_agent(invocation, name, host, host.user_files(), by_name=False, dry_run=dry_run)
 
 
@@ -188,14 +141,6 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     return host_commands(database=database, config=config, by_name=by_name), archive
 
 
-def _disconnect_agent(invocation: Invocation, host: str, edits: Sequence[FileEdit], *, dry_run: bool) -> None:
-    invocation.emit(
-        "uninstall",
-        print_changes,
-        {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)},
-    )
-
-
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
     """Make the edits, unless they are only to be seen: what happened to each file."""
     from lossless.hosts.config_files import AppliedEdit, apply_edits
@@ -220,7 +165,6 @@ def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) ->
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
     from lossless.hosts.claude_code import setup
-    from lossless.hosts.claude_code import setup as checkup
     from lossless.hosts.config_files import read_object, read_text
     from lossless.hosts.hook_config import SERVER_NAME
 
@@ -228,13 +172,11 @@ def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[Setu
     servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
     skill = read_text(places.skill)
     return [
-        checkup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
-        *checkup.check_hooks(settings, places.settings, setup.EVENTS, again),
-        *checkup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
-        checkup.SetupCheck(
-            "skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."
-        ),
-        checkup.check_archive(checkup.configured_archive(settings, invocation.file_path)),
+        setup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
+        *setup.check_hooks(settings, places.settings, setup.EVENTS, again),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
+        setup.SetupCheck("skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."),
+        setup.check_archive(setup.configured_archive(settings, invocation.file_path)),
     ]
 
 
@@ -262,6 +204,32 @@ def _entry(servers: Any, name: str) -> Any:
     return servers.get(name) if isinstance(servers, dict) else None
 
 
+_CLAUDE_CODE, _CODEX = "lossless.hosts.claude_code.setup", "lossless.hosts.codex"
+install_claude_code, uninstall_claude_code = _agent_commands(
+    "claude-code",
+    _CLAUDE_CODE,
+    _claude_checks,
+    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+
+    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
+    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
+    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
+    """,
+    "Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays.",
+)
+install_codex, uninstall_codex = _agent_commands(
+    "codex",
+    _CODEX,
+    _codex_checks,
+    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
+
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
+    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
+    it, hooks and server use that archive; without, the one that they used before.
+    """,
+    "Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays.",
+)
+
 _STATE = click.option(
     "--state-dir",
     metavar="DIR",
@@ -285,11 +253,9 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     from lossless.hosts.openclaw import setup
 
     path = _config_path(invocation, state_dir)
-    if is_removal:
-        _change_openclaw(invocation, "uninstall", setup.uninstall(path), dry_run=dry_run)
-        return
-    made = setup.install(path, setup.plugin_folder(), sys.executable)
-    _change_openclaw(invocation, "install", made, dry_run=dry_run)
+    made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
+    done = _openclaw_json(made, dry_run=dry_run)
+    invocation.emit("uninstall" if is_removal else "install", print_changes, done)
 
 
 @command("openclaw")
@@ -299,7 +265,8 @@ def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: 
     """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
     from lossless.hosts.openclaw import setup
 
-    _change_openclaw(invocation, "uninstall", setup.uninstall(_config_path(invocation, state_dir)), dry_run=dry_run)
+    made = setup.uninstall(_config_path(invocation, state_dir))
+    invocation.emit("uninstall", print_changes, _openclaw_json(made, dry_run=dry_run))
 
 
 @click.command("bridge", cls=Command)
@@ -319,10 +286,6 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
     if state_dir is not None:
         return expand_path(state_dir).absolute() / "openclaw.json"
     return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
-
-
-def _change_openclaw(invocation: Invocation, command: str, made: ConfigSetup, *, dry_run: bool) -> None:
-    invocation.emit(command, print_changes, _openclaw_json(made, dry_run=dry_run))
 
 
 def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:
