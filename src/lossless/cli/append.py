@@ -19,6 +19,7 @@ from lossless.cli import failures
 from lossless.cli.commands import command, dry_run_option, number_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
+from lossless.cli.output import pick_json
 from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
@@ -118,7 +119,7 @@ def parse(raw: bytes) -> Any:
 def unwrap(value: Any) -> Incoming | JsonObject:
     """A message, or `{"message": …, "id": …, "timestamp": …}` around one; ValueError for what is neither."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected an object with a message, got {_name(value)}")
+        raise ValueError(f"expected an object with a message, got {_TYPE_NAMES.get(type(value), 'null')}")
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
@@ -152,15 +153,14 @@ def _timestamp(value: Any) -> datetime | None:
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
 
 
-def _name(value: Any) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+_TYPE_NAMES = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
 #: A batch is stored early when its lines are longer than this together.
 _BATCH_BYTES = 8 * 1024 * 1024
 #: So many bad lines, and so many reasons for skips, are named one by one.
 _NAMED = 20
+_COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 
 @dataclass(slots=True)
@@ -169,12 +169,7 @@ class AppendTally:
 
     conversation_id: int | None = None
     messages: int = 0
-    stored: int = 0
-    replayed: int = 0
-    stamped: int = 0
-    revised: int = 0
-    likely: int = 0
-    ambiguous: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     bad_count: int = 0
     bad: list[BadInputLine] = field(default_factory=list)
@@ -184,12 +179,7 @@ class AppendTally:
     def add(self, report: AppendReport, lines: list[InputLine]) -> None:
         self.conversation_id = report.conversation_id
         self.messages += len(lines)
-        self.stored += report.stored
-        self.replayed += report.replayed
-        self.stamped += report.stamped
-        self.revised += report.revised
-        self.likely += report.likely
-        self.ambiguous += report.ambiguous
+        self.counts.update({name: getattr(report, name) for name in _COUNTS})
         self.skipped.update(skip.reason[:120] for skip in report.skipped)
         self.through = lines[-1].where
 
@@ -202,12 +192,7 @@ class AppendTally:
         return {
             "conversationId": self.conversation_id,
             "messages": self.messages,
-            "stored": self.stored,
-            "replayed": self.replayed,
-            "stamped": self.stamped,
-            "revised": self.revised,
-            "likely": self.likely,
-            "ambiguous": self.ambiguous,
+            **{name: self.counts[name] for name in _COUNTS},
             "skipped": sum(self.skipped.values()),
             "skippedReasons": dict(self.skipped.most_common(_NAMED)),
             "badLines": self.bad_count,
@@ -219,8 +204,7 @@ class AppendTally:
         """What is stored when the work ends early."""
         if self.through is None:
             return "Nothing was stored."
-        what = "1 new message" if self.stored == 1 else f"{self.stored} new messages"
-        return f"Everything up to {self.through} is in the archive ({what})."
+        return f"Everything up to {self.through} is in the archive ({plural(self.counts['stored'], 'new message')})."
 
 
 def session_options(function: Any) -> Any:
@@ -365,19 +349,13 @@ def _checked(line: InputLine) -> BadInputLine | None:
     return None
 
 
-def _standard_input() -> BinaryIO:
-    """Standard input as bytes; somebody at a terminal is told that they are waited for."""
-    stream = sys.stdin.buffer
-    if stream.isatty():
-        click.echo("Reading from the terminal; end with Ctrl-D.", err=True)
-    return stream
-
-
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
-    """An input by its name; `-` is standard input."""
+    """An input by its name; `-` is standard input, and somebody at a terminal is told that they are waited for."""
     if name == "-":
-        yield _standard_input()
+        if sys.stdin.buffer.isatty():
+            click.echo("Reading from the terminal; end with Ctrl-D.", err=True)
+        yield sys.stdin.buffer
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 - an error of the reader is not one of the file
@@ -420,14 +398,7 @@ def sync(
     data = {
         "conversationId": report.conversation_id,
         "messages": len(window),
-        "stored": report.stored,
-        "replayed": report.replayed,
-        "stamped": report.stamped,
-        "revised": report.revised,
-        "likely": report.likely,
-        "ambiguous": report.ambiguous,
-        "abandoned": report.abandoned,
-        "cause": report.cause,
+        **pick_json(report, *_COUNTS, "abandoned", "cause"),
         "quarantineId": report.quarantine_id,
         "reason": report.blocked,
         "skipped": len(report.skipped),
@@ -465,11 +436,7 @@ def _bad_window(where: str, reason: str) -> failures.CommandFailed:
 
 
 def print_append(screen: Screen, data: Data) -> None:
-    """What came of the lines."""
-    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
-    if not data["messages"] and not data["badLines"]:
-        screen.line("  the input held no message")
-    _arrivals(screen, data)
+    _print_arrivals(screen, data, "input")
     if data["badLines"]:
         screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
         for bad in data["bad"]:
@@ -478,11 +445,7 @@ def print_append(screen: Screen, data: Data) -> None:
 
 
 def print_sync(screen: Screen, data: Data) -> None:
-    """What the window added."""
-    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
-    if not data["messages"]:
-        screen.line("  the window held no message")
-    _arrivals(screen, data)
+    _print_arrivals(screen, data, "window")
     if data["abandoned"]:
         screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
     if data["quarantineId"] is not None:
@@ -491,11 +454,11 @@ def print_sync(screen: Screen, data: Data) -> None:
         screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
 
 
-def _in_conversation(data: Data) -> list[str]:
-    return [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
-
-
-def _arrivals(screen: Screen, data: Data) -> None:
+def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
+    where = [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
+    screen.title(f"{plural(data['stored'], 'message')} stored", *where)
+    if not data["messages"] and not data.get("badLines"):
+        screen.line(f"  the {nothing} held no message")
     told = {
         "replayed": "were there already",
         "stamped": "took over an entry id",

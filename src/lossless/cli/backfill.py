@@ -353,7 +353,6 @@ def _named(one: BackfillPlan) -> dict[str, Any]:
 
 
 def print_backfill(screen: Screen, data: Data) -> None:
-    """The summaries that were made, or would be."""
     (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
 
 

@@ -458,7 +458,6 @@ _LEAST = 2
 
 
 def print_graph(screen: Screen, data: Data) -> None:
-    """Where the picture is, and a small one of it."""
     screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
     most = max((row["tokens"] for row in data["depths"]), default=1) or 1
     for row in data["depths"]:
@@ -509,7 +508,6 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 
 
 def print_screenshot(screen: Screen, data: Data) -> None:
-    """Where the picture of the screen is."""
     screen.line("The screen is drawn into ", styled(data["path"], "bold"))
 
 

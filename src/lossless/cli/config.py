@@ -204,12 +204,10 @@ def print_settings(screen: Screen, data: Data) -> None:
 
 
 def print_setting(screen: Screen, data: Data) -> None:
-    """One value."""
     screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
 
 
 def print_setting_change(screen: Screen, data: Data) -> None:
-    """The old value and the new one."""
     screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
     backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
     screen.line(styled(f"in {data['configPath']}{backup}", "dim"))

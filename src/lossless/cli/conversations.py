@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
+    from lossless.settings import Settings
 
 
 @click.group("conversations", cls=Group)
@@ -66,11 +67,7 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(limit, start)
         ids = [row.conversation_id for row in page.rows]
-        tails = engine.browse.tails(
-            ids,
-            settings.fresh_tail_count,
-            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-        )
+        tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit(
         "conversations.list", print_conversations, {"items": items}, pagination("conversations", limit, page)
@@ -91,9 +88,9 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     settings = engine.settings
     row = engine.browse.conversation(id_)
     assert row is not None
-    cap = fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
-    tail = engine.browse.tails([id_], settings.fresh_tail_count, cap)[id_]
-    details = engine.browse.details(id_)
+    tail = engine.browse.tails([id_], settings.fresh_tail_count, _tail_cap(settings))[id_]
+    details, ingest = engine.browse.details(id_), to_json(engine.browse.ingest_state(id_))
+    del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
         "summaryDepths": depths_json(engine.browse.depths(id_)),
@@ -104,19 +101,17 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
         "bootstrap": to_json(details.frontier),
         "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
         "largeFiles": to_json(details.files),
-        "ingest": _ingest(engine, id_),
+        "ingest": ingest,
         "hidden": details.hidden,
     }
 
 
+def _tail_cap(settings: Settings) -> int | None:
+    return fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
+
+
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
     return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
-
-
-def _ingest(engine: Engine, conversation_id: int) -> dict[str, Any]:
-    state = to_json(engine.browse.ingest_state(conversation_id))
-    del state["producers"]
-    return state
 
 
 @click.group("messages", cls=Group)
@@ -158,22 +153,15 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
-    limits = {
-        "count": count or settings.fresh_tail_count,
-        "maxTokens": fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-    }
+    most, cap = count or settings.fresh_tail_count, _tail_cap(settings)
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        tail = engine.browse.tails(
-            [id_],
-            count or settings.fresh_tail_count,
-            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-        )[id_]
+        tail = engine.browse.tails([id_], most, cap)[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
     data = {
         "conversationId": id_,
-        "limits": limits,
+        "limits": {"count": most, "maxTokens": cap},
         "selected": {
             "messages": len(rows),
             "tokens": sum(item.tokens for item in tail),
@@ -202,12 +190,9 @@ def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
         raise failures.fail(
             "not_found", f"No message has number {message_id}.", failures.NOT_FOUND, kind="message", id=message_id
         )
-    return {"message": row_json(rows[0], whole=True), **_more(engine, message_id)}
-
-
-def _more(engine: Engine, message_id: int) -> dict[str, Any]:
     stored, standing = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
+        "message": row_json(rows[0], whole=True),
         "format": stored.message.format,
         "entryId": stored.entry_id,
         "eventKey": stored.message.event_key,
@@ -219,12 +204,8 @@ def _more(engine: Engine, message_id: int) -> dict[str, Any]:
             "hiddenCause": standing.hidden_cause,
         },
         "versions": [
-            {
-                "kind": version.kind,
-                "at": version.at,
-                "content": version.message.content,
-                "original": version.message.original,
-            }
+            pick_json(version, "kind", "at")
+            | {"content": version.message.content, "original": version.message.original}
             for version in engine.browse.versions(message_id)
         ],
     }
@@ -324,7 +305,7 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
 def _is_in(row: ConversationRow, span: TimeRange) -> bool:
     """Whether a conversation changed in a stretch of time."""
     changed = "" if row.updated_at is None else state_time(row.updated_at)
-    return (span.since is None or changed >= span.since) and (span.before is None or changed < span.before)
+    return (span.since or "") <= changed and (span.before is None or changed < span.before)
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -416,7 +397,6 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
-    """One line for each conversation; archived ones are dim."""
     if data["items"]:
         screen.items(
             data["items"],
@@ -462,7 +442,6 @@ _SHOWN_CHARS, _SHOWN_TOOL_CHARS = 2000, 300
 
 
 def print_shown(screen: Screen, data: Data) -> None:
-    """What was opened."""
     views = {"message": print_message, "summary": print_summary, "details": print_conversation}
     if data["type"] in views:
         views[data["type"]](screen, data)
@@ -485,7 +464,6 @@ def print_shown(screen: Screen, data: Data) -> None:
 
 
 def print_conversation(screen: Screen, data: Data) -> None:
-    """Everything about one conversation."""
     item, ingest = data["conversation"], data["ingest"]
     state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
     screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
@@ -565,7 +543,6 @@ def _print_message_text(screen: Screen, item: Data) -> None:
 
 
 def print_tail(screen: Screen, data: Data) -> None:
-    """The fresh tail, word for word."""
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
     cap = "" if limits["maxTokens"] is None else f", at most {format_count(limits['maxTokens'])} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
@@ -579,7 +556,6 @@ def print_tail(screen: Screen, data: Data) -> None:
 
 
 def print_message(screen: Screen, data: Data) -> None:
-    """One message, whole."""
     item, standing = data["message"], data["standing"]
     screen.title(f"Message {item['messageId']}")
     screen.gap()
@@ -633,7 +609,6 @@ def print_summaries(screen: Screen, data: Data) -> None:
 
 
 def print_summary(screen: Screen, data: Data) -> None:
-    """One summary with its sources."""
     item = data["summary"]
     screen.title(f"Summary {item['summaryId']}")
     screen.gap()

@@ -421,7 +421,6 @@ doctor.add_command(new_spelling(adopt, "adopt", "now"))
 
 
 def print_verify(screen: Screen, data: Data) -> None:
-    """The offenders, then the verdict."""
     for problem in data["problems"]:
         colour = "red" if problem["severity"] == "error" else "yellow"
         screen.line(
@@ -441,7 +440,6 @@ def print_verify(screen: Screen, data: Data) -> None:
 
 
 def print_adopt(screen: Screen, data: Data) -> None:
-    """What can be freed, or what was."""
     if not data["tables"]:
         screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
         return
@@ -469,7 +467,6 @@ _SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
 
 
 def print_examination(screen: Screen, data: Data) -> None:
-    """The findings with what helps, then the verdict."""
     live = data["liveness"]
     screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
     seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))

@@ -208,7 +208,6 @@ html = _page_command(
 
 
 def print_export(screen: Screen, data: Data) -> None:
-    """What was written, and where."""
     screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *report_place(data))
     print_counts(screen, data)
     if data.get("files"):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data
     from lossless.files.references import StubPlan
-    from lossless.files.vault import OrphanFile, Vault
+    from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import PageStart, TimeRange
 
@@ -136,7 +136,11 @@ def show_file(
     with tool_reader(invocation) as engine:
         stored = engine.browse.file(named.id)
         if raw:
-            _write_raw(stored, vault)
+            at: int | None = 0
+            while at is not None:
+                piece = vault.read(stored, at, _CHUNK)
+                click.echo(piece.data, nl=False)
+                at = piece.end if piece.is_cut else None
             return
         args = {
             "id": named.id,
@@ -148,16 +152,6 @@ def show_file(
         result = run_tool(engine, "lcm_describe", None, args)
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
     invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
-
-
-def _write_raw(stored: StoredFile, vault: Vault) -> None:
-    at = 0
-    while True:
-        piece = vault.read(stored, at, _CHUNK)
-        click.echo(piece.data, nl=False)
-        at = piece.end
-        if not piece.is_cut:
-            return
 
 
 @files.command("explore", short_help="Have a model describe files.")
@@ -233,13 +227,9 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "folder": str(vault.root),
         "count": len(orphans),
         "bytes": sum(orphan.size for orphan in orphans),
-        "items": [_orphan(orphan) for orphan in orphans],
+        "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
     }
     invocation.emit("files.gc", print_garbage, data)
-
-
-def _orphan(orphan: OrphanFile) -> dict[str, Any]:
-    return {"fileId": orphan.file_id, "path": str(orphan.path), "byteSize": orphan.size}
 
 
 #: How many messages are listed; the others are counted.
@@ -325,7 +315,6 @@ files.add_command(new_spelling(stub, "stub", "now"))
 
 
 def print_files(screen: Screen, data: Data) -> None:
-    """One line for each file."""
     total = data["total"]
     screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
     if not data["items"]:
@@ -343,7 +332,6 @@ def print_files(screen: Screen, data: Data) -> None:
 
 
 def print_file(screen: Screen, data: Data) -> None:
-    """What is known of a file, and its content."""
     screen.line(styled("Lies at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
     print_text(screen, data)
 
@@ -362,7 +350,6 @@ def print_explored(screen: Screen, data: Data) -> None:
 
 
 def print_garbage(screen: Screen, data: Data) -> None:
-    """The files that no row knows."""
     for item in data["items"]:
         screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
     if not data["items"]:
@@ -373,7 +360,6 @@ def print_garbage(screen: Screen, data: Data) -> None:
 
 
 def print_stubs(screen: Screen, data: Data) -> None:
-    """Which messages get a mark, or lose it."""
     if not data["count"]:
         screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
         return

@@ -15,6 +15,7 @@ from lossless.cli import failures
 from lossless.cli.apply import ask_person
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
 from lossless.cli.options import parse_when, usage_error
+from lossless.cli.output import pick_json
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
 from lossless.engine import Engine, open_engine
@@ -38,7 +39,7 @@ from lossless.transfer.transcripts import (
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
@@ -203,11 +204,6 @@ archive = _archive_command(
     numbers; into another, what is there already is left alone.
     """,
 )
-
-
-def import_archive_file(invocation: Invocation, source: str, *, dry_run: bool) -> None:
-    """Bring a whole archive in, as `lcm import archive` does."""
-    _import_source(invocation, "import.archive", source, _archive_importer, ImportOptions(dry_run), is_verified=True)
 
 
 def _import_source(
@@ -376,7 +372,8 @@ def _import_files(
     for path in paths:
         stat_named(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
-        import_archive_file(invocation, str(paths[0]), dry_run=not is_real)
+        options = ImportOptions(not is_real)
+        _import_source(invocation, "import.archive", str(paths[0]), _archive_importer, options, is_verified=True)
         return
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     there = find_files(kind, paths, since=from_when)
@@ -408,13 +405,17 @@ def _emit_outcomes(
 ) -> None:
     """Print what became of the files; exit code 1 when one failed."""
     failed = [item for item in found if item.status == "error"]
-    data = {"kind": kind, "applied": is_real, **counts, "otherKinds": dict(others)}
-    invocation.emit(
-        "import",
-        print_transcript_import,
-        data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
-        ok=not failed,
-    )
+    data = {
+        "kind": kind,
+        "applied": is_real,
+        **counts,
+        "otherKinds": dict(others),
+        "conversations": dict(Counter(item.status for item in found)),
+        "messages": sum(item.messages for item in found),
+        "pruned": sum(item.pruned for item in found),
+        "items": [_outcome_json(item) for item in found[:_LISTED_FILES]],
+    }
+    invocation.emit("import", print_transcript_import, data, ok=not failed)
 
 
 def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) -> ImportOutcome:
@@ -443,26 +444,12 @@ def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool,
         return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
 
 
-def _outcome_counts(found: Iterable[ImportOutcome]) -> dict[str, Any]:
-    counts: dict[str, int] = {}
-    for item in found:
-        counts[item.status] = counts.get(item.status, 0) + 1
-    messages, pruned = sum(item.messages for item in found), sum(item.pruned for item in found)
-    return {"conversations": counts, "messages": messages, "pruned": pruned}
-
-
 def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
     return {
         "path": str(item.path),
         "sessionKey": item.session.key,
         "sessionId": item.session.id,
-        "status": item.status,
-        "messages": item.messages,
-        "pruned": item.pruned,
-        "conversationId": item.conversation_id,
-        "title": item.title,
-        "reason": item.reason,
-        "problems": list(item.problems),
+        **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
     }
 
 
@@ -637,7 +624,6 @@ _ALWAYS = frozenset(
 
 
 def print_import(screen: Screen, data: Data) -> None:
-    """What came in, or would."""
     screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *report_place(data))
     print_counts(screen, data)
     if "verified" in data:

@@ -325,7 +325,6 @@ def print_changes(screen: Screen, data: Data) -> None:
 
 
 def print_checks(screen: Screen, data: Data) -> None:
-    """Each check with its outcome, and what helps."""
     screen.title(data["host"])
     for check in data["checks"]:
         mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")

@@ -396,7 +396,6 @@ def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dic
 
 
 def print_model(screen: Screen, data: dict[str, Any]) -> None:
-    """Who writes summaries now, and how to choose another."""
     if not data["items"]:
         screen.line("No model writes summaries: they are made of the text itself, at no cost.")
     for number, item in enumerate(data["items"]):

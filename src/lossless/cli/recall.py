@@ -458,7 +458,6 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
 
 
 def print_hits(screen: Screen, data: Data) -> None:
-    """Each place with what was found marked in it."""
     for item in data["items"]:
         snippet = styled(item["snippet"], "")
         for start, end in item["matches"]:
@@ -480,7 +479,6 @@ def _speaker_text(item: Data) -> Text:
 
 
 def print_recent(screen: Screen, data: Data) -> None:
-    """What was said, under its day and its topic."""
     screen.line(styled(data["note"], "dim"))
     shown = None
     for topic in data["topics"]:
@@ -516,12 +514,10 @@ def print_evidence(screen: Screen, data: Data) -> None:
 
 
 def print_text(screen: Screen, data: Data) -> None:
-    """The text that agents read."""
     screen.prose(data["text"], indent=0)
 
 
 def print_answer(screen: Screen, data: Data) -> None:
-    """The answer, then what carries it."""
     screen.prose(data["answer"], indent=0)
     if not data["citedIds"]:
         return

@@ -409,7 +409,6 @@ def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
 
 
 def print_repairs(screen: Screen, data: Data) -> None:
-    """The same for the doctor, who is told with another word."""
     if data["targets"]:
         print_rewrites(screen, data, "--confirm")
     else:

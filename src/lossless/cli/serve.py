@@ -228,7 +228,6 @@ def _url(url: str) -> str:
 
 
 def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
-    """Where it listens, and what clients have to know."""
     from lossless.cli.screen import styled
     from lossless.tui.text import format_count
 

@@ -69,12 +69,13 @@ def status(
     with invocation.reader() as engine, engine.browse.reading():
         browse = engine.browse
         size, free = browse.size()
+        wal = Path(f"{browse.path}-wal")
         data = {
             "version": __version__,
             "databasePath": browse.path,
             "databaseSizeBytes": size,
             "freeBytes": free,
-            "walBytes": _wal_bytes(browse.path),
+            "walBytes": wal.stat().st_size if wal.exists() else 0,
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
             "promptCaches": [
@@ -163,12 +164,6 @@ def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
     }
 
 
-def _wal_bytes(path: str) -> int:
-    """What is written but not yet moved into the file."""
-    wal = Path(f"{path}-wal")
-    return wal.stat().st_size if wal.exists() else 0
-
-
 def print_status(screen: Screen, data: Data) -> None:
     """Whether the archive is alive, how much it holds, what takes the room."""
     totals, live = data["status"], data["liveness"]
@@ -185,9 +180,9 @@ def print_status(screen: Screen, data: Data) -> None:
             ("Last compacted", ago_and_time(screen, compacted)),
             *ingest_rows(live),
             ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
-            *_held_rows(live["heldTranscripts"], "held back", "bold red"),
-            *_held_rows(live["refusedTranscripts"], "refused", "dim"),
-            *_quarantine_rows(len(live["quarantined"])),
+            *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
+            *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
+            *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
             ("Compactions", _debt_text(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
@@ -227,11 +222,6 @@ def print_status(screen: Screen, data: Data) -> None:
         screen.bars(list(data["room"].items()))
 
 
-def _quarantine_rows(count: int) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'conversation')} quarantined; see `lcm session quarantine`"
-    return [("", styled(told, "bold red"))] if count else []
-
-
 def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
     """How much of its window each of the newest conversations has for its history."""
     return [
@@ -263,8 +253,8 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
     return rows
 
 
-def _held_rows(count: int, what: str, style: str) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'transcript')} {what}; see `lcm session transcripts`"
+def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
+    told = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
     return [("", styled(told, style))] if count else []
 
 

@@ -267,7 +267,6 @@ _COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "c
 
 
 def print_operation(screen: Screen, data: Data) -> None:
-    """A plan with its signs in colour, and what became of it."""
     print_diff_lines(screen, data["text"])
     screen.gap()
     print_result(screen, data)
@@ -295,7 +294,6 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
 
 
 def print_context_diff(screen: Screen, data: Data) -> None:
-    """The changes, then what they come to."""
     if not data["entries"]:
         screen.line("The context did not change between these points, but for what was appended.")
         return
@@ -314,7 +312,6 @@ def print_context_diff(screen: Screen, data: Data) -> None:
 
 
 def print_focus(screen: Screen, data: Data) -> None:
-    """The brief and how current it is."""
     if data.get("text"):
         print_diff_lines(screen, data["text"])
         screen.unchanged("Leave --dry-run out to do it.")

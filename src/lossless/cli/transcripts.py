@@ -175,7 +175,6 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
-    """What one reading of a transcript did."""
     if data["status"] in ("held", "refused", "excluded", "failed"):
         apart = data["quarantineId"]
         done = "Nothing was stored" if apart is None else f"Kept outside the context, in conversation {apart}"
@@ -213,7 +212,6 @@ _DECIDED = (
 
 
 def print_transcripts(screen: Screen, data: Data) -> None:
-    """Decisions about transcripts, or those that wait for one."""
     items = data["items"]
     if not items:
         screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
@@ -233,7 +231,6 @@ def print_transcript_refused(screen: Screen, data: Data) -> None:
 
 
 def print_quarantine(screen: Screen, data: Data) -> None:
-    """What had nothing in common with its session."""
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
