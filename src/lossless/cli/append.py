@@ -330,7 +330,6 @@ class BatchAppender:
         raise failures.fail(
             "bad_message",
             f"{bad.where.opening}: {bad.reason}.",
-            failures.BAD_ARGUMENTS,
             hint=f"{self.tally.so_far} Mend the line and append from it on, or leave such lines out with --skip-bad.",
             file=bad.where.file,
             line=bad.where.line,
@@ -432,7 +431,7 @@ def _message(number: int, value: object) -> Incoming | JsonObject:
 
 
 def _bad_window(where: str, reason: str) -> failures.CommandFailed:
-    return failures.fail("bad_message", f"{where}: {reason}.", failures.BAD_ARGUMENTS, hint="Nothing was stored.")
+    return failures.fail("bad_message", f"{where}: {reason}.", hint="Nothing was stored.")
 
 
 def print_append(screen: Screen, data: Data) -> None:

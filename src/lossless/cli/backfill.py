@@ -143,7 +143,7 @@ class BackfillFollowUp:
         if conversation.title and conversation.title != self.title:
             message = f"Conversation {conversation.id} is called {conversation.title!r} already."
             hint = "A title is given once; leave --title out."
-            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, title=conversation.title)
+            raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
         return "there" if conversation.title else "given"
 
     def _transplant(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
@@ -156,7 +156,7 @@ class BackfillFollowUp:
         if before is not None and (before != roots or not outlook.is_idle):
             message = f"Conversation {target_id} has summaries of conversation {source_id} already."
             hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
-            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, conversationId=target_id)
+            raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
         if before is not None:
             return {"to": target_id, "status": "there", "text": "", **result_json(None)}
         may_plan = outlook.is_idle or (bool(roots) and not anew) or source_id == target_id

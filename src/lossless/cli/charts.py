@@ -377,7 +377,7 @@ def _is_special(file: Path) -> bool:
 
 def _not_written(file: Path, error: Exception) -> failures.CommandFailed:
     message = f"{file} cannot be written: {error.strerror}." if isinstance(error, OSError) else f"{error}."
-    return failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file))
+    return failures.fail("not_written", message, path=str(file))
 
 
 _LANGUAGES = {"svg": graph_svg, "dot": graph_dot}
@@ -550,7 +550,7 @@ def tui(
     invocation.reader().close()
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
-        raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
+        raise failures.fail("no_terminal", "This needs a terminal.", hint=hint)
     if screenshot is not None:
         check_chart_path(screenshot, invocation.file_path, overwrite=overwrite)
     picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)

@@ -68,9 +68,7 @@ class Invocation:
             from lossless.settings import load
 
             if self.config is not None and not _expand_path(self.config).exists():
-                raise failures.fail(
-                    "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
-                )
+                raise failures.not_found(f"There is no config file {self.config!r}.", configPath=self.config)
             self._loaded = load(self.config, database=self.db, openclaw_dir=self.openclaw_dir)
         return self._loaded
 
@@ -162,9 +160,7 @@ class Invocation:
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        return failures.fail(
-            "not_found", f"There is no archive at {path}.", failures.NOT_FOUND, hint=hint, databasePath=path
-        )
+        return failures.not_found(f"There is no archive at {path}.", hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine

@@ -187,9 +187,7 @@ def show_message(invocation: Invocation, message_id: int) -> None:
 def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
-        raise failures.fail(
-            "not_found", f"No message has number {message_id}.", failures.NOT_FOUND, kind="message", id=message_id
-        )
+        raise failures.not_found(f"No message has number {message_id}.", kind="message", id=message_id)
     stored, standing = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "message": row_json(rows[0], whole=True),
@@ -260,10 +258,8 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
 def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No summary has id {summary_id!r}.",
-            failures.NOT_FOUND,
             hint="`lcm summary list` shows what is there.",
             kind="summary",
             id=summary_id,

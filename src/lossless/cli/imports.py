@@ -346,10 +346,8 @@ def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Pat
     found = [one for one in find_local_histories(places) if one.kind is not None and kind in (None, one.kind)]
     folders = tuple(folder for one in found for folder in one.folders)
     if not folders:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No transcripts of {kind or 'OpenClaw, Claude Code, Codex or pi'} were found on this machine.",
-            failures.NOT_FOUND,
             hint="Name a file or a folder: `lcm import PATH`.",
         )
     return folders

@@ -202,9 +202,7 @@ def init(
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
-        raise failures.fail(
-            "no_terminal", "`lcm init` asks questions at a terminal.", failures.BAD_ARGUMENTS, hint=hint
-        )
+        raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
     _Setup(invocation, choices, asks=asks, dry_run=dry_run).run()
 
 

@@ -305,7 +305,7 @@ def _unknown_model(name: str) -> failures.CommandFailed:
     hint = f"Did you mean {near[0]}? " if near else ""
     providers = ", ".join(PROVIDER_URLS)
     hint += f"Write PROVIDER/MODEL with one of {providers}; or a base URL, claude, codex, a command, or none."
-    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", failures.BAD_ARGUMENTS, hint=hint)
+    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
@@ -326,9 +326,7 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
         ) from None
     if len(names) != 1:
         hint = f"Choose one with --model: {', '.join(names[:20])}." if names else "Load one there first."
-        raise failures.fail(
-            "bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", failures.BAD_ARGUMENTS, hint=hint
-        )
+        raise failures.fail("bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", hint=hint)
     return f"{provider}/{names[0]}", url
 
 

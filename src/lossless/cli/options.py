@@ -139,13 +139,8 @@ class ConversationTarget:
         wanted = self.name or self.session_key or self.session_id or self.conversation_id
         near = _near_names(str(wanted), names)
         hint = f"Did you mean {near!r}? " if near else ""
-        return failures.fail(
-            "not_found",
-            message,
-            failures.NOT_FOUND,
-            hint=f"{hint}`lcm list` shows what is there.",
-            kind="conversation",
-            id=wanted,
+        return failures.not_found(
+            message, hint=f"{hint}`lcm list` shows what is there.", kind="conversation", id=wanted
         )
 
     def need_id(self, engine: Engine) -> int:
@@ -176,7 +171,6 @@ class ConversationTarget:
         raise failures.fail(
             "closed",
             f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
-            failures.BAD_ARGUMENTS,
             hint="Name the conversation that its session goes on in.",
             conversationId=found.id,
         )

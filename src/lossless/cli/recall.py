@@ -93,10 +93,8 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
         if error.kind != OUT_OF_SCOPE:
             raise
         is_all = target is None
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"There is no {error.id} in {'this archive' if is_all else 'the conversations that were named'}.",
-            failures.NOT_FOUND,
             hint="" if is_all else "It may be in another conversation: --all looks in all of them.",
             id=error.id,
         ) from None

@@ -166,12 +166,8 @@ def _find_backup(source: str, archive_path: str) -> Path:
     beside = Path(archive_path).parent / source
     place = given if given.is_file() or not beside.is_file() else beside
     if not place.is_file():
-        raise failures.fail(
-            "not_found",
-            f"There is no backup {source!r}.",
-            failures.NOT_FOUND,
-            hint="`lcm backup --list` shows those beside the archive.",
-            path=source,
+        raise failures.not_found(
+            f"There is no backup {source!r}.", hint="`lcm backup --list` shows those beside the archive.", path=source
         )
     return place.absolute()
 
@@ -314,10 +310,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         followed = engine.transcripts.followed(conversation.id)
     place = path or (followed.path if followed is not None else "")
     if not place:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No transcript is known for conversation {conversation.id}.",
-            failures.NOT_FOUND,
             hint="Name it with --file.",
             conversationId=conversation.id,
         )
@@ -427,7 +421,7 @@ def _known(act: Any) -> ForgetReport:
     try:
         report: ForgetReport = act()
     except NotFound as error:
-        raise failures.fail("not_found", f"{error}.", failures.NOT_FOUND) from None
+        raise failures.not_found(f"{error}.") from None
     return report
 
 

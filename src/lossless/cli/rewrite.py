@@ -276,7 +276,7 @@ def repair(
     blocked = [reason for one in found for reason in one.blocked]
     if how.is_real and blocked and not is_confirmed:
         message = f"The repair needs --confirm: {'; '.join(blocked)}."
-        raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Add --confirm to do it.")
+        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
     emit_rewrites(
         invocation, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
     )

@@ -107,12 +107,8 @@ def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDe
     for epoch in waiting:
         if epoch.id == number_:
             return epoch
-    raise failures.fail(
-        "not_found",
-        f"No transcript with number {number_} is held back.",
-        failures.NOT_FOUND,
-        hint="`lcm transcripts` lists those that are.",
-        id=number_,
+    raise failures.not_found(
+        f"No transcript with number {number_} is held back.", hint="`lcm transcripts` lists those that are.", id=number_
     )
 
 
