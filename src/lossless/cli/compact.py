@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -306,7 +306,7 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
     invocation.emit("debt", print_pending, {"items": items, "due": due})
 
 
-_DEBT_FIELDS = (
+_DEBT_FIELDS = [
     "reason",
     "requested_at",
     "next_attempt_after",
@@ -317,7 +317,7 @@ _DEBT_FIELDS = (
     "token_budget",
     "current_token_count",
     "context_threshold",
-)
+]
 
 
 def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
@@ -327,6 +327,7 @@ def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
 
 
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
+_SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
 
 
 @command("cost")
@@ -352,8 +353,11 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
-        "spent": [_spent_json(row) for row in spent],
-        "saved": _by_model(saved),
+        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json(_sum_spend([row])) for row in spent],
+        "saved": [
+            {"model": model, **_savings([row for row in saved if row.model == model])}
+            for model in sorted({row.model for row in saved})
+        ],
         "days": days,
         "totals": {
             "calls": sum(row.calls for row in spent),
@@ -392,16 +396,9 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, An
 
 
 def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _by_model(saved: list[TokensSaved]) -> list[dict[str, Any]]:
-    models = sorted({row.model for row in saved})
-    return [{"model": model, **_savings([row for row in saved if row.model == model])} for model in models]
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False
 
 
 def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
@@ -413,11 +410,6 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
         "savedTokens": tokens,
         "savedTokensPerTurn": round(tokens / conversations) if conversations else 0,
     }
-
-
-def _spent_json(row: ModelSpend) -> dict[str, Any]:
-    counts = pick_json(row, "model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
-    return counts | _cost_json(_sum_spend([row]))
 
 
 def _cost_json(spend: TotalCost) -> dict[str, Any]:

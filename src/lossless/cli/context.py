@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data, Screen
-    from lossless.context.run import Assembled, Receipt
+    from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
@@ -170,7 +170,11 @@ def _context_json(
             "threshold": decision.target_tokens,
             "isOver": decision.should_compact,
         },
-        "shares": _shares_json(receipt),
+        "shares": [
+            {"name": lane, "share": share, "aimLow": low, "aimHigh": high}
+            for lane, share in receipt.shares.items()
+            for low, high in [SHARE_TARGETS.get(lane, (None, None))]
+        ],
         "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
@@ -180,40 +184,16 @@ def _context_json(
     }
 
 
-def _shares_json(receipt: Receipt) -> list[dict[str, Any]]:
-    """Each lane's share of what there was to give, and what it aims at."""
-    shares = []
-    for lane, share in receipt.shares.items():
-        low, high = SHARE_TARGETS.get(lane, (None, None))
-        shares.append({"name": lane, "share": share, "aimLow": low, "aimHigh": high})
-    return shares
-
-
 def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
     """Pins and the focus brief, as far as they are in the prompt."""
-    rows = [
-        {
-            "id": f"pin_{pin.id}",
-            "form": "verbatim",
-            "type": "pin",
-            "tokenCount": estimate_tokens(pin.content),
-            "createdAt": pin.at,
-            "preview": preview(pin.content),
-        }
-        for pin in found.pins
-    ]
+    shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
-        rows.append(
-            {
-                "id": brief.id,
-                "form": "verbatim",
-                "type": "focus",
-                "tokenCount": brief.tokens,
-                "createdAt": brief.created_at,
-                "preview": preview(brief.prompt),
-            }
-        )
-    return rows
+        shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
+    names = ("id", "form", "type", "tokenCount", "createdAt", "preview")
+    return [
+        dict(zip(names, (id_, "verbatim", kind, tokens, at, preview(text)), strict=True))
+        for id_, kind, tokens, at, text in shown
+    ]
 
 
 def _item_json(item: PromptItem) -> dict[str, Any]:
@@ -445,9 +425,7 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
 
 
 def _print_left_out(screen: Screen, data: Data) -> None:
-    reasons: dict[str, int] = {}
-    for item in data["leftOut"]:
-        reasons[item["reason"]] = reasons.get(item["reason"], 0) + 1
+    reasons = Counter(item["reason"] for item in data["leftOut"])
     if data["notRead"]:
         reasons["older than anything that fits"] = data["notRead"]
     if not reasons:

@@ -122,7 +122,9 @@ class ConversationTarget:
             return ConversationTarget(session_key=name)
         if engine.browse.family(Session(id=name)):
             return ConversationTarget(session_id=name)
-        raise self._not_found(f"No conversation is called {name!r}.", known_names(engine))
+        rows = engine.browse.conversations(MAX_LIMIT, None).rows
+        known = dict.fromkeys(each for row in rows for each in (row.session_key, row.session_id) if each)
+        raise self._not_found(f"No conversation is called {name!r}.", list(known))
 
     def _newest(self, engine: Engine) -> int:
         start: PageStart | None = None
@@ -136,9 +138,12 @@ class ConversationTarget:
                 raise self._not_found("There is no such conversation yet.", [])
 
     def _not_found(self, message: str, names: Sequence[str]) -> failures.CommandFailed:
+        from difflib import get_close_matches
+
         wanted = self.name or self.session_key or self.session_id or self.conversation_id
-        near = _near_names(str(wanted), names)
-        hint = f"Did you mean {near!r}? " if near else ""
+        inside = [name for name in names if str(wanted).lower() in name.lower()]
+        near = inside or get_close_matches(str(wanted), names, 1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
         return failures.not_found(
             message, hint=f"{hint}`lcm list` shows what is there.", kind="conversation", id=wanted
         )
@@ -176,29 +181,14 @@ class ConversationTarget:
         )
 
 
-def known_names(engine: Engine) -> list[str]:
-    """The session keys and ids of the conversations that changed last."""
-    rows = engine.browse.conversations(MAX_LIMIT, None).rows
-    return list(dict.fromkeys(name for row in rows for name in (row.session_key, row.session_id) if name))
-
-
-def _near_names(wanted: str, names: Sequence[str]) -> str | None:
-    """The one name that has these letters in it, else the most similar one."""
-    from difflib import get_close_matches
-
-    inside = [name for name in names if wanted.lower() in name.lower()]
-    return next(iter(inside or get_close_matches(wanted, names, 1)), None)
-
-
 def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
     """Names of sessions; a number, @last and @live become the name of the session that they mean."""
-    return tuple(_session_name(engine, name) for name in names)
-
-
-def _session_name(engine: Engine, name: str) -> str:
-    if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number)):
-        return ConversationTarget(name=name).need(engine).session.name
-    return name
+    return tuple(
+        ConversationTarget(name=name).need(engine).session.name
+        if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number))
+        else name
+        for name in names
+    )
 
 
 def _number(name: str) -> int:

@@ -202,12 +202,8 @@ def _search(
             cursor=cursor,
         )
     rest = found.cursor if found.truncated else None
-    pagination = {
-        "limit": found.request.limit,
-        "returned": len(found.hits),
-        "hasMore": rest is not None,
-        "nextCursor": rest,
-    }
+    shown = {"limit": found.request.limit, "returned": len(found.hits)}
+    pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     invocation.emit(command, print_hits, data, pagination)
 
@@ -329,16 +325,9 @@ def describe(
     """
     if start_line is not None and end_line is not None and end_line < start_line:
         raise usage_error("--end-line is before --start-line.")
-    args = {
-        "id": name,
-        "tokenCap": token_cap,
-        "expandFileMaxBytes": max_bytes,
-        "startLine": start_line,
-        "endLine": end_line,
-        "cursor": cursor,
-    }
+    args = {"id": name, "tokenCap": token_cap, "expandFileMaxBytes": max_bytes, "cursor": cursor}
     with tool_reader(invocation) as engine:
-        result = run_tool(engine, "lcm_describe", target, args)
+        result = run_tool(engine, "lcm_describe", target, args | {"startLine": start_line, "endLine": end_line})
     invocation.emit("describe", print_text, result.details | {"text": result.text})
 
 

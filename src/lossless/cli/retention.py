@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
-    from lossless.maintenance.prune import PruneCandidate, PruneFilter, PrunePlan
+    from lossless.maintenance.prune import PruneFilter, PrunePlan
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Conversation
@@ -244,32 +244,32 @@ def prune(
 def _prune_choice(
     older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool
 ) -> PruneFilter:
+    option = "--older-than"
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
-    except BadInput as error:
-        raise bad_option("--older-than", str(error)) from None
-    try:
+        option = "--to"
         most = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
-        raise bad_option("--to", str(error)) from None
+        raise bad_option(option, str(error)) from None
     return pruning.PruneFilter(age, most, patterns, include_active)
 
 
 def _prune_json(work: PrunePlan) -> dict[str, Any]:
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
     return {
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [_pruned_json(item) for item in work.chosen[:_LISTED_CONVERSATIONS]],
+        "items": [
+            {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
+            for item in work.chosen[:_LISTED_CONVERSATIONS]
+        ],
     }
 
 
-def _pruned_json(item: PruneCandidate) -> dict[str, Any]:
-    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
-    return {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
-
-
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
-    backup_path, ours = None, _has_own_files(invocation)
+    backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
+    #: Whether the folder of files is this archive's: somebody named it, or it lies beside the archive.
+    ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
     with invocation.engine() as engine:
         if backs_up and work.chosen:
             with invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance:
@@ -286,12 +286,6 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
         "databaseSizeBytes": database,
         "freeBytes": free,
     }
-
-
-def _has_own_files(invocation: Invocation) -> bool:
-    """Whether the folder of files is this archive's: somebody named it, or it lies beside the archive."""
-    source = invocation.loaded.sources["largeFilesDir"]
-    return source.kind != "default" or invocation.vault.root.parent == Path(invocation.file_path).parent
 
 
 @command("rotate")
@@ -364,7 +358,10 @@ def forget(
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
-    phrases = [*([" ".join(words)] if words and not ids else []), *_phrase_lines(source)]
+    phrases = [
+        *([" ".join(words)] if words and not ids else []),
+        *([] if source is None else phrases_in(source, "--from")),
+    ]
     if not (phrases or ids or sessions):
         raise usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
@@ -375,20 +372,16 @@ def forget(
     with invocation.reader() as engine:
         named = [Session(key=name) for name in session_names(engine, sessions)]
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
-    report = _plan_forget(invocation, phrases, asked)
+    report = _forget(invocation, phrases, asked, is_real=False)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
         confirm("Forget it for good?", yes=False)
         is_real = True
     if is_real:
-        report = _apply_forget(invocation, phrases, asked)
+        report = _forget(invocation, phrases, asked, is_real=True)
     invocation.emit(
         "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
     )
-
-
-def _phrase_lines(source: str | None) -> list[str]:
-    return [] if source is None else phrases_in(source, "--from")
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -404,25 +397,17 @@ def phrases_in(source: str, option: str) -> list[str]:
     raise bad_option(option, f"{source!r} holds no phrase")
 
 
-def _plan_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with invocation.reader() as engine:
-        return _known(lambda: engine.admin.forget_plan(phrases, **asked))
-
-
-def _apply_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with (
-        invocation.engine() as engine,
-        invocation.progress("Looking at messages", engine.browse.counts().messages) as advance,
-    ):
-        return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
-
-
-def _known(act: Any) -> ForgetReport:
+def _forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any], *, is_real: bool) -> ForgetReport:
+    """Plan it, or do it; what is named must be there."""
     try:
-        report: ForgetReport = act()
+        if not is_real:
+            with invocation.reader() as engine:
+                return engine.admin.forget_plan(phrases, **asked)
+        what = "Looking at messages"
+        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
+            return engine.admin.forget(phrases, **asked, progress=advance)
     except NotFound as error:
         raise failures.not_found(f"{error}.") from None
-    return report
 
 
 def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
@@ -560,7 +545,9 @@ def print_forget(screen: Screen, data: Data) -> None:
         screen.line("It is nowhere in the archive, nor in a backup beside it.")
     else:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
-        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + _more_text(data))]
+        rest = data["messages"] - len(data["messageIds"])
+        more = f" and {format_count(rest)} more" if rest else ""
+        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
         rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
         rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
         screen.fields([row for row in rows if row[1]])
@@ -576,11 +563,6 @@ def _lost_text(data: Data) -> str:
     found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
     summaries = data["rewritten"] + data["cut"]
     return ", ".join([*found, *([plural(summaries, "summary", "summaries")] if summaries else [])])
-
-
-def _more_text(data: Data) -> str:
-    rest = data["messages"] - len(data["messageIds"])
-    return f" and {format_count(rest)} more" if rest else ""
 
 
 def print_rotate(screen: Screen, data: Data) -> None:

@@ -112,7 +112,9 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
         for n, plan in enumerate(plans):
             made = _write_drafts(invocation, engine, plan)
             if made.usable and how.is_reviewed:
-                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, _diffs(made))
+                confirm(
+                    f"Put {len(made.usable)} new texts in place?", how.yes, "\n\n".join(one.diff for one in made.usable)
+                )
             items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
@@ -179,10 +181,6 @@ def _rewrite_json(
     stop, reached, left = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
     progress = {"reached": reached, "left": left, "stop": stop}
     return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
-
-
-def _diffs(made: DraftedPlan) -> str:
-    return "\n\n".join(one.diff for one in made.usable)
 
 
 _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
@@ -366,10 +364,15 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
     """
     if (name is None) == (summary_id is None):
         raise usage_error("Give the name of a template or --summary.")
-    if summary_id is not None:
-        data = _for_summary(invocation, summary_id, prompt_dir)
+    if summary_id is None:
+        filled = _with_marks(str(name), _folder(invocation, prompt_dir))
     else:
-        data = _with_marks(str(name), _folder(invocation, prompt_dir))
+        summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
+        with invocation.reader(summariser=summariser) as engine, with_hints():
+            source = engine.surgery.summary_source(summary_id)
+            name, filled = templates.template_name(source.depth), engine.surgery.preview_prompt(source)
+    data = {"name": name, "summaryId": summary_id}
+    data |= pick_json(filled, "system", "user", "target_tokens", "temperature")
     invocation.emit("prompts.render", print_rendered_prompt, data)
 
 
@@ -382,30 +385,16 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).wording.folder
 
 
-def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:
-    summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
-    with invocation.reader(summariser=summariser) as engine, with_hints():
-        source = engine.surgery.summary_source(summary_id)
-        filled = engine.surgery.preview_prompt(source)
-    return {"name": templates.template_name(source.depth), "summaryId": summary_id} | _prompt(filled)
-
-
-def _with_marks(name: str, prompt_dir: Path | None) -> dict[str, Any]:
-    depth = {"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0)
-    filled = templates.render_prompt(
+def _with_marks(name: str, prompt_dir: Path | None) -> SummaryPrompt:
+    return templates.render_prompt(
         "(the source)",
         1200,
-        depth=depth,
+        depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0),
         mode="aggressive" if name == "leaf-aggressive" else "normal",
         previous_context="(what came before)",
         instructions="(the operator's instructions)",
         folder=prompt_dir,
     )
-    return {"name": name, "summaryId": None} | _prompt(filled)
-
-
-def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
-    return pick_json(filled, "system", "user", "target_tokens", "temperature")
 
 
 def print_repairs(screen: Screen, data: Data) -> None:
