@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,7 @@ from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, SummaryItem
+from lossless.settings.setting import camel_case
 from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
@@ -39,47 +40,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_MOST = 1_000_000_000
-
-
-class _NumberOption(NamedTuple):
-    option: str
-    setting: str
-    key: str
-    least: int
-    about: str
-
-
-_NUMBERS = (
-    _NumberOption(
-        "--leaf-chunk-tokens", "leaf_chunk_tokens", "leafChunkTokens", 1, "The most that one summary is made of"
-    ),
-    _NumberOption("--leaf-target-tokens", "leaf_target_tokens", "leafTargetTokens", 1, "How long a leaf should be"),
-    _NumberOption(
-        "--condensed-target-tokens",
-        "condensed_target_tokens",
-        "condensedTargetTokens",
-        1,
-        "How long a summary of summaries should be",
-    ),
-    _NumberOption(
-        "--leaf-fanout", "leaf_min_fanout", "leafMinFanout", 2, "The fewest leaves that are condensed together"
-    ),
-    _NumberOption(
-        "--condensed-fanout",
-        "condensed_min_fanout",
-        "condensedMinFanout",
-        2,
-        "The fewest summaries above leaves that are condensed together",
-    ),
-    _NumberOption(
+#: Settings that options give for this time: the option, the least value, and what it says.
+_NUMBERS = {
+    "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
+    "leaf_target_tokens": ("--leaf-target-tokens", 1, "How long a leaf should be"),
+    "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
+    "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
+    "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
+    "condensed_min_fanout_hard": (
         "--hard-fanout",
-        "condensed_min_fanout_hard",
-        "condensedMinFanoutHard",
         2,
         "The fewest that are condensed together when too many tokens are left",
     ),
-)
+}
 
 
 def number_options(function: F) -> F:
@@ -87,14 +60,13 @@ def number_options(function: F) -> F:
 
     @wraps(function)
     def with_numbers(*args: Any, **more: Any) -> Any:
-        values = {number.setting: more.pop(number.setting) for number in _NUMBERS}
+        values = {name: more.pop(name) for name in _NUMBERS}
         return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
 
     wrapped: Any = with_numbers
-    for number in reversed(_NUMBERS):
-        wrapped = number_option(
-            number.option, number.setting, least=number.least, help=f"{number.about}; else the setting {number.key}."
-        )(wrapped)
+    for name, (option, least, about) in reversed(_NUMBERS.items()):
+        help = f"{about}; else the setting {camel_case(name)}."
+        wrapped = number_option(option, name, least=least, help=help)(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 
@@ -106,10 +78,10 @@ def apply_numbers(settings: Settings, given: dict[str, int]) -> Settings:
     if "leaf_chunk_tokens" in given:
         rules = tuple(replace(rule, leaf_chunk_tokens=None) for rule in rules)
     changed = replace(settings, context_threshold_overrides=rules, **given)  # type: ignore[arg-type]
-    for number in _NUMBERS:
-        if number.setting.endswith("_target_tokens") and given.get(number.setting, 0) >= changed.leaf_chunk_tokens:
+    for name, (option, *_) in _NUMBERS.items():
+        if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
-            raise bad_option(number.option, f"such a summary would not be smaller than {chunk}")
+            raise bad_option(option, f"such a summary would not be smaller than {chunk}")
     return changed
 
 

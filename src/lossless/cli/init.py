@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,7 @@ def show_overview(invocation: Invocation) -> None:
         {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
     )
     if _can_ask(invocation) and click.confirm("Run `lcm init` now?", default=True, err=True):
-        _Setup(invocation, InitChoices(), asks=True).run()
+        _Setup(invocation, asks=True).run()
 
 
 def _archive_json(invocation: Invocation) -> dict[str, Any]:
@@ -166,15 +165,6 @@ def _can_ask(invocation: Invocation) -> bool:
 # --- lcm init ------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class InitChoices:
-    """What `lcm init` is to do; None where nobody has said."""
-
-    imports: bool | None = None
-    hosts: dict[str, bool] = field(default_factory=dict)
-    model: str | None = None
-
-
 @command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
@@ -196,21 +186,29 @@ def init(
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
         raise usage_error("--connect none goes with no other --connect.")
-    choices = InitChoices(False if no_import else None, {}, model)
-    if hosts:
-        choices.hosts = {host: host in hosts for host in _HOSTS}
+    chosen = {host: host in hosts for host in _HOSTS} if hosts else {}
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
-    _Setup(invocation, choices, asks=asks, dry_run=dry_run).run()
+    _Setup(invocation, may_import=not no_import, hosts=chosen, model=model, asks=asks, dry_run=dry_run).run()
 
 
 class _Setup:
-    """One run of `lcm init`."""
+    """One run of `lcm init`: with the hosts and the model that were chosen, asking about the others."""
 
-    def __init__(self, invocation: Invocation, choices: InitChoices, *, asks: bool, dry_run: bool = False) -> None:
-        self.invocation, self.choices, self.asks, self.dry_run = invocation, choices, asks, dry_run
+    def __init__(
+        self,
+        invocation: Invocation,
+        *,
+        asks: bool,
+        may_import: bool = True,
+        hosts: dict[str, bool] | None = None,
+        model: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self.invocation, self.asks, self.dry_run = invocation, asks, dry_run
+        self.may_import, self.hosts, self.model = may_import, hosts or {}, model
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
@@ -250,7 +248,7 @@ class _Setup:
         return click.confirm(question, default=default, err=True) if self.asks else default
 
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
-        if not found or self.choices.imports is False:
+        if not found or not self.may_import:
             return False
         files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
         return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
@@ -261,7 +259,7 @@ class _Setup:
 
         chosen = []
         for host, question in _HOSTS.items():
-            wanted = self.choices.hosts.get(host)
+            wanted = self.hosts.get(host)
             is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
             if wanted is False or not (wanted or is_here):
                 continue
@@ -280,8 +278,8 @@ class _Setup:
         """The model to switch to; None for leaving it as it is."""
         from lossless.cli.model import model_suggestions, writer_name
 
-        if self.choices.model is not None:
-            return self.choices.model
+        if self.model is not None:
+            return self.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
         click.echo("Summaries need no model; one that you name writes better ones. For example:", err=True)
