@@ -147,12 +147,12 @@ def test_an_interrupt_keeps_what_is_folded(long: Path, tmp_path: Path, monkeypat
     command = [sys.executable, "-m", "lossless.cli.main", "compact", *map(str, NAMED)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with open_engine(long) as engine:
-        wait_for(lambda: engine.archive.care.counts().summaries >= 1)
+        wait_for(lambda: engine.archive.listings.counts().summaries >= 1)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=60)
         assert process.returncode == 130
         assert json.loads(complaint)["error"]["code"] == "interrupted"
-        assert engine.archive.care.counts().summaries == 1
+        assert engine.archive.listings.counts().summaries == 1
         assert engine.verify().ok
         assert engine.compact(LONG, force=True).compacted
 
@@ -188,8 +188,8 @@ def test_summaries_are_prepared_where_that_is_wanted(
 ) -> None:
     with open_engine(long) as engine:
         turn = engine.after_turn(LONG, new_messages=[{"role": "user", "content": "go on"}], budget=2 * BUDGET)
-        assert turn.paid is not None
-        assert not turn.paid.owes  # it is above half of its threshold, and below it
+        assert turn.outcome is not None
+        assert not turn.outcome.owes  # it is above half of its threshold, and below it
     monkeypatch.setenv("LCM_SUMMARY_MODEL", script(tmp_path / "good", "cat > /dev/null; echo Ferries, $$."))
     assert lcm("worker").data == {"items": [], "paid": 0}
     monkeypatch.setenv("LCM_PREPARE_SUMMARIES", "true")

@@ -64,7 +64,8 @@ def split(engine: lossless.Engine) -> None:
     assert found is not None
     with engine.archive.writing():
         engine.archive.conversations.archive(found.id, "rollover-fallback", engine.clock())
-    engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, engine.archive.care.counts().messages)])
+    count = engine.archive.listings.counts().messages
+    engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, count)])
 
 
 def act(engine: lossless.Engine, verb: str, roll: random.Random) -> None:
@@ -111,7 +112,7 @@ def move(engine: lossless.Engine, verb: str) -> None:
 def refold(engine: lossless.Engine, conversation: lossless.Conversation, verb: str, roll: random.Random) -> None:
     """Fold on, or anew, as far as it goes."""
     how = BackfillOptions(True, roll.randint(1, 9), verb == "recompact", roll.random() < 0.5)
-    backfill_history(engine.loop, conversation, how, most=roll.choice((None, 1, 4)))
+    backfill_history(engine.loop, conversation, how, limit=roll.choice((None, 1, 4)))
 
 
 @settings(max_examples=_EXAMPLES)

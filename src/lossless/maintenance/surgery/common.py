@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput, NotFound, Stale
 from lossless.model.context import MessageItem
-from lossless.store.maintenance.surgery import ConversationMerger, RowOwners, SurgeryWrites
+from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -169,7 +169,8 @@ def diff_context(
         last = _point(operations, conversation_id, through)
         entries = operations.entries(conversation_id, 0, last)
         newest = entries[-1].id if entries else 0
-        before = _previous(entries) if after is None else _point(operations, conversation_id, after) or 0
+        previous = entries[-2].id if len(entries) > 1 else 0
+        before = previous if after is None else _point(operations, conversation_id, after) or 0
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
@@ -202,25 +203,17 @@ def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int 
             raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
 
 
-def _previous(entries: list[LogEntry]) -> int:
-    return entries[-2].id if len(entries) > 1 else 0
-
-
 def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
     """Items that left, and items that entered."""
     left: dict[int | str, None] = {}
     entered: dict[int | str, None] = {}
     for entry in entries:
-        for item in entry.removed:
-            if item in entered:
-                del entered[item]
-            else:
-                left[item] = None
-        for item in entry.added:
-            if item in left:
-                del left[item]
-            else:
-                entered[item] = None
+        for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+            for item in items:
+                if item in here:
+                    del here[item]
+                else:
+                    there[item] = None
     return list(left), list(entered)
 
 
@@ -277,7 +270,7 @@ def _refused(entry: LogEntry, reason: str) -> BadInput:
 
 def refuse_merged(archive: Archive, conversation_id: int) -> None:
     """While a conversation is merged into another one, only that one can be changed."""
-    for log_id, target in RowOwners(archive).merges_of(conversation_id):
+    for log_id, target in SurgeryWrites(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
             raise BadInput(
                 f"conversation {conversation_id} was merged into conversation {target} (change {log_id}): "
@@ -293,10 +286,11 @@ def _require_own(
     may_be_gone: Collection[str] = (),
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
-    wanted, belonging = set(ids), RowOwners(archive)
-    messages = belonging.messages(id_ for id_ in wanted if isinstance(id_, int))
+    wanted = set(ids)
+    messages = archive.lineage.places(id_ for id_ in wanted if isinstance(id_, int))
     owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
-    owners.update(belonging.summaries(id_ for id_ in wanted if isinstance(id_, str)).items())
+    nodes = archive.lineage.nodes(id_ for id_ in wanted if isinstance(id_, str))
+    owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     for id_ in sorted(wanted, key=str):
         name = f"msg#{id_}" if isinstance(id_, int) else f"summary {id_!r}"
         owner = owners.get(id_)
@@ -315,7 +309,7 @@ def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -
     seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
     if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
         raise _refused(entry, "the copied messages are no longer at the start of the conversation")
-    if needed := RowOwners(archive).needed(conversation_id, summaries, messages):
+    if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
         raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
 
 
@@ -349,5 +343,5 @@ def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
     if "previous" not in entry.detail:
         raise _refused(entry, "the log does not say which brief was in use before")
     previous = entry.detail["previous"]
-    if previous and RowOwners(archive).brief(previous) != conversation_id:
+    if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
         raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")

@@ -19,7 +19,6 @@ from lossless.maintenance.surgery.common import (
 from lossless.model.context import token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.conversations import BriefRows
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
@@ -75,11 +74,18 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
             _refuse_returned(archive, conversation_id, entry, former)
         all_, entry = entry, replace(entry, removed=operations.visible(conversation_id, entry.removed))
         text_back = entry.action in ("rewrite", "repair")
+        deleted = {was.id: was.row for was in former}
+        returns = tuple(
+            PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
+            if (row := deleted.get(str(item.id))) is not None
+            else item
+            for item in preview_items(archive, entry.removed)
+        )
         return UndoPlan(
             conversation_id,
             entry,
             preview_items(archive, entry.added),
-            _returning(preview_items(archive, entry.removed), former),
+            returns,
             tuple(was.id for was in former) if text_back else (),
             len(all_.removed) - len(entry.removed),
         )
@@ -98,17 +104,6 @@ def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMa
             "undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail
         )
         return step.log(id_, change, work.restored or tuple(_summaries((*entry.added, *entry.removed))), former)
-
-
-def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) -> tuple[PreviewItem, ...]:
-    """What returns, with the former state of deleted summaries."""
-    kept = {was.id: was.row for was in former}
-    return tuple(
-        PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
-        if (row := kept.get(str(item.id))) is not None
-        else item
-        for item in items
-    )
 
 
 def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[FormerSummary]:
@@ -145,10 +140,10 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
 
 
 def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    briefs = BriefRows(archive.database)
-    briefs.deactivate(conversation_id, now)
+    briefs = archive.beside
+    briefs.deactivate_brief(conversation_id, now)
     if previous := entry.detail.get("previous"):
-        briefs.set_status(previous, "active", now)
+        briefs.set_brief_status(previous, "active", now)
 
 
 def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:
