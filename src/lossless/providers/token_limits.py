@@ -254,12 +254,12 @@ class PromptLimits:
 
     def store(self, session: Session, **turn: Any) -> AppendReport:
         """Store a turn, with the other arguments of `Engine.after_turn`, and compact when it is due."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside, "reply": self.reply}
         return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
 
     def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
         """The prompt that leaves so many tokens free; None when nothing is stored."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside + more, "reply": self.reply}
         try:
             return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
         except NotFound:
