@@ -30,7 +30,7 @@ if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Every HTTP client loads the machine's certificates, and nothing here speaks TLS: once is enough.
-ssl.create_default_context = functools.cache(ssl.create_default_context)
+ssl.create_default_context = functools.cache(ssl.create_default_context)  # type: ignore[assignment]
 
 _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 

@@ -48,7 +48,7 @@ class Fork:
         os.close(asked)
         self.stdout = open(reading, encoding="utf-8")  # noqa: SIM115
         self.stdin = open(asking, "wb")  # noqa: SIM115
-        self._ours |= {self.stdout, self.stdin}
+        self._ours.update((self.stdout, self.stdin))
 
     def __enter__(self) -> Self:
         return self
