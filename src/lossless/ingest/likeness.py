@@ -101,6 +101,12 @@ def score_likeness(stored: Message, shown: Message) -> float:
         return 0.9
     if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
         return 1.0
+    if (
+        bool(stored.tool_calls) != bool(shown.tool_calls)
+        and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
+    ):
+        # a very short text proves nothing beside a call; it may be the beginning of an answer that then calls
+        return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
         if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
@@ -177,7 +183,8 @@ def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
     sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
-    return are_both and len(ratios) > 1 and max(ratios) <= _SPREAD * min(ratios)
+    is_enough = len(ratios) > 1 or (len(ratios) == 1 and len(pairs) > _SEVERAL)
+    return are_both and is_enough and max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:

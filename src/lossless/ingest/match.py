@@ -34,8 +34,6 @@ _MAX_COMPARED = 256
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
-#: The maximum number of messages that are not stored at the start of a window that continues with the newest row.
-_HEAD = 3
 #: A user message, its answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
@@ -211,10 +209,13 @@ class _Matcher:
         landmarks = self._landmarks(anchors)
         anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
         self.chain = self._chain_of(anchors)
+        if self.chain and not self.follows and self._is_doubtful():
+            found = [w for w, _ in self.chain if w not in self.rows]
+            is_there = self.chain[0][0] == 0 or self._begins_as_before() or len(found) < len(self.chain)
+            self.ambiguous += len(found) if is_there else 0
+            self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
             self.chain = self._overlap_by_marks() or self._newest_again()
-        elif not self.follows and self._is_doubtful():
-            self.ambiguous += sum(w not in self.rows for w, _ in self.chain)
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
@@ -300,7 +301,8 @@ class _Matcher:
         newest = len(self.stored) - 1
         if newest < 0 or not self.shown or not self._was_shown(newest):
             return []
-        head = next((w for w in range(_HEAD) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
+        first = 0 if self.shown[0].role == "tool" else 1  # a host's summary may precede it
+        head = next((w for w in range(first + 1) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
         if head is not None:
             self.ambiguous += 1
             return [(head, newest)]
@@ -563,7 +565,7 @@ class _Matcher:
             return
         self._fill_cut(shown, rows)
         shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
-        pairs = self._alike(shown, rows)
+        pairs = self._alike(shown, rows, from_left=left)
         if not right:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
@@ -596,8 +598,11 @@ class _Matcher:
             if alike and w in self.versions:
                 self.alike.add(w)
 
-    def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The pairs of similar messages in order with the highest total score; of many only near ones."""
+    def _alike(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
+        """The pairs of similar messages in order with the highest total score; of many only near ones.
+
+        Of equally good ones those nearest to the anchor.
+        """
         places = {s: j for j, s in enumerate(rows)}
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
@@ -607,7 +612,12 @@ class _Matcher:
                     score = self.pair.likeness(w, s)
                     if score >= ALIKE:
                         scores[i, j] = score
-        return [(shown[i], rows[j]) for i, j in _best_in_order(scores, len(shown), len(rows))]
+        width, height = len(shown), len(rows)
+        if from_left:
+            return [(shown[i], rows[j]) for i, j in _best_in_order(scores, width, height)]
+        turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
+        best = _best_in_order(turned, width, height)
+        return [(shown[width - 1 - i], rows[height - 1 - j]) for i, j in reversed(best)]
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and one that is shown as several."""

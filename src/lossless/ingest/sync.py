@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import mask_items
+from lossless.ingest.match import SURE
 from lossless.ingest.run import (
     AppendReport,
     _check_names,
@@ -266,7 +267,11 @@ class _WindowReader:
         before = _prompts(mark)
         same = common_prefix(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
         start, last = self._head + same, before + same
-        if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
+        if (
+            self._has_lost_beginning(mark, same)
+            or not same
+            or max(len(self._items) - start, mark.length - last) > _MAX_REST
+        ):
             return None
         window = self._with_prompts(self._window(start))
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
@@ -280,25 +285,33 @@ class _WindowReader:
         if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
-        if not window.events and not self._has_ids() and self._ends_short():
+        if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
-        has_lost = not self._head and min(mark.rows) < 0
         rows_before = (0,) * self._head + mark.rows[before:last]
-        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=self._has_lost_prompts(mark))
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""
         window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
         window = self._without_copies(window, follows=False)
-        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
-        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
+        is_cut = mark is not None and self._has_lost_prompts(mark)
+        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark, is_cut=is_cut)
+        has_lost = is_cut and mark is not None and plan.places[:1] == (mark.first_id,)
+        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True, has_lost_prompts=has_lost)
+
+    def _has_lost_prompts(self, mark: WindowMark) -> bool:
+        return not self._head and min(mark.rows or (0,)) < 0
+
+    def _has_lost_beginning(self, mark: WindowMark, same: int) -> bool:
+        """Whether the prompts are gone, and the first messages are too short and too few to be the same as before."""
+        return same < SURE and self._has_lost_prompts(mark) and all(map(self._is_short, self._items[:same]))
 
     def _has_ids(self) -> bool:
         """Whether the host assigns ids, so that repeats are certain."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
 
-    def _ends_short(self) -> bool:
-        events, _ = incoming.read_events(self._items[-1:])
+    def _is_short(self, item: MessageLike) -> bool:
+        events, _ = incoming.read_events([item])
         return bool(events) and likeness.is_short(events[0].message)
 
     def _window(self, start: int) -> IncomingWindow:

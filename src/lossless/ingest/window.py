@@ -110,10 +110,12 @@ def plan_aligned(
     mark: WindowMark | None,
     *,
     in_use: frozenset[str] = frozenset(),
+    is_cut: bool = False,
 ) -> IngestPlan:
     """Align a window or a path with the newest rows, and with older ones when it does not begin among those.
 
     `in_use` are ids that are not in it and still name messages: a transcript keeps abandoned branches.
+    `is_cut` means that the last window began with prompts that this one lacks.
     """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
@@ -127,7 +129,7 @@ def plan_aligned(
         last = None if mark is None else _rows_shown_by(mark, in_place)
         if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
             last = frozenset(row.id for row in rows)
-        begins = is_whole and bool(rows and events) and _are_one(in_place[0], events[0])
+        begins = is_whole and bool(rows and events) and _begin_alike(in_place, events, () if is_cut else last)
         stored = StoredRows((*older, *in_place), last, follows=begins and not older, by_entry=by_entry)
         return plan_over(archive, conversation_id, events, stored, in_use)
 
@@ -166,6 +168,15 @@ def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
         return True
     thinks = any(isinstance(part, Reasoning) for part in event.message.parts)
     return thinks and likeness.has_other_thinking(archive.messages.get(row.id).message, event.message)
+
+
+def _begin_alike(rows: Sequence[TailRow], events: Sequence[Event], last: Collection[int] | None) -> bool:
+    """Whether a window begins with the first row; a very short text that was not shown there says too little."""
+    if not _are_one(rows[0], events[0]):
+        return False
+    if not likeness.is_short(events[0].message) or len(events) == 1 or last is None or rows[0].id in last:
+        return True
+    return len(rows) > 1 and _are_one(rows[1], events[1])
 
 
 def _are_one(row: TailRow, event: Event) -> bool:
