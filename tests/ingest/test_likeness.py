@@ -151,6 +151,14 @@ def test_role_and_calls_decide_before_words() -> None:
     assert score_likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
 
 
+def test_a_short_text_beside_a_call_proves_nothing() -> None:
+    """It may be the beginning of an answer that then calls; then its place decides."""
+    assert score_likeness(calling("ok."), message("ok.", "assistant")) == 0.0
+    assert ALIKE <= score_likeness(message("ok.", "assistant"), calling("ok.")) < 1.0
+    text = "I look into the first folder of it."
+    assert score_likeness(calling(text), message(text, "assistant")) == 1.0
+
+
 def test_merged_split_and_rewritten() -> None:
     parts = [message("first part of it"), message("second part of it")]
     whole = message("first part of it\n\nsecond part of it")

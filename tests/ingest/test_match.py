@@ -197,6 +197,28 @@ def test_a_system_prompt_and_a_word_of_long_ago_anchor_nothing() -> None:
     assert lay(["u: thanks", "u: another matter"], stored, range(4, 12)).is_disjoint
 
 
+def test_a_short_run_behind_strangers_is_said_again() -> None:
+    """Rule: two short messages anchor a window only at its beginning, or where they stood; not behind new ones."""
+    stored = [line(0), "a: go", "t: done", line(1)]
+    found = lay([line(3), "t: nothing", "a: go", "t: done", line(5)], stored)
+    assert (found.is_disjoint, found.ambiguous, found.gone) == (True, 0, {})
+    assert lay([line(2), "a: go", "t: done", line(5)], stored).rows == (None, 1, 2, None)
+
+
+def test_the_newest_word_follows_a_summary_of_its_host_and_no_tool_result() -> None:
+    stored = [*log(3), "u: ok"]
+    assert lay([line(7), "u: ok", line(9)], stored).rows == (None, 3, None)
+    assert lay(["t: other", "u: ok", line(9)], stored).is_disjoint
+    assert lay([line(5), line(7), "u: ok", line(9)], stored).is_disjoint
+
+
+def test_of_equally_similar_rows_the_one_next_to_the_anchor_is_meant() -> None:
+    """Rule: where the window has moved on, what is certain stands behind the gap."""
+    stored = ["u: at nine thanks", line(3), "u: at ten thanks", line(5), line(7)]
+    found = lay(["u: at some thanks", line(5), line(7), line(8)], stored, [1, 2, 3, 4])
+    assert found.rows == (2, 3, 4, None)
+
+
 def test_a_word_or_two_speak_against_no_message_that_says_more() -> None:
     """Rule: a window that begins with the newest row goes on from it, whatever short run of long ago is said again."""
     found = lay([line(9), "a: go", "t: done", line(2)], [line(0), "a: go", "t: done", line(9)])
