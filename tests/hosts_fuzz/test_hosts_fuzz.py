@@ -61,6 +61,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("time before, sliding", 7_007_147),
         ("sliding", 9_000_493),
         ("comes and goes", 9_000_017),
+        ("edits and cuts off", 9_001_460),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

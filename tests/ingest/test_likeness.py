@@ -159,6 +159,12 @@ def test_a_short_text_beside_a_call_proves_nothing() -> None:
     assert score_likeness(calling(text), message(text, "assistant")) == 1.0
 
 
+def test_a_call_under_an_id_that_is_used_again_is_told_by_its_arguments() -> None:
+    one, other = (calling("", "functions.sh:0", f'{{"cmd": "{cmd}"}}') for cmd in ("ls", "git status --short"))
+    assert score_likeness(one, other) < ALIKE
+    assert score_likeness(one, calling("", "functions.sh:0", '{"cmd": "ls -l"}')) >= ALIKE
+
+
 def test_merged_split_and_rewritten() -> None:
     parts = [message("first part of it"), message("second part of it")]
     whole = message("first part of it\n\nsecond part of it")

@@ -98,7 +98,8 @@ def score_likeness(stored: Message, shown: Message) -> float:
     if same and (stored.content == shown.content or any(is_provider_id(id_) for id_, _, _ in same)):
         return 1.0
     if stored.tool_calls and stored.content == shown.content and _named_calls(stored) == _named_calls(shown):
-        return 0.9
+        is_sure = not is_short(stored)  # otherwise only the arguments tell a call from the next one under its id
+        return 0.9 if is_sure else min(0.9, _text_likeness(_arguments(stored), _arguments(shown)))
     if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
         return 1.0
     if (
@@ -200,6 +201,10 @@ def _calls(message: Message) -> list[str]:
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
     """A call with its arguments; the id alone may be reused."""
     return part.id, part.name, stringify_js(part.input)
+
+
+def _arguments(message: Message) -> str:
+    return "\n".join(stringify_js(part.input) for part in message.tool_calls)
 
 
 def _tells_calls(message: Message, text: str) -> bool:

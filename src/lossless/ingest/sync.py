@@ -352,16 +352,16 @@ def remember_window(
         rows[event.index] = -id_
     for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
         rows[event.index] = next(fresh) if place is None else place
-    said = [row for row in rows if row > 0]
-    if not said:
+    before, plan, last = seen.before, seen.plan, max(rows, default=0)
+    if last <= 0:
         return
-    before, plan, last = seen.before, seen.plan, max(said)
     older = before is not None and before.last_id is not None and last < before.last_id
     if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
         older = before.chain.endswith(seen.prints)  # only its end
     if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
         return
-    archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
+    first = next(row for row in rows if row > 0)
+    archive.ingest.set_window(conversation_id, WindowMark(first, last, length, seen.prints, tuple(rows)), now)
 
 
 def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
