@@ -62,6 +62,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("sliding", 9_000_493),
         ("comes and goes", 9_000_017),
         ("edits and cuts off", 9_001_460),
+        ("time before, sliding", 9_002_473),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

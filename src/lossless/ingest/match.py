@@ -306,23 +306,19 @@ class _Matcher:
         if head is not None:
             self.ambiguous += 1
             return [(head, newest)]
-        for size in range(1, min(_FEW, len(self.shown), len(self.stored)) + 1):
+        for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
-            if all(self._is_almost(w, s) for w, s in pairs) and not all(self.shown[w].is_short for w, _ in pairs):
+            if all(self._is_almost(w, s) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
+                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else 0
                 return pairs
-        is_free = newest not in self.taken and 0 not in self.rows and self.shown[0].is_short
-        if is_free and self.pair.may_be(0, newest) and self.pair.likeness(0, newest) == 1.0:
-            self.alike.add(0)  # a very short text, without its frame
-            self.ambiguous += 1
-            return [(0, newest)]
         return []
 
     def _is_almost(self, w: int, s: int) -> bool:
         """Whether a message is a row with the same words, or in a host's frame."""
         if w in self.rows or s in self.taken or not self.pair.may_be(w, s):
             return False
-        return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
+        return self._is_equal(w, s) or self.pair.likeness(w, s) >= (1.0 if self.shown[w].is_short else VERY_ALIKE)
 
     def _pair(self, w: int, s: int) -> None:
         self.rows[w] = s
