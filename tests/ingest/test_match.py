@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.match import MatchResult, ShownMessage, StoredMark, match, overlap
+from lossless.ingest.match import MatchedMessage, MatchResult, match, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +59,8 @@ def lay(
 ) -> MatchResult:
     """Match lines with lines; all rows were shown before, unless `last` says otherwise."""
     return match(
-        [ShownMessage(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
-        [StoredMark(line.encode(), ROLES[line[0]]) for line in stored],
+        [MatchedMessage(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
+        [MatchedMessage(line.encode(), ROLES[line[0]]) for line in stored],
         Lines(shown, stored),
         last=range(len(stored)) if last is None else last,
         follows=follows,
@@ -266,8 +266,8 @@ def test_all_in_other_words_is_no_edit_of_a_first_message_that_is_hardly_alike()
 
 
 def test_an_id_decides_before_all_words() -> None:
-    stored = [StoredMark(text.encode(), "user") for text in ("one", "two", "three")]
-    shown = [ShownMessage(b"three", "user", 0), ShownMessage(b"one", "user", 2)]
+    stored = [MatchedMessage(text.encode(), "user") for text in ("one", "two", "three")]
+    shown = [MatchedMessage(b"three", "user", 0), MatchedMessage(b"one", "user", 2)]
     found = match(shown, stored, Lines(["u: three", "u: one"], ["u: one", "u: two", "u: three"]), last=range(3))
     assert (found.rows, found.versions) == ((0, 2), frozenset({0, 1}))
 
@@ -312,8 +312,8 @@ def test_long_gaps_are_compared_near_their_place_only(missing: int) -> None:
     del window[500 : 500 + missing]
     pair = Lines(window, stored)
     found = match(
-        [ShownMessage(text.encode(), ROLES[text[0]]) for text in window],
-        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in window],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in stored],
         pair,
         last=range(size),
     )
@@ -340,8 +340,8 @@ def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(has_le
     stored = ["u: one way home", "a: hm", "u: ok"]
     shown = ["u: two roads there", "a: so", "u: ok", "a: and on from here"]
     found = match(
-        [ShownMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
-        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
+        [MatchedMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in stored],
         Lines(shown, stored),
         last=range(3),
         follows=True,

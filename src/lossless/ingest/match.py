@@ -72,20 +72,14 @@ class MessageComparer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """A shown message: its content, its role, and the row that an id names."""
+class MatchedMessage:
+    """A message on either side: its content and role; of a shown one also the row that an id names."""
 
     mark: bytes
     role: str
     known: int | None = None
     #: Whether it is so short that others may be equal.
     is_short: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMark:
-    mark: bytes
-    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +107,8 @@ class MatchResult:
 
 
 def match(
-    shown: Sequence[ShownMessage],
-    stored: Sequence[StoredMark],
+    shown: Sequence[MatchedMessage],
+    stored: Sequence[MatchedMessage],
     pair: MessageComparer,
     *,
     last: Collection[int] | None = None,
@@ -180,8 +174,8 @@ class _Matcher:
 
     def __init__(
         self,
-        shown: Sequence[ShownMessage],
-        stored: Sequence[StoredMark],
+        shown: Sequence[MatchedMessage],
+        stored: Sequence[MatchedMessage],
         pair: MessageComparer,
         last: Collection[int] | None,
         follows: bool,

@@ -40,7 +40,7 @@ from lossless.model.messages import Incoming, MessageLike
 from lossless.model.records import WindowMark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.plan import IngestPlan
@@ -68,7 +68,7 @@ def choose_tab(
 
     It becomes the active one. `read` compares the window with another conversation.
     """
-    if session.is_cron or not _goes_elsewhere(seen.plan):
+    if session.is_cron or not (seen.plan.abandoned or seen.plan.cause == "disjoint"):
         return conversation, seen
     best = conversation, seen
     for other in archive.conversations.closed_for(conversation, TAB, _TABS):
@@ -86,10 +86,6 @@ def choose_tab(
     return best
 
 
-def _goes_elsewhere(plan: IngestPlan) -> bool:
-    return bool(plan.abandoned) or plan.cause == "disjoint"
-
-
 def _count_abandoned(plan: IngestPlan) -> int:
     return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
 
@@ -103,12 +99,8 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
         return False
     if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
         return False
-    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
-
-
-def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
-    """Whether a user speaks soon after the branches diverge."""
-    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
+    branches = [archive.messages.many(sorted(ids)[:_SOON]) for ids in (plan.revived, plan.abandoned)]
+    return all(any(row.message.role == "user" for row in rows) for rows in branches)
 
 
 #: The maximum difference of a window from the last one for comparing only the rest.
@@ -162,9 +154,10 @@ def sync(
         if apart is None:
             report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
         else:
-            report = _store_window(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
+            beside, other, reason = apart
+            report = _store_window(archive, beside, other, items, payloads, now, whole=whole)
             report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
-            report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
+            report = replace(report, blocked=reason, quarantine_id=beside.id)
         _remember_key(archive, conversation, key, seen.window.events, now)
     return report
 
@@ -182,15 +175,15 @@ def _store_window(
     window, plan = seen.window, seen.plan
     is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
     is_all = whole and seen.is_laid_over
-    prompts = write_system_prompts(
+    prompt_ids, prompts, changed = write_system_prompts(
         archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
     )
-    plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
+    plan = replace(plan, versions=(*plan.versions, *changed)) if changed else plan
     if is_all:
         plan = hide_unshown(archive, conversation, window, plan, now)
     said, revised = write_plan(archive, conversation, plan, payloads, now)
-    appended = prompts.appended + said
-    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
+    appended = prompts + said
+    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompt_ids, said.ids), now)
     update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
     replayed = len(items) - len(appended.ids) - len(window.skips)
     return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
@@ -364,30 +357,15 @@ def remember_window(
     archive.ingest.set_window(conversation_id, WindowMark(first, last, length, seen.prints, tuple(rows)), now)
 
 
-def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
-    """The cap that a disjoint window exceeds, or None."""
-    tail = archive.messages.tail(conversation.id, 1)
-    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
-    return cap if len(plan.new) > cap else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Quarantine:
-    """An additional conversation of a session, a window compared with it, and the reason."""
-
-    conversation: Conversation
-    seen: SeenWindow
-    reason: str
-
-
 def _choose_quarantine(
     archive: Archive,
     conversation: Conversation,
     read: Callable[[Conversation], SeenWindow],
     plan: IngestPlan,
     now: datetime,
-) -> _Quarantine | None:
-    """Where a disjoint window goes: to a quarantined conversation that it matches.
+) -> tuple[Conversation, SeenWindow, str] | None:
+    """Where a disjoint window goes: to a quarantined conversation that it matches; with the window compared to that,
+    and the reason.
 
     One over the cap is quarantined; None for one that is stored in its own conversation.
     """
@@ -397,9 +375,10 @@ def _choose_quarantine(
         seen = read(other)
         if seen.plan.cause != "disjoint":
             was = "was refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Quarantine(other, seen, f"the window continues what {was}, in conversation {other.id}")
-    cap = _flood_cap(archive, conversation, plan)
-    if cap is None:
+            return other, seen, f"the window continues what {was}, in conversation {other.id}"
+    tail = archive.messages.tail(conversation.id, 1)
+    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
+    if len(plan.new) <= cap:
         return None
     made = archive.conversations.quarantine(conversation, now)
     reason = (
@@ -407,4 +386,4 @@ def _choose_quarantine(
         f"than {cap} at once are not accepted: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
-    return _Quarantine(made, read(made), reason)
+    return made, read(made), reason

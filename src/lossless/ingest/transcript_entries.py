@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip, entry_ids_of, mask_items
-from lossless.ingest.plan import IngestPlan, KnownRows, plan_append
+from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.run import (
     append_report,
     context_prompts,
@@ -157,9 +157,8 @@ def _adopt_rows(archive: Archive, conversation: Conversation, plan: IngestPlan) 
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
     rows = [*context_prompts(archive, conversation), *rows]
-    rest = plan_append(
-        plan.new, KnownRows({}, {}), [row for row in rows if row.entry_id is None], copy_detector(archive)
-    )
+    free = [row for row in rows if row.entry_id is None]
+    rest = plan_append(plan.new, {}, adoptable=free, is_copy=copy_detector(archive))
     return replace(
         plan,
         new=rest.new,

@@ -15,7 +15,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import entry_ids_of
 from lossless.ingest.match import SURE, overlap
-from lossless.ingest.plan import IngestPlan, KnownRows, StoredRows, plan_append, plan_window, with_own_ids
+from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
@@ -88,7 +88,7 @@ def read_window(
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:
     """The window begins with the last one and nothing was stored since: the rest is new, except known entry ids."""
-    return plan_append(events, KnownRows(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
+    return plan_append(events, archive.messages.known_entries(conversation_id, entry_ids_of(events)))
 
 
 def plan_rest(
