@@ -102,7 +102,7 @@ MUTATIONS = (
     Mutation(
         "what stands before the checkpoint is not looked at",
         "ingest/transcripts/bootstrap.py",
-        "if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:",
+        "if point.kind is None or growth is None or digest_before(growth, point.offset) != point.tail:",
         "if point.kind is None or growth is None:",
         "a rewritten file is read from the middle of a line",
         "ids",
@@ -159,7 +159,7 @@ MUTATIONS = (
         "a fork keeps only its newest part",
         "ingest/transcripts/exclusions.py",
         "    return shared or _shared_by_second(whose, messages, parents)",
-        "    return dict.fromkeys(range(len(messages.ids)), parents[0])",
+        "    return dict.fromkeys(range(len(messages)), parents[0])",
         "what a fork has said itself is lost",
         "forks",
     ),

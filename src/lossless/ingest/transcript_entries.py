@@ -6,7 +6,7 @@ Both work inside the caller's transaction, which also moves the checkpoint.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadMessage
@@ -48,18 +48,7 @@ _ADOPTION_ROWS = 256
 _MOST_ROWS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class EntryBatch:
-    """Entries that are messages, and those that are not."""
-
-    events: tuple[Event, ...]
-    skips: tuple[Skip, ...]
-    #: Positions of entries with undecodable messages, and the problem of each.
-    unreadable: tuple[Skip, ...]
-    size: int
-
-
-def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> EntryBatch:
+def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> IncomingWindow:
     """Decode entries without what must not be kept; one that cannot be decoded does not prevent storing the others."""
     events: list[Event] = []
     skips: list[Skip] = []
@@ -72,11 +61,16 @@ def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incomin
             continue
         events += found
         skips += skipped
-    return EntryBatch(tuple(events), tuple(skips), tuple(unreadable), len(items))
+    return IncomingWindow((), tuple(events), tuple(skips), len(items), unreadable=tuple(unreadable))
 
 
 def append_entries(
-    archive: Archive, conversation: Conversation, batch: EntryBatch, *, now: datetime, payloads: PayloadPolicy | None
+    archive: Archive,
+    conversation: Conversation,
+    batch: IncomingWindow,
+    *,
+    now: datetime,
+    payloads: PayloadPolicy | None,
 ) -> AppendReport:
     """Store entries that come after what is stored; known ids, copies and twins are skipped."""
     skips = list(batch.skips)
@@ -94,12 +88,12 @@ def append_entries(
 def plan_path(
     archive: Archive,
     conversation: Conversation,
-    batch: EntryBatch,
+    batch: IncomingWindow,
     *,
     rewritten: bool,
     after: int = 0,
     in_use: frozenset[str] = frozenset(),
-) -> tuple[IngestPlan, EntryBatch]:
+) -> tuple[IngestPlan, IncomingWindow]:
     """What a path from some entry to the newest adds, and which stored messages are no longer on it.
 
     Returned with the batch without delivery notes. `rewritten` means that none of its ids is known: then text alone may
@@ -173,7 +167,7 @@ def write_entries(
     archive: Archive,
     conversation: Conversation,
     plan: IngestPlan,
-    batch: EntryBatch,
+    batch: IncomingWindow,
     *,
     now: datetime,
     payloads: PayloadPolicy | None,
@@ -181,8 +175,7 @@ def write_entries(
     """Store what was planned for a batch, and count it; a later entry under the same id revises the first."""
     plan, again = _once_each(plan)
     appended, revised = write_plan(archive, conversation, plan, payloads, now)
-    window = IncomingWindow((), batch.events, batch.skips, batch.size)
-    update_counters(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
+    update_counters(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
     if again:
         ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
         others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))

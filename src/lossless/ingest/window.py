@@ -41,7 +41,7 @@ _PROBES, _RARE = 32, 16
 
 @dataclass(frozen=True, slots=True)
 class IncomingWindow:
-    """A decoded window: its system prompts, its other messages, and skipped ones."""
+    """A decoded window or batch: its system prompts, its other messages, and skipped ones."""
 
     preamble: tuple[Event, ...]
     events: tuple[Event, ...]
@@ -50,6 +50,8 @@ class IncomingWindow:
     size: int
     #: Whether it contains text of ours that replaces other messages.
     has_ours: bool = False
+    #: Positions of entries of a transcript that cannot be decoded, and the problem of each.
+    unreadable: tuple[Skip, ...] = ()
 
 
 def count_system_head(window: Sequence[MessageLike]) -> int:

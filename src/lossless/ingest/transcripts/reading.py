@@ -31,10 +31,9 @@ from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.ingest.transcripts.entries import Reader, Record
-    from lossless.ingest.transcripts.records import AppendedBytes
 
 __all__ = [
     "KINDS",
@@ -101,8 +100,8 @@ class EntryTree:
         """
         if not (self._is_complete and self._is_linked):
             return None
-        parents = _Parents(self._ids, self._parents)
-        if all(parents.of(place) is None for place in range(len(self._ids))):
+        parent_of = _parent_finder(self._ids, self._parents)
+        if all(parent_of(place) is None for place in range(len(self._ids))):
             return None
         kept, path = bytearray(len(self._ids)), array("q")
         place: int | None = len(self._ids) - 1
@@ -113,12 +112,12 @@ class EntryTree:
             path.append(place)
             if self._parents[place] == _NONE:
                 break
-            place = parents.of(place)
+            place = parent_of(place)
         if place is None:
             return None
         path.reverse()
         if any(self._ties):
-            self._keep_tied(kept, parents)
+            self._keep_tied(kept, parent_of)
         elif any(after < before for before, after in _pairs(path)):
             return LeafPath(kept, path)
         return LeafPath(kept)
@@ -128,37 +127,36 @@ class EntryTree:
         found = self.leaf_path()
         return found is not None and not all(found.kept)
 
-    def _keep_tied(self, kept: bytearray, parents: _Parents) -> None:
+    def _keep_tied(self, kept: bytearray, parent_of: Callable[[int], int | None]) -> None:
         """Add what was written together with an entry of the path: parallel calls and their results."""
         for place, tie in enumerate(self._ties):
             if tie == _NONE or kept[place] or self._parents[place] == _NONE:
                 continue
-            parent = parents.of(place)
+            parent = parent_of(place)
             if parent is not None and kept[parent] and tie in (_ANSWER, self._ties[parent]):
                 kept[place] = 1
 
 
-class _Parents:
-    """The position of an entry's parent: usually right before it, so only other ids are looked up."""
+def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int | None]:
+    """Finds the position of an entry's parent: usually right before it, so only other ids are looked up."""
+    last = _perhaps_repeated(ids)
+    before = _NONE
+    for id, parent in zip(ids, parents, strict=True):
+        if parent != before:
+            last[parent] = _MISSING
+        before = id
+    for place, id in enumerate(ids):
+        if id in last:
+            last[id] = place
 
-    def __init__(self, ids: array[int], parents: array[int]) -> None:
-        self._ids, self._parents = ids, parents
-        self._last = _perhaps_repeated(ids)
-        before = _NONE
-        for id, parent in zip(ids, parents, strict=True):
-            if parent != before:
-                self._last[parent] = _MISSING
-            before = id
-        for place, id in enumerate(ids):
-            if id in self._last:
-                self._last[id] = place
-
-    def of(self, place: int) -> int | None:
-        parent = self._parents[place]
-        found = self._last.get(parent)
+    def parent_of(place: int) -> int | None:
+        parent = parents[place]
+        found = last.get(parent)
         if found is not None:
             return None if found == _MISSING else found
-        return place - 1 if place and self._ids[place - 1] == parent else None
+        return place - 1 if place and ids[place - 1] == parent else None
+
+    return parent_of
 
 
 def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
@@ -367,9 +365,10 @@ class Transcript:
             else:
                 yield from self._reader.entries(record[1], record[0])
 
-    def grown(self, growth: AppendedBytes, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
-        """Like `appended`, from bytes that are already read."""
-        return self._entries(growth.records(start, number))
+    def grown(self, growth: tuple[int, bytes], start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+        """Like `appended`, from bytes that are already read: their position in the file, and they themselves."""
+        base, data = growth
+        return self._entries(read_lines_of(BytesIO(data), base + len(data), start, number, base=base))
 
     def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
         """The messages of a lane, from its root to its last entry, without abandoned branches.
@@ -384,7 +383,8 @@ class Transcript:
         if leaf_path is not None and leaf_path.order is not None:
             yield from self._reordered(lane, found, leaf_path.order)
         else:
-            yield from (entry for entry, place in self._placed(lane, found) if _is_kept(place, leaf_path))
+            kept = None if leaf_path is None else leaf_path.kept
+            yield from (entry for entry, n in self._placed(lane, found) if n < 0 or kept is None or kept[n])
 
     def is_branched(self, lane: str | None = None) -> bool:
         """Whether a lane has entries that `path` omits: abandoned branches."""
@@ -461,6 +461,33 @@ class Transcript:
                 yield from (entry for entry in entries if found.tree.is_entry(place, entry.id))
 
 
+@dataclass(frozen=True, slots=True)
+class ListedTranscript:
+    """Entries in memory, with the interface of a transcript."""
+
+    entries: Sequence[TranscriptEntry]
+    header: TranscriptHeader = field(default_factory=TranscriptHeader)
+    is_array: bool = False
+    kind: str = "openclaw"
+
+    @property
+    def state(self) -> FileState:
+        return FileState(Path(), len(self.entries), 0)
+
+    @property
+    def last_line(self) -> RecordPosition | None:
+        return self.entries[-1].line if self.entries else None
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.lane == lane)
+
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
+
+
 def _records(
     state: FileState, start: int = 0, number: int = 1, end: int | None = None, *, in_array: bool
 ) -> Iterator[Record]:
@@ -484,10 +511,6 @@ def _head(records: Iterator[Record]) -> tuple[list[dict[str, Any]], bool]:
 
 def _recognised(head: list[dict[str, Any]]) -> Reader | None:
     return next((reader for reader in KINDS.values() if reader.recognises(head)), None)
-
-
-def _is_kept(place: int, path: LeafPath | None) -> bool:
-    return place < 0 or path is None or bool(path.kept[place])
 
 
 def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:

@@ -10,9 +10,7 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
 from hashlib import blake2b
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lossless.errors import BadInput
@@ -303,39 +301,28 @@ class _ArrayBuffer:
 _TAIL = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedBytes:
-    """The bytes of a file from a little before some position on."""
-
-    #: Their start in the file.
-    base: int
-    data: bytes
-
-    def tail(self, end: int) -> bytes:
-        """A digest of the last bytes before a position."""
-        return blake2b(self.data[max(0, end - _TAIL - self.base) : end - self.base], digest_size=16).digest()
-
-    def records(self, start: int, number: int) -> Iterator[Record]:
-        """The records from byte `start` on, the first line there being `number`."""
-        return read_lines_of(BytesIO(self.data), self.base + len(self.data), start, number, base=self.base)
-
-
-def read_appended(path: Path, offset: int, size: int) -> AppendedBytes | None:
-    """The bytes from `offset` to `size`, and the last ones before; None when they cannot be read."""
+def read_appended(path: Path, offset: int, size: int) -> tuple[int, bytes] | None:
+    """The bytes from `offset` to `size` and the last ones before, with their position; None when that fails."""
     base = max(0, offset - _TAIL)
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return AppendedBytes(base, os.pread(file, size - base, base))
+        return base, os.pread(file, size - base, base)
     except OSError:
         return None
     finally:
         os.close(file)
 
 
+def digest_before(found: tuple[int, bytes], end: int) -> bytes:
+    """A digest of the last bytes before a position."""
+    base, data = found
+    return blake2b(data[max(0, end - _TAIL - base) : end - base], digest_size=16).digest()
+
+
 def tail_digest(path: Path, offset: int) -> bytes | None:
     """A digest of the last bytes before a position; None when they cannot be read."""
     found = read_appended(path, offset, offset)
-    return None if found is None else found.tail(offset)
+    return None if found is None else digest_before(found, offset)
