@@ -134,7 +134,7 @@ MUTATIONS = (
     Mutation(
         "closed conversations are not asked",
         "ingest/transcripts/exclusions.py",
-        "    formers = archive.histories.former(whose.conversation)",
+        "    formers = archive.histories.former(work.conversation)",
         "    formers: list[int] = []",
         "what was said before a reset is stored again behind it",
         "resets",
@@ -158,7 +158,7 @@ MUTATIONS = (
     Mutation(
         "a fork keeps only its newest part",
         "ingest/transcripts/exclusions.py",
-        "    return shared or _shared_by_second(whose, messages, parents)",
+        "    return shared or _shared_by_second(work, messages, parents)",
         "    return dict.fromkeys(range(len(messages)), parents[0])",
         "what a fork has said itself is lost",
         "forks",

@@ -32,7 +32,6 @@ from lossless.ingest.transcripts.entries import (
     take_messages,
 )
 from lossless.ingest.transcripts.exclusions import (
-    TranscriptOwner,
     abandoned_ids,
     count_all_pruned,
     hide_abandoned,
@@ -186,9 +185,11 @@ def _all_pruned(asked: BootstrapRequest, transcript: Transcript | ListedTranscri
     """How many messages a transcript has, if everything that a conversation could begin with was deleted; else 0."""
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
-    path, header_id = str(transcript.state.path), transcript.header.id
-    whose = TranscriptOwner(asked.archive, begun, path, header_id, None, again=asked.again)
-    return count_all_pruned(whose, lambda: transcript.path(asked.lane))
+    point, report = Checkpoint(str(transcript.state.path), 0, 0, 0), TranscriptReport(None, "up to date")
+    work = TranscriptReading(
+        asked.archive, begun, transcript, asked.lane, asked.now, None, report, point, again=asked.again
+    )
+    return count_all_pruned(work)
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:

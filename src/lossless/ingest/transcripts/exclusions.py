@@ -30,14 +30,13 @@ from lossless.model.records import ContextChange
 from lossless.store.conversations import PRINT_BYTES, entry_id_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.ingest.run import PayloadPolicy
     from lossless.ingest.transcripts.entries import TranscriptEntry
     from lossless.ingest.transcripts.following import TranscriptReading
     from lossless.ingest.window import IncomingWindow
-    from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
     from lossless.store.conversations import ConversationHistory, StoredRef
 
@@ -211,22 +210,6 @@ def _is_of_its_time(heard: SeenRef, one: StoredRef) -> bool:
 _AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptOwner:
-    """A transcript, and the conversation that reads it."""
-
-    archive: Archive
-    conversation: Conversation
-    #: Its path, empty when it is not a file, and the ids in its header: its own, and its parent's.
-    path: str
-    header_id: str | None
-    parent: str | None
-    #: The generation of a file without ids.
-    age: int = 0
-    #: Import permanently deleted messages again.
-    again: bool = False
-
-
 @dataclass(slots=True)
 class Exclusions:
     """Omitted messages of a path, by position: one byte each, 1 when omitted."""
@@ -257,26 +240,26 @@ class Exclusions:
                 yield entry
 
 
-def find_exclusions(
-    whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]], fork_tokens: int | None
-) -> Exclusions | None:
+def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusions | None:
     """What of a path other conversations have; None when there are none.
 
     Of what a fork shares with its parent the newest `fork_tokens` are stored; None means that the rest was omitted.
     """
-    archive, mine = whose.archive, whose.conversation.id
-    formers = archive.histories.former(whose.conversation)
-    pruned = _pruned(whose)
-    parents = _parents(whose, formers)
+    archive, mine = work.archive, work.id
+    formers = archive.histories.former(work.conversation)
+    pruned = _pruned(work)
+    parents: list[int] = []
+    if (fork_tokens is not None or work.is_bounded) and (parent := work.transcript.header.parent) is not None:
+        parents = [id_ for id_ in archive.histories.following(parent) if id_ != mine and id_ not in formers]
     if not formers and not pruned and not parents:
         return None
-    messages = _read_path(whose, path())
+    messages = _read_path(work)
     found = Exclusions(bytearray(len(messages)))
     own = _own_places(archive, mine, [heard.entry_id for heard in messages])
     if formers or pruned:
-        _exclude_known(found, messages, own, _histories(whose, messages, own, formers, pruned))
+        _exclude_known(found, messages, own, _histories(work, messages, own, formers, pruned))
     if parents:
-        shared = _shared(whose, messages, parents, path)
+        shared = _shared(work, messages, parents)
         _exclude_shared(found, messages, own, shared, fork_tokens)
     return found
 
@@ -303,34 +286,27 @@ def keep_other_wordings(
                 write_plan(archive, archive.conversations.get(row.conversation_id), plan, payloads, now)
 
 
-def count_all_pruned(whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]]) -> int:
+def count_all_pruned(work: TranscriptReading) -> int:
     """How many messages of a path were permanently deleted, if nothing else is left of it; else 0."""
-    found = find_exclusions(whose, path, None) if _pruned(whose) else None
+    found = find_exclusions(work, None) if _pruned(work) else None
     return 0 if found is None or 0 in found.flags else found.pruned
 
 
-def _pruned(whose: TranscriptOwner) -> list[ConversationHistory]:
-    if whose.again:
+def _pruned(work: TranscriptReading) -> list[ConversationHistory]:
+    if work.again:
         return []
-    return whose.archive.histories.pruned(whose.conversation.session_key, whose.path, whose.header_id)
+    return work.archive.histories.pruned(work.conversation.session_key, work.point.path, work.transcript.header.id)
 
 
-def _parents(whose: TranscriptOwner, formers: Sequence[int]) -> list[int]:
-    if whose.parent is None:
-        return []
-    ids = whose.archive.histories.following(whose.parent)
-    return [id_ for id_ in ids if id_ != whose.conversation.id and id_ not in formers]
-
-
-def _read_path(whose: TranscriptOwner, entries: Iterable[TranscriptEntry | BadLine]) -> list[SeenRef]:
+def _read_path(work: TranscriptReading) -> list[SeenRef]:
     """The messages of a path; records that are not messages have an empty print."""
     found: list[SeenRef] = []
-    stream = message_entries(entries)
+    stream = message_entries(work.transcript.path(work.lane))
     while chunk := list(islice(stream, _AT_ONCE)):
-        batch = ingest.read_entries(whose.archive, whose.conversation.id, incoming_messages(chunk, whose.age))
+        batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
         events = {event.index: event for event in batch.events}
         for place, entry in enumerate(chunk):
-            event, id_ = events.get(place), entry_id_of(entry, whose.age)
+            event, id_ = events.get(place), entry_id_of(entry, work.age)
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
             role = "" if event is None else event.message.role
@@ -349,7 +325,7 @@ def _own_places(archive: Archive, conversation_id: int, ids: Sequence[str | None
 
 
 def _histories(
-    whose: TranscriptOwner,
+    work: TranscriptReading,
     messages: Sequence[SeenRef],
     own: set[int],
     formers: Sequence[int],
@@ -361,9 +337,9 @@ def _histories(
     """
     if len(own) == len(messages):
         return []
-    closed, mine = [whose.archive.histories.history(id_, whose.path) for id_ in formers], whose.conversation.id
+    closed, mine = [work.archive.histories.history(id_, work.point.path) for id_ in formers], work.id
     others = sorted([*closed, *pruned], key=lambda history: history.number)
-    return [*others, whose.archive.histories.history(mine, whose.path)]
+    return [*others, work.archive.histories.history(mine, work.point.path)]
 
 
 def _exclude_known(
@@ -405,19 +381,14 @@ def _exclude_shared(
             found.sources.add(shared[n])
 
 
-def _shared(
-    whose: TranscriptOwner,
-    messages: Sequence[SeenRef],
-    parents: Sequence[int],
-    path: Callable[[], Iterable[TranscriptEntry | BadLine]],
-) -> dict[int, int]:
+def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
     """Positions of what a parent provably has, with that conversation: the same id and text, or text and second."""
     shared: dict[int, int] = {}
     other: dict[int, tuple[int, int]] = {}
     for start in range(0, len(messages), _AT_ONCE):
         chunk = range(start, min(start + _AT_ONCE, len(messages)))
         places = {id_: n for n in chunk if (id_ := messages[n].entry_id) is not None and messages[n].id}
-        for id_, owner, print_, row in whose.archive.histories.known(parents, list(places)):
+        for id_, owner, print_, row in work.archive.histories.known(parents, list(places)):
             n = places[id_]
             if messages[n].print == print_:
                 shared[n] = owner
@@ -425,9 +396,9 @@ def _shared(
                 other[n] = (row, owner)
     other = {n: found for n, found in other.items() if n not in shared}
     if other:
-        copies = _copies(whose.archive, path(), {n: row for n, (row, _) in other.items()})
+        copies = _copies(work.archive, work.transcript.path(work.lane), {n: row for n, (row, _) in other.items()})
         shared.update((n, other[n][1]) for n in copies)
-    return shared or _shared_by_second(whose, messages, parents)
+    return shared or _shared_by_second(work, messages, parents)
 
 
 def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
@@ -440,12 +411,12 @@ def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows
                 yield n
 
 
-def _shared_by_second(whose: TranscriptOwner, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
+def _shared_by_second(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
     """Positions of what a parent has under other ids: the same text in the same second."""
     told = {
         (one.print, one.at): parent
         for parent in parents
-        for one in whose.archive.histories.history(parent, whose.path).told
+        for one in work.archive.histories.history(parent, work.point.path).told
         if one.print and one.at and one.is_timed
     }
     names = [(heard.print, heard.at) for heard in messages]

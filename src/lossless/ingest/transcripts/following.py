@@ -28,7 +28,7 @@ from lossless.ingest.transcripts.entries import (
     parse_line_id,
     readable_entries,
 )
-from lossless.ingest.transcripts.exclusions import TranscriptOwner, find_exclusions, keep_other_wordings
+from lossless.ingest.transcripts.exclusions import find_exclusions, keep_other_wordings
 from lossless.ingest.transcripts.reading import EntryTree
 from lossless.ingest.transcripts.records import tail_digest
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, without_words_digest
@@ -107,7 +107,7 @@ def _front_after(front: PathFront, entry: TranscriptEntry) -> PathFront | None:
         for place, (id_, parent, tie, _) in enumerate(records):
             tree.add(id_, parent if place else None, tie)
         path = tree.leaf_path()
-        if path is not None and any(said and not path.kept[place] for place, (*_, said) in enumerate(records)):
+        if path is not None and any(said and not path[0][place] for place, (*_, said) in enumerate(records)):
             return None
     return (newest,) if is_message and entry.tie is None else records
 
@@ -197,12 +197,7 @@ class TranscriptReading:
 
     def leave_out(self, fork_tokens: int | None) -> None:
         """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
-        header = self.transcript.header
-        parent = header.parent if fork_tokens is not None or self.is_bounded else None
-        whose = TranscriptOwner(
-            self.archive, self.conversation, self.point.path, header.id, parent, age=self.age, again=self.again
-        )
-        self.apart = find_exclusions(whose, lambda: self.transcript.path(self.lane), fork_tokens)
+        self.apart = find_exclusions(self, fork_tokens)
         self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
         if self.apart is not None and self.apart.stamps:
             with self.archive.writing():
