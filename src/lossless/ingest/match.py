@@ -201,10 +201,16 @@ class _Matcher:
         if self.follows:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
-        anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
+        anchors |= {  # in a run, or shown before and not very short: no coincidence
+            w: s
+            for w, s in landmarks.items()
+            if self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
+        }
         self.chain = self._chain_of(anchors)
-        if self.chain and not self.follows and self._is_doubtful():
-            found = [w for w, _ in self.chain if w not in self.rows]
+        found = [w for w, _ in self.chain if w not in self.rows]
+        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
+        is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
+        if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
             is_there = self.chain[0][0] == 0 or self._begins_as_before() or len(found) < len(self.chain)
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
@@ -252,16 +258,6 @@ class _Matcher:
             if s is not None and self.pair.may_be(w, s):
                 found[w] = s
         return found
-
-    def _is_doubtful(self) -> bool:
-        """Whether the only certain pairs are a run of very short texts, and not the newest ones."""
-        found = [w for w, _ in self.chain if w not in self.rows]
-        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
-        return not is_newest and len(found) < SURE and all(self.shown[w].is_short for w in found)
-
-    def _is_anchor(self, w: int, s: int) -> bool:
-        """Whether a landmark is not a coincidence: it is in a run, or was shown before and is not very short."""
-        return self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
@@ -329,8 +325,9 @@ class _Matcher:
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             left = n > 0 or self.follows or self._begins_as_before()
-            free = self._free(w, next_w)
-            self._fill(free, self._rows_free(s, next_s), left=left, right=self._is_firm(n, free))
+            free = [one for one in range(w + 1, next_w) if one not in self.rows]
+            rows = [one for one in range(s + 1, next_s) if one not in self.taken]
+            self._fill(free, rows, left=left, right=self._is_firm(n, free))
         self._count_short_end()
 
     def _is_firm(self, n: int, shown: list[int]) -> bool:
@@ -390,12 +387,6 @@ class _Matcher:
         """Whether most messages differ: the first message was edited, and the host continued from there."""
         said = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
         return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in said) <= len(said)
-
-    def _free(self, first: int, end: int) -> list[int]:
-        return [w for w in range(first + 1, end) if w not in self.rows]
-
-    def _rows_free(self, first: int, end: int) -> list[int]:
-        return [s for s in range(first + 1, end) if s not in self.taken]
 
     def _fill(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
         if not shown or not rows:
@@ -613,35 +604,31 @@ class _Matcher:
         """Rows that are shown as one message, and one that is shown as several."""
         for i, w in enumerate(shown):
             free = [s for s in _near(i, len(shown), rows) if s not in self.taken]
-            run = next((run for run in _runs(free) if self._is_role(run, w) and self.pair.holds(w, run)), None)
+            free = [s for s in free if self.stored[s].role == self.shown[w].role in _SPEAKERS]
+            run = next((run for run in _runs(free) if self.pair.holds(w, run)), None)
             if run is not None:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
         for j, s in enumerate(rows):
             left = [w for w in _near(j, len(rows), shown) if w not in self.rows and s not in self.taken]
-            parts = next(
-                (run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None
-            )
+            left = [w for w in left if self.shown[w].role == self.stored[s].role in _SPEAKERS]
+            parts = next((run for run in _runs(left) if self.pair.is_held(run, s)), None)
             if parts is not None:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
                 self.taken.add(s)
-
-    def _is_role(self, rows: Sequence[int], w: int) -> bool:
-        return self.shown[w].role in _SPEAKERS and all(self.stored[s].role == self.shown[w].role for s in rows)
-
-    def _is_shown_role(self, shown: Sequence[int], s: int) -> bool:
-        return self.stored[s].role in _SPEAKERS and all(self.shown[w].role == self.stored[s].role for w in shown)
 
     # -- the rest
 
     def find_moved(self) -> None:
         """Messages shown before that have moved, or are repeats: content cannot tell. System messages move along."""
         first, end = min(self.taken, default=len(self.stored)), max(self.rows, default=-1)
-        is_piece = not self.taken and self._is_all_of_before()
+        before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
+        is_piece = not self.taken and all(one.mark in before for one in self.shown)  # a part of an old window
         for w, one in enumerate(self.shown):
-            if w in self.rows or self._is_said_again(w):
+            is_again = one.is_short and self._is_behind_new(w) and all(known < w for known in self.rows)
+            if w in self.rows or is_again:  # a very short text after something new, and nothing stored follows
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
@@ -652,15 +639,6 @@ class _Matcher:
                 self._pair(w, s)
                 self.ambiguous += not is_system
                 self.strayed.add(w)
-
-    def _is_all_of_before(self) -> bool:
-        """Whether nothing is shown that was not shown before: a part of an old window."""
-        before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
-        return all(one.mark in before for one in self.shown)
-
-    def _is_said_again(self, w: int) -> bool:
-        """Whether it is a very short text after something new, and nothing stored follows it."""
-        return self._is_behind_new(w) and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing contradicts it; the result of another call with the same id and text does."""
@@ -677,20 +655,15 @@ class _Matcher:
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
         if self.follows or self._begins_as_before():
             matched.insert(0, -1)
-        if matched:
-            self._find_gone(matched, gone)
+        for before, after in pairwise(matched):
+            if run := [s for s in range(before + 1, after) if s not in self.taken]:
+                self._leave_out(before, after, run, gone)
+        last = matched[-1] if matched else len(self.stored)
+        if behind := [s for s in range(last + 1, len(self.stored)) if s not in self.taken]:
+            self._leave_behind(last, behind, gone)
         versions = frozenset(self.versions - self.cuts)
         likely = len(self.alike) + len(self.cuts)
         return MatchResult(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
-
-    def _find_gone(self, matched: Sequence[int], gone: dict[int, Cause]) -> None:
-        for before, after in pairwise(matched):
-            run = [s for s in range(before + 1, after) if s not in self.taken]
-            if run:
-                self._leave_out(before, after, run, gone)
-        behind = [s for s in range(matched[-1] + 1, len(self.stored)) if s not in self.taken]
-        if behind:
-            self._leave_behind(matched[-1], behind, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""

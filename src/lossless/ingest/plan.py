@@ -94,7 +94,10 @@ def plan_append(
             if row.fingerprint != event.fingerprint:
                 versions.append((row.id, event))
             continue
-        row = _by_event_key(event, by_event_key, called)
+        key = event.message.event_key
+        row = None if key is None or key in called else by_event_key.get(key)
+        if row is not None and not (row.fingerprint == event.fingerprint and _is_free(row, event)):
+            row = None
         if row is None and adoptable:
             at = _adopt(events[n : n + 2], adoptable, cursor, is_copy)
             if at is not None:
@@ -133,13 +136,6 @@ def with_own_ids(events: Sequence[Event]) -> list[Event]:
             seen.add(event.entry_id)
         found.append(event)
     return found
-
-
-def _by_event_key(event: Event, known: Mapping[str, TailRow], called: Collection[str]) -> TailRow | None:
-    """The row of an event by the provider's own id and the words."""
-    key = event.message.event_key
-    row = None if key is None or key in called else known.get(key)
-    return row if row is not None and row.fingerprint == event.fingerprint and _is_free(row, event) else None
 
 
 def _adopt(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy | None) -> int | None:

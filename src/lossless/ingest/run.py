@@ -516,13 +516,9 @@ def _standing_for_several(plan: IngestPlan, stored: dict[int, StoredMessage]) ->
     """Texts that are shown in place of several different results."""
     rows: defaultdict[str, set[str]] = defaultdict(set)
     for id_, event in plan.versions:
-        if _is_result(event) and id_ in stored:
+        if event.message.tool_results and id_ in stored:
             rows[event.message.content].add(stored[id_].message.content)
     return frozenset(text for text, texts in rows.items() if len(texts) > 1)
-
-
-def _is_result(event: Event) -> bool:
-    return bool(event.message.tool_results)
 
 
 def write_system_prompts(
@@ -621,9 +617,10 @@ def hide_quiet_turns(
 ) -> None:
     """Hide the turns that end in one of the new answers and only asked whether there is anything to do."""
     for event, id_ in zip(new, ids, strict=True):
-        is_quiet = is_quiet_answer(event.message, conversation.session_key)
-        if is_quiet and (turn := _turn_to(archive, conversation, id_)):
-            hide_as_heartbeat(archive, conversation, turn, now)
+        if is_quiet_answer(event.message, conversation.session_key):
+            rows = [row for row in archive.messages.tail(conversation.id, _MOST_MESSAGES) if row.id <= id_]
+            if turn := _turn_of(archive, conversation, rows):
+                hide_as_heartbeat(archive, conversation, turn, now)
 
 
 def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
@@ -672,12 +669,6 @@ def hide_as_heartbeat(archive: Archive, conversation: Conversation, ids: Sequenc
         conversation.id, ContextChange("hide", "ingest", HEARTBEAT, tuple(ids), (), None, before, after), now
     )
     archive.context.close_gaps(conversation.id)
-
-
-def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
-    """The messages from a heartbeat's question to its answer; empty when a person asked."""
-    rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
-    return _turn_of(archive, conversation, [row for row in rows if row.id <= answer_id])
 
 
 def _turn_of(archive: Archive, conversation: Conversation, rows: Sequence[TailRow]) -> list[int]:

@@ -260,13 +260,15 @@ class _WindowReader:
         before = _prompts(mark)
         same = common_prefix(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
         start, last = self._head + same, before + same
-        if (
-            self._has_lost_beginning(mark, same)
-            or not same
-            or max(len(self._items) - start, mark.length - last) > _MAX_REST
-        ):
+        if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
-        window = self._with_prompts(self._window(start))
+        has_lost = self._has_lost_prompts(mark)
+        if has_lost and same < SURE and all(map(self._is_short, self._items[:same])):  # it may be a later message
+            return None
+        window = self._window(start)
+        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
+        skips = (*head.skips, *window.skips)
+        window = replace(window, preamble=head.preamble, skips=skips, size=window.size + head.size)
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
         newer = [
@@ -281,7 +283,7 @@ class _WindowReader:
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
         rows_before = (0,) * self._head + mark.rows[before:last]
-        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=self._has_lost_prompts(mark))
+        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""
@@ -295,10 +297,6 @@ class _WindowReader:
     def _has_lost_prompts(self, mark: WindowMark) -> bool:
         return not self._head and min(mark.rows or (0,)) < 0
 
-    def _has_lost_beginning(self, mark: WindowMark, same: int) -> bool:
-        """Whether the prompts are gone, and the first messages are too short and too few to be the same as before."""
-        return same < SURE and self._has_lost_prompts(mark) and all(map(self._is_short, self._items[:same]))
-
     def _has_ids(self) -> bool:
         """Whether the host assigns ids, so that repeats are certain."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
@@ -310,11 +308,6 @@ class _WindowReader:
     def _window(self, start: int) -> IncomingWindow:
         rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
         return self._without_copies(rest, follows=True)
-
-    def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
-        """The rest of a window, and its leading system prompts."""
-        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
-        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
 
     def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
         skips = list(window.skips)

@@ -103,7 +103,9 @@ def plan_path(
     skips = list(batch.skips)
     events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=False)
     events, _ = split_by_role(archive, conversation, events)
-    mark = _whole_window(archive, conversation, after) if rewritten else None
+    rows = archive.messages.tail(conversation.id, _MOST_ROWS) if rewritten else []
+    ids = tuple(row.id for row in rows if row.id > after)
+    mark = WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None  # everything, as the host's last window
     if after and mark is None:
         plan = plan_batch(archive, conversation, events)
     else:
@@ -126,13 +128,6 @@ def plan_path(
         is_running=False,
     )
     return _adopt_rows(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
-
-
-def _whole_window(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
-    """Everything that is stored, as the host's last window."""
-    rows = [row for row in archive.messages.tail(conversation.id, _MOST_ROWS) if row.id > after]
-    ids = tuple(row.id for row in rows)
-    return WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None
 
 
 def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestPlan) -> bool:

@@ -139,7 +139,9 @@ def plan_aligned(
     rows = archive.messages.tail(conversation_id, limit)
     is_whole = len(rows) < limit
     found = plan(rows, is_whole=is_whole)
-    if not events or is_whole or _begins_among(rows, found):
+    ids = {row.id for row in rows}
+    known = sum(place in ids for place in found.places)
+    if not events or is_whole or (found.places[0] in ids and 2 * known >= len(events)):  # it begins among them
         return found
     start = _older_start(archive, conversation_id, events)
     if start is None or start >= rows[0].seq:
@@ -192,13 +194,6 @@ def _rows_shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
         return frozenset(mark.rows) - {0}
     first, last = mark.first_id or 0, mark.last_id or 0
     return frozenset(row.id for row in rows if first <= row.id <= last)
-
-
-def _begins_among(rows: Sequence[TailRow], plan: IngestPlan) -> bool:
-    """Whether the window's beginning is among these rows."""
-    ids = {row.id for row in rows}
-    known = sum(place in ids for place in plan.places)
-    return plan.places[0] in ids and 2 * known >= len(plan.places)
 
 
 class RowComparer:
@@ -275,12 +270,8 @@ class RowComparer:
             return True
         if mine in self._in_use:
             return False
-        return self._is_written_anew if is_equal else self._is_same_event(shown, row)
-
-    def _is_same_event(self, shown: int, row: int) -> bool:
-        """Whether the provider's own id agrees; the matcher checks the position."""
-        key = self._events[shown].message.event_key
-        return key is not None and self._load(row).event_key == key
+        key = self._events[shown].message.event_key  # the matcher checks the position
+        return self._is_written_anew if is_equal else key is not None and self._load(row).event_key == key
 
     @cached_property
     def _is_written_anew(self) -> bool:

@@ -236,7 +236,10 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
-    looked = _surveyed(work)
+    looked = survey_path(work.archive, work.id, work.path(), work.age)
+    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
+        work.age += 1  # the lines of a file without ids that differs from what was read are renumbered
+        looked = survey_path(work.archive, work.id, work.path(), work.age)
     if not looked.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
     left = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
@@ -269,15 +272,6 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     if work.apart is None:
         store_abandoned(work, left)
     finish_reading(work, is_cut=is_cut)
-
-
-def _surveyed(work: TranscriptReading) -> PathSurvey:
-    """Survey a path; the lines of a file without ids that differs from what was read are renumbered."""
-    looked = survey_path(work.archive, work.id, work.path(), work.age)
-    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
-        work.age += 1
-        looked = survey_path(work.archive, work.id, work.path(), work.age)
-    return looked
 
 
 def _is_unreadable(work: TranscriptReading) -> bool:

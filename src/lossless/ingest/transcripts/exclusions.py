@@ -76,7 +76,11 @@ def match_history(
         return by_id
     pairs = by_id | by_words
     pairs |= _match_between(path, history, pairs, first)
-    return pairs | _match_last(path, history, pairs, end)
+    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
+    is_last = history.is_same_file and place == len(history.told) - 1 == len(pairs) and n < min(end, len(path))
+    if is_last and _is_changed(path[n], history.told[place]):  # reworded: all lines before it are known
+        pairs[n] = place
+    return pairs
 
 
 def _match_between(
@@ -98,16 +102,6 @@ def _match_between(
                     found[n - back] = place - back
         before, at = n, place
     return found
-
-
-def _match_last(
-    path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], end: int
-) -> dict[int, int]:
-    """The last line of a file without ids, reworded: all lines before it are known."""
-    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
-    if not history.is_same_file or place != len(history.told) - 1 or n >= min(end, len(path)) or place != len(pairs):
-        return {}
-    return {n: place} if _is_changed(path[n], history.told[place]) else {}
 
 
 def _is_changed(here: SeenRef, one: StoredRef) -> bool:

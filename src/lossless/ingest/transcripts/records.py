@@ -230,11 +230,8 @@ class _ArrayBuffer:
         self.offset = start
         file.seek(start)
         if start == 0:
-            self._open()
-
-    def _open(self) -> None:
-        self._grow()
-        self._advance(self._text.index("[") + 1)
+            self._grow()
+            self._advance(self._text.index("[") + 1)
 
     def seek_item(self) -> int | None:
         """Go to the next item and return its position; None at the end of the array."""
@@ -261,7 +258,7 @@ class _ArrayBuffer:
             except RecursionError:
                 return None, "nested too deeply, and nothing after it can be read"
             except json.JSONDecodeError as error:
-                if self._is_broken(error):
+                if not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN:
                     return None, "not JSON, and nothing after it can be read"
                 if not self._grow():
                     return _INCOMPLETE, ""
@@ -278,10 +275,6 @@ class _ArrayBuffer:
             raise
         except ValueError:  # a number with too many digits
             return _ARRAYS_LONG_DECODER.raw_decode(self._text, self._pos)
-
-    def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        """Whether more text could not make it valid."""
-        return not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN
 
     def _advance(self, pos: int) -> None:
         passed = self._text[self._pos : pos]
