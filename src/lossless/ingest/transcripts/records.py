@@ -101,21 +101,17 @@ def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dic
 
 def _object(text: str) -> dict[str, Any] | str:
     try:
-        value = _decoded(text)
+        try:
+            value = _DECODER.decode(text)
+        except ValueError as error:  # perhaps a number with too many digits
+            if isinstance(error, json.JSONDecodeError):
+                raise
+            value = _LONG_DECODER.decode(text)
     except RecursionError:
         return "nested too deeply"
     except ValueError:
         return "not JSON"
     return value if isinstance(value, dict) else "not an object"
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # perhaps a number with too many digits
-        return _LONG_DECODER.decode(text)
 
 
 def _refuse(constant: str) -> None:
