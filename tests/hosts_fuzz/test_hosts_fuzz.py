@@ -63,6 +63,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("comes and goes", 9_000_017),
         ("edits and cuts off", 9_001_460),
         ("time before, sliding", 9_002_473),
+        ("edits and cuts off", 9_002_977),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

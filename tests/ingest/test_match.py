@@ -219,6 +219,13 @@ def test_of_equally_similar_rows_the_one_next_to_the_anchor_is_meant() -> None:
     assert found.rows == (2, 3, 4, None)
 
 
+def test_an_answer_in_place_of_another_one_replaces_it_behind_an_edit() -> None:
+    """Rule: a host that shows another message there does not only save room."""
+    stored = ["u: the first question of all", line(1), "u: ok"]
+    found = lay(["u: the first request of all", "a: done", "u: ok", line(3)], stored)
+    assert (found.rows, found.gone) == ((0, None, 2, None), {1: "removed"})
+
+
 def test_a_word_or_two_speak_against_no_message_that_says_more() -> None:
     """Rule: a window that begins with the newest row goes on from it, whatever short run of long ago is said again."""
     found = lay([line(9), "a: go", "t: done", line(2)], [line(0), "a: go", "t: done", line(9)])

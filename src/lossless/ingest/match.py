@@ -676,7 +676,7 @@ class _Matcher:
         is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
         if not (is_replaced or roles in list(_EXCHANGES)) or not set(said) <= set(seen):
             return
-        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after):
+        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after, is_replaced=is_replaced):
             return
         gone.update((s, "removed") for s in said)
 
@@ -685,13 +685,13 @@ class _Matcher:
         first = max((w for w, s in self.rows.items() if s == before), default=-1)
         return first, min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
 
-    def _saves_room(self, before: int, after: int) -> bool:
+    def _saves_room(self, before: int, after: int, *, is_replaced: bool) -> bool:
         """Whether the host says that it omits something here, or has done so before at this position."""
         first, end = self._shown_between(before, after)
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
             return True
-        if first >= 0 and all(w in self.versions for w in range(first + 1)):  # notices that change as it moves on
-            return True
+        if first >= 0 and not is_replaced and all(w in self.versions for w in range(first + 1)):
+            return True  # notices that change as it moves on
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
