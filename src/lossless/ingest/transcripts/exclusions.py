@@ -240,11 +240,11 @@ def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusi
     Of what a fork shares with its parent the newest `fork_tokens` are stored; None means that the rest was omitted.
     """
     archive, mine = work.archive, work.id
-    formers = archive.histories.former(work.conversation)
+    formers = archive.transcripts.former(work.conversation)
     pruned = _pruned(work)
     parents: list[int] = []
     if (fork_tokens is not None or work.is_bounded) and (parent := work.transcript.header.parent) is not None:
-        parents = [id_ for id_ in archive.histories.following(parent) if id_ != mine and id_ not in formers]
+        parents = [id_ for id_ in archive.transcripts.following(parent) if id_ != mine and id_ not in formers]
     if not formers and not pruned and not parents:
         return None
     messages = _read_path(work)
@@ -289,7 +289,7 @@ def count_all_pruned(work: TranscriptReading) -> int:
 def _pruned(work: TranscriptReading) -> list[ConversationHistory]:
     if work.again:
         return []
-    return work.archive.histories.pruned(work.conversation.session_key, work.point.path, work.transcript.header.id)
+    return work.archive.transcripts.pruned(work.conversation.session_key, work.point.path, work.transcript.header.id)
 
 
 def _read_path(work: TranscriptReading) -> list[SeenRef]:
@@ -331,9 +331,9 @@ def _histories(
     """
     if len(own) == len(messages):
         return []
-    closed, mine = [work.archive.histories.history(id_, work.point.path) for id_ in formers], work.id
+    closed, mine = [work.archive.transcripts.history(id_, work.point.path) for id_ in formers], work.id
     others = sorted([*closed, *pruned], key=lambda history: history.number)
-    return [*others, work.archive.histories.history(mine, work.point.path)]
+    return [*others, work.archive.transcripts.history(mine, work.point.path)]
 
 
 def _exclude_known(
@@ -382,7 +382,7 @@ def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Seque
     for start in range(0, len(messages), _AT_ONCE):
         chunk = range(start, min(start + _AT_ONCE, len(messages)))
         places = {id_: n for n in chunk if (id_ := messages[n].entry_id) is not None and messages[n].id}
-        for id_, owner, print_, row in work.archive.histories.known(parents, list(places)):
+        for id_, owner, print_, row in work.archive.transcripts.known(parents, list(places)):
             n = places[id_]
             if messages[n].print == print_:
                 shared[n] = owner
@@ -410,7 +410,7 @@ def _shared_by_second(work: TranscriptReading, messages: Sequence[SeenRef], pare
     told = {
         (one.print, one.at): parent
         for parent in parents
-        for one in work.archive.histories.history(parent, work.point.path).told
+        for one in work.archive.transcripts.history(parent, work.point.path).told
         if one.print and one.at and one.is_timed
     }
     names = [(heard.print, heard.at) for heard in messages]
