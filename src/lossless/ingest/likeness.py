@@ -108,7 +108,7 @@ def score_likeness(stored: Message, shown: Message) -> float:
         bool(stored.tool_calls) != bool(shown.tool_calls)
         and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
     ):
-        # a very short text proves nothing beside a call; it may be the beginning of an answer that then calls
+        # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
         return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
