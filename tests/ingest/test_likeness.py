@@ -178,6 +178,8 @@ def test_merged_split_and_rewritten() -> None:
         ("with a text editor", "mit einem Texteditor"),
     ]
     assert are_rewritten([(message(mine), message(theirs)) for mine, theirs in pairs])
+    moved_on = [(message("ok"), message(LONG)), *((message(LONG), message(LONG)) for _ in range(3))]
+    assert not are_rewritten(moved_on, is_complete=True)
     assert not are_rewritten([(message("short as a line"), message(LONG)), (message(LONG), message("a line is here"))])
 
 

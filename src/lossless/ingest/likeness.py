@@ -176,10 +176,11 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
     return all(texts) and is_most and _follow_in(texts, row.content)
 
 
-def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
+def are_rewritten(pairs: Sequence[tuple[Message, Message]], *, is_complete: bool = False) -> bool:
     """Whether messages are others in different words, such as a translation: each has about the same length ratio.
 
-    They must make the same tool calls.
+    They must make the same tool calls, and no very short text is a long one. Of a complete history that suffices;
+    otherwise it would look the same when the host has moved on too far.
     """
     if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
         return False
@@ -187,7 +188,9 @@ def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
     is_enough = len(ratios) > 1 or (len(ratios) == 1 and len(pairs) > _SEVERAL)
-    return are_both and is_enough and max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
+    if not are_both or is_complete:
+        return are_both
+    return is_enough and max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:

@@ -67,8 +67,8 @@ class MessageComparer(Protocol):
     def is_lesser(self, shown: int, row: int) -> bool:
         """Whether a message is a row shortened, masked or replaced by its host."""
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether all messages are rows in different words, with the same names and numbers."""
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
+        """Whether all messages are rows in different words; `is_complete` when there are as many of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ class _Matcher:
         is_little = len(rows) >= _FEW or self.shown[0].is_short
         is_first = likeness >= (VERY_ALIKE if is_little else ALIKE)
         is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
-        if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
+        if is_all and self.pair.are_rewritten(pairs, is_complete=len(self.shown) == len(rows) >= _FEW):
             self._pair_all(pairs, alike=True)
             return
         if is_first:
