@@ -188,8 +188,8 @@ def test_summaries_are_prepared_where_that_is_wanted(
 ) -> None:
     with open_engine(long) as engine:
         turn = engine.after_turn(LONG, new_messages=[{"role": "user", "content": "go on"}], budget=2 * BUDGET)
-        assert turn.paid is not None
-        assert not turn.paid.owes  # it is above half of its threshold, and below it
+        assert turn.outcome is not None
+        assert not turn.outcome.owes  # it is above half of its threshold, and below it
     monkeypatch.setenv("LCM_SUMMARY_MODEL", script(tmp_path / "good", "cat > /dev/null; echo Ferries, $$."))
     assert lcm("worker").data == {"items": [], "paid": 0}
     monkeypatch.setenv("LCM_PREPARE_SUMMARIES", "true")

@@ -58,7 +58,7 @@ def _atoms(engine: Engine, items: Any, user: int) -> set[str]:
 def streams(draw: st.DrawFn) -> list[Raw]:
     """Messages of one format, with calls and results that fit each other or not at all."""
     if draw(st.booleans()):
-        return list(draw(tool_streams(max_turns=8, max_damage=6)).damaged)
+        return draw(tool_streams(max_turns=8, max_damage=6))[1]
     format = draw(st.sampled_from(sorted(MESSAGES)))
     return draw(st.lists(MESSAGES[format](), min_size=1, max_size=24))
 

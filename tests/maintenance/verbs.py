@@ -109,12 +109,12 @@ def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = 
 
 
 def _repair(engine: lossless.Engine) -> None:
-    _written(engine, repair.plan_repair(engine.archive, 1, 9_000).plan)
+    _written(engine, repair.plan_repair(engine.archive, 1, 9_000)[0])
 
 
 def _repair_all(engine: lossless.Engine) -> None:
-    for id_ in sorted({one.conversation_id for one in repair.find_broken(engine.archive)}):
-        _written(engine, repair.plan_repair(engine.archive, id_, 9_000).plan)
+    for id_ in sorted({one[0] for one in repair.find_broken(engine.archive)}):
+        _written(engine, repair.plan_repair(engine.archive, id_, 9_000)[0])
 
 
 def _rewrite_all(engine: lossless.Engine) -> None:

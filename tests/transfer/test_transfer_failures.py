@@ -21,7 +21,7 @@ from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInp
 from lossless.store.bundles.other_programs import ClawFile, RemnicFile
 from lossless.transfer import lossless_claw, remnic_export
 from lossless.transfer import pages as transfer_pages
-from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import export_pages
 
 from . import claws
@@ -267,7 +267,7 @@ def pages(archive: Path, target: Path) -> None:
     from lossless.store.archive import Archive
 
     with Archive.open(archive, read_only=True) as opened:
-        export_pages(opened, vault(archive), target, "markdown", ExportOptions())
+        export_pages(opened, vault(archive), target, "markdown", TransferOptions())
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from lossless.store.archive import Archive
 from lossless.store.bundles.other_programs import RemnicFile, open_claw
 from lossless.transfer import remnic_export
-from lossless.transfer.lossless_claw import ImportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.merge_plan import align_messages
-from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.remnic_export import export_remnic
 from tests.faults import Fault, failing_at, statements_of
 
 from . import claws
@@ -82,7 +82,7 @@ def test_through_remnic_and_back_is_the_same(given_talks: list[Talk]) -> None:
         looked = to_remnic(source, folder / "memory.sqlite", dry_run=True)
         assert not (folder / "memory.sqlite").exists()
         put = to_remnic(source, folder / "memory.sqlite")
-        assert looked.data() | {"dryRun": False} == put.data()
+        assert replace(looked, dry_run=False) == put
         assert put.messages_inserted == sum(len(talk.lines) for talk in given_talks)
         assert to_remnic(source, folder / "memory.sqlite").sessions_touched == []
         assert rows(folder / "memory.sqlite", "PRAGMA foreign_key_check") == []
@@ -257,11 +257,11 @@ def test_an_import_that_is_stopped_anywhere_is_finished_by_the_next(tmp_path: Pa
         (to_remnic if kind == "remnic" else to_file)(there, source)
     make: Any = IMPORTS[kind]
     with Archive.open(tmp_path / "whole.db") as archive:
-        steps = len(statements_of(archive.database, lambda: make(source, archive, None, ImportOptions())))
+        steps = len(statements_of(archive.database, lambda: make(source, archive, None, TransferOptions())))
     for n in range(0, steps, 7):
         target = tmp_path / f"{n}.db"
         with Archive.open(target) as archive, failing_at(archive.database, n), pytest.raises(Fault):
-            make(source, archive, None, ImportOptions())
+            make(source, archive, None, TransferOptions())
         bring(kind, source, target)
         assert said(target) == said(tmp_path / "whole.db")
 
@@ -289,7 +289,7 @@ def test_an_export_that_is_stopped_anywhere_leaves_nothing_half(
         for n in range(3, 60, 9):
             steps = [n]
             with pytest.raises(Fault):
-                export_remnic(archive, None, target, RemnicOptions())
+                export_remnic(archive, None, target, TransferOptions())
             assert [path.name for path in tmp_path.iterdir()] == ["source.db"]
         monkeypatch.undo()
         assert export_remnic(archive, None, target).messages_inserted == 24
@@ -301,4 +301,4 @@ def test_the_kth_of_equals_is_the_kth(texts: list[str], cut: int) -> None:
 
     keys = [MessageKey(n + 1, n + 1, text, "2026-01-01 00:00:00", None, None, 1) for n, text in enumerate(texts)]
     found = align_messages(keys, keys[:cut])
-    assert found.known == {key.id: key.id for key in keys[:cut]}
+    assert found[0] == {key.id: key.id for key in keys[:cut]}

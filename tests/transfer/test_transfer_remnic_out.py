@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lossless.cli.output import to_json
 from lossless.errors import NotAnArchive
 from lossless.store.bundles.other_programs import open_claw
-from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.lossless_claw import TransferOptions
+from lossless.transfer.remnic_export import export_remnic
 from tests.store import older
 
 from . import claws
@@ -33,12 +36,12 @@ def put(source: Path, target: Path, **options: Any) -> RemnicReport:
     """An export of a database, after a dry run that must say the same and leave everything as it is."""
     before, there = bytes_of(source), bytes_of(target)
     with open_claw(source) as archive:
-        looked = export_remnic(archive, None, target, RemnicOptions(dry_run=True, **options))
+        looked = export_remnic(archive, None, target, TransferOptions(dry_run=True, **options))
         assert bytes_of(target) == there
-        report = export_remnic(archive, None, target, RemnicOptions(**options))
+        report = export_remnic(archive, None, target, TransferOptions(**options))
     assert bytes_of(source)[source.name] == before[source.name]
-    assert looked.data() | {"dryRun": False} == report.data()
-    assert set(report.data()) == FIELDS
+    assert replace(looked, dry_run=False) == report
+    assert set(to_json(report)) == FIELDS
     sound(target)
     return report
 

@@ -276,7 +276,7 @@ class _BackfillRun:
         exact = not self.how.may_ask_model and not is_real
         found, left = [], self.most if exact else None
         for id_ in ids:
-            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, most=left)
+            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=left)
             left = None if left is None else left - len(one.passes)
             found.append(one)
         after = {} if self.after.is_nothing else self.after.check(engine, found[0], anew=self.how.recompact)
@@ -337,7 +337,7 @@ class _BackfillRun:
         for one in planned:
             if left == 0:
                 return
-            made = backfill_history(engine.loop, one.conversation, self.how, most=left, progress=heard)
+            made = backfill_history(engine.loop, one.conversation, self.how, limit=left, progress=heard)
             left = None if left is None else left - len(made.summary_ids)
             plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)

@@ -31,7 +31,7 @@ from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
-from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         rebuilt = engine.admin.rebuild_plan()
         merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
         repairs = [engine.surgery.plan_repair(id_, None) for id_ in engine.surgery.broken_conversations()]
-    broken = sum(len(one.plan.targets) for one in repairs)
+    broken = sum(len(plan.targets) for plan, _ in repairs)
     calls = broken if Summariser(asked).has_model else 0
     steps: dict[str, Callable[[Engine], object]] = {}
     if drift.wrong or damaged:
@@ -153,7 +153,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
             act(engine)
     if repairs:
         how = DraftOptions(None, asked, is_real=True, shows_diff=False, yes=True, times=SourceTimes())
-        write_plans(invocation, [one.plan for one in repairs], how)
+        write_plans(invocation, [plan for plan, _ in repairs], how)
 
 
 @doctor.command("examine", short_help="Look for everything that goes wrong.")
@@ -212,10 +212,9 @@ def apply_repairs(
         for id_ in ids:
             engine.browse.get(id_)
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    blocked = [reason for one in found for reason in one.blocked]
-    emit_rewrites(
-        ctx, "doctor.apply", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
-    )
+    plans = [plan for plan, _ in found]
+    blocked = [reason for _, reasons in found for reason in reasons]
+    emit_rewrites(ctx, "doctor.apply", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
 
 
 @doctor.command("clean", short_help="Delete conversations that are not used any more.")
@@ -266,7 +265,8 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
         "backup": None,
     }
     if work is not None:
-        copy = apply_confirmed(invocation, "Close it?", yes, work.text, lambda engine: engine.admin.close_debt(work))
+        text = describe_close(work)
+        copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
     invocation.emit("doctor.maintenance", data)
 

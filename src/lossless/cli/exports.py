@@ -9,11 +9,12 @@ import click
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.imports import limit_warnings
 from lossless.cli.options import complete_sessions, session_names
+from lossless.cli.output import to_json
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic, export_remnic
+from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_format import SessionBy
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.engine import Engine
-    from lossless.transfer.pages import PageFormat
-    from lossless.transfer.reports import TransferReport
+    from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.pages import PageFormat, PagesReport
 
 _PLACE = "lossless.cli.exports"
 
@@ -73,8 +74,8 @@ def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[
     return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 
-def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
-    invocation.emit(command, limit_warnings(report.data()))
+def _emit(invocation: Invocation, command: str, report: ExportReport | PagesReport) -> None:
+    invocation.emit(command, limit_warnings(to_json(report)))
 
 
 @click.command("archive", cls=Command)
@@ -97,7 +98,7 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance)
+        options = TransferOptions(False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite)
         report = export_archive(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.archive", report)
 
@@ -121,7 +122,9 @@ def lossless_claw(
     compared before it takes its place.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance, plain)
+        options = TransferOptions(
+            False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite, plain
+        )
         report = export_lossless_claw(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.lossless-claw", report)
 
@@ -160,18 +163,18 @@ def remnic(
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
     with invocation.progress("Exporting") as advance:
-        options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, advance)
+        options = TransferOptions(dry_run, frozenset(sessions), None, advance, session_by=session_by, compat=compat)
         if source is not None:
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
                 report = export_remnic(engine.archive, engine.vault, place, options)
-    invocation.emit("export.remnic", limit_warnings(report.data()) | {"path": str(place)})
+    invocation.emit("export.remnic", limit_warnings(to_json(report)) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), None, overwrite, advance)
+        options = TransferOptions(False, frozenset(session_names(engine, sessions)), None, advance, overwrite)
         report = export_pages(engine.archive, engine.vault, target, kind, options)
     _emit(invocation, f"export.{kind}", report)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -323,14 +324,12 @@ def _items(work: StubPlan) -> list[dict[str, Any]]:
 def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> dict[str, Any]:
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
-        work = engine.admin.stub_revert_plan(id_)
-    marks = list(work.marks.items())
-    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks[:_SHOWN]]
+        marks = engine.admin.stub_revert_plan(id_)
+    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in islice(marks.items(), _SHOWN)]
     data = {"conversationId": id_, "count": len(marks), "items": items}
     if is_real and marks:
         with invocation.engine() as engine:
-            report = engine.admin.stub_revert(work)
-        data |= {"count": report.messages, "rows": report.rows}
+            data["count"], data["rows"] = engine.admin.stub_revert(marks)
     return data
 
 

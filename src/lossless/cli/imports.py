@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISDIR
@@ -15,6 +16,7 @@ from lossless.cli import failures
 from lossless.cli.apply import ask_person
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.options import parse_when, usage_error
+from lossless.cli.output import to_json
 from lossless.cli.screen import styled
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
@@ -23,8 +25,8 @@ from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import check_archive, import_archive
 from lossless.transfer.archive_format import is_archive
-from lossless.transfer.lossless_claw import ImportOptions, check_lossless_claw, import_lossless_claw
-from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic
+from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
+from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_import import check_remnic_source, import_remnic
 from lossless.transfer.transcripts import (
     TRANSCRIPT_KINDS,
@@ -101,7 +103,7 @@ if TYPE_CHECKING:
     from lossless.transfer.reports import ImportReport
 
     #: Brings a source in.
-    Importer = Callable[[Engine, Vault, ImportOptions], ImportReport]
+    Importer = Callable[[Engine, Vault, TransferOptions], ImportReport]
 
 #: What is left to do once everything is over.
 _HINT = (
@@ -174,7 +176,7 @@ def lossless_claw(
     Messages with their parts, summaries, contexts, files and focus briefs come along. SRC is only read. A conversation
     that is here already gains what it lacks; the same import twice adds nothing.
     """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
+    options = TransferOptions(dry_run, frozenset(sessions), files_dir)
     _import_source(invocation, "import.lossless-claw", source, _claw_importer, options, is_verified, _HINT)
 
 
@@ -187,7 +189,7 @@ def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[s
     What came to Remnic from lossless-claw becomes the conversations that it was; with the tables that `lcm export
     remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
     """
-    options = ImportOptions(dry_run, frozenset(sessions))
+    options = TransferOptions(dry_run, frozenset(sessions))
     _import_source(invocation, "import.remnic", source, _remnic_importer, options, is_verified)
 
 
@@ -208,13 +210,13 @@ def archive(
     The whole file is proven before anything is written. Into an empty archive everything comes back under its own
     numbers; into another, what is there already is left alone.
     """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
+    options = TransferOptions(dry_run, frozenset(sessions), files_dir)
     _import_source(invocation, "import.archive", source, _archive_importer, options, is_verified)
 
 
 def import_archive_file(invocation: Invocation, source: str, *, dry_run: bool) -> None:
     """Bring a whole archive in, as `lcm import archive` does."""
-    _import_source(invocation, "import.archive", source, _archive_importer, ImportOptions(dry_run), is_verified=True)
+    _import_source(invocation, "import.archive", source, _archive_importer, TransferOptions(dry_run), is_verified=True)
 
 
 def _import_source(
@@ -222,16 +224,16 @@ def _import_source(
     command: str,
     source: str,
     look: Callable[[str], Importer],
-    options: ImportOptions,
+    options: TransferOptions,
     is_verified: bool,
     hint: str = "",
 ) -> None:
     bring = look(source)
     with _target(invocation, dry_run=options.dry_run) as engine, invocation.progress("Importing") as advance:
-        wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
+        wanted = replace(options, progress=advance)
         report = bring(engine, invocation.vault, wanted)
         is_over = bool(report.sessions_touched) and not options.dry_run
-        data = limit_warnings(report.data()) | ({"hint": hint} if hint and is_over else {})
+        data = limit_warnings(to_json(report)) | ({"hint": hint} if hint and is_over else {})
         problems = _problems(engine) if is_verified and not options.dry_run else None
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
@@ -317,16 +319,16 @@ def import_lossless_claw_command(
     """
     try:
         if memory_dir is None:
-            options = ImportOptions(dry_run, frozenset(session_filter))
+            options = TransferOptions(dry_run, frozenset(session_filter))
             _import_source(invocation, "import-lossless-claw", src, _claw_importer, options, False, _HINT)
             return
         place = _memory(memory_dir)
         with invocation.progress("Importing") as advance:
-            wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
+            wanted = TransferOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
             report = export_claw_to_remnic(src, place, wanted)
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
-    data = limit_warnings(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
+    data = limit_warnings(to_json(report)) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
     invocation.emit("import-lossless-claw", data | {"path": str(place)})
 
 
@@ -389,8 +391,8 @@ def _import_files(
         import_archive_file(invocation, str(paths[0]), dry_run=not is_real)
         return
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
-    there = find_files(kind, paths, since=from_when)
-    chosen = there.files if limit is None else there.files[:limit]
+    files, unreadable = find_files(kind, paths, since=from_when)
+    chosen = files if limit is None else files[:limit]
     others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
     found = (
@@ -400,10 +402,10 @@ def _import_files(
     )
     named = {path.absolute() for path in paths if path.is_file()}
     strange = [_other_kind_outcome(file, kind, other, is_named=file in named) for file, other in others.items()]
-    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
+    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
-    counts = {"files": len(chosen), "filesLeftOut": len(there.files) - len(chosen)}
+    counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen)}
     _emit_outcomes(invocation, kind, found, is_real=is_real, counts=counts, others=Counter(others.values()))
 
 
@@ -551,7 +553,7 @@ def auto(
     if not paths and not dry_run:
         dry_run = not _wants_import(by_kind, yes=yes)
     for path, kind in archives.items():
-        options = ImportOptions(dry_run)
+        options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), _IMPORTERS[kind], options, is_verified=False)
     if by_kind:
         found = [
@@ -596,7 +598,7 @@ def _archive_kind(path: Path) -> str | None:
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
     """The transcripts in these places by their kinds, and how many files are of no known kind."""
-    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since).files}
+    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since)[0]}
     by_kind: dict[str, list[Path]] = {}
     unknown = 0
     for file in files:

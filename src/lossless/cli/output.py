@@ -181,6 +181,8 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, dict):
         return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, set):
+        return sorted(value)
     return str(value) if isinstance(value, PurePath) else value
 
 

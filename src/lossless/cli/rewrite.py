@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lossless.cli.options import ConversationTarget
     from lossless.compaction.summarise import PromptTemplate, SummaryPrompt
     from lossless.engine import Engine
-    from lossless.maintenance.repair import RepairPlan
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan
     from lossless.settings import Settings
@@ -148,7 +147,7 @@ def emit_rewrites(
 def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
     with _interruptible(), invocation.progress("Writing", len(plan.targets)) as advance:
         return engine.surgery.write_drafts(
-            plan, heard=lambda draft: advance(0 if draft.because else 1) if advance else None
+            plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
         )
 
 
@@ -277,19 +276,17 @@ def repair(
     with planning(invocation) as engine:
         ids = engine.surgery.broken_conversations() if target is None else [target.need_id(engine)]
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    blocked = [reason for one in found for reason in one.blocked]
+    plans = [plan for plan, _ in found]
+    blocked = [reason for _, reasons in found for reason in reasons]
     if how.is_real and blocked and not is_confirmed:
         message = f"The repair needs --confirm: {'; '.join(blocked)}."
         raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Add --confirm to do it.")
-    emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
+    emit_rewrites(ctx, "repair", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
 
 
-def count_kinds(found: Sequence[RepairPlan]) -> dict[str, int]:
+def count_kinds(plans: Sequence[RewritePlan]) -> dict[str, int]:
     """How many summaries are broken in which way."""
-    total: Counter[str] = Counter()
-    for one in found:
-        total.update(one.kinds)
-    return dict(total)
+    return dict(Counter(str(target.reason) for plan in plans for target in plan.targets))
 
 
 _NAME = click.Choice(templates.TEMPLATE_NAMES)

@@ -243,7 +243,7 @@ class PromptLimits:
     def history(self, who: SessionRef) -> HistoryBudget:
         """The conversation's share of the window; NotFound when nothing of it is stored yet."""
         return self.engine.host.history_budget(
-            who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
+            who, budget=self.size, overhead=self.beside, reply=self.reply, model=self.model
         )
 
     def capacity(self, who: SessionRef) -> int:
@@ -269,7 +269,7 @@ class PromptLimits:
         """Record that a provider refused a prompt, of so many tokens by our estimate, as too long."""
         counted = found.prompt or int(self.size * REFUSED_SHARE)
         self.engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, overhead=self.beside
         )
 
 

@@ -409,7 +409,7 @@ class Turn:
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             whole=not is_added,
-            beside=self._overhead,
+            overhead=self._overhead,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
         )

@@ -148,8 +148,8 @@ def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, 
 
 def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    found = room.engine.surgery.plan_repair(conversation_id)
-    return PlannedRewrite(f"Repair conversation {conversation_id}", found.plan, writer_names(room), found.blocked)
+    plan, blocked = room.engine.surgery.plan_repair(conversation_id)
+    return PlannedRewrite(f"Repair conversation {conversation_id}", plan, writer_names(room), tuple(blocked))
 
 
 def previous_context(room: ArchiveAccess, summary_id: str) -> str:

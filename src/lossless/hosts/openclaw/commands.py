@@ -247,5 +247,5 @@ def _debts(bridge: Bridge) -> str:
 def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
     work = bridge.engine.admin.close_debt_plan(number)
     if not is_sure:
-        return f"{work.text}. Add `confirm-inactive` to close it."
+        return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
     return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."

@@ -211,7 +211,7 @@ def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any],
     return bridge.engine.assemble(
         conversation,
         budget=budget.window,
-        beside=budget.beside,
+        overhead=budget.beside,
         prompt=prompt,
         format="openclaw",
         model=model.name,

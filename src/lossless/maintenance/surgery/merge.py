@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.errors import BadInput, NotFound
@@ -91,7 +91,11 @@ class MergePlan:
 
 def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
     """Sessions that were split; what was closed on purpose does not count."""
-    rows = [row for row in ConversationMerger(archive).splits(session_key) if _may_merge(row)]
+    rows = [
+        row
+        for row in ConversationMerger(archive).splits(session_key)
+        if row.cause not in CLOSED_ON_PURPOSE and not Session(key=row.session_key).is_cron
+    ]
     found = []
     for key, some in groupby(rows, key=lambda row: row.session_key):
         group = list(some)
@@ -144,8 +148,13 @@ def apply_merge(
         for id_ in sources:
             merging.set_context(id_, [], now)
         merging.shift(target, offsets[-1])
-        for things in taken:
-            _move(merging, target, things)
+        for things in taken:  # everything of a source moves; its state for the next turn is deleted
+            merging.move_messages(things["id"], target, things["offset"])
+            merging.move_records(things["records"], things["id"], target, things["offset"])
+            merging.retire_briefs(things)
+            merging.move(things, target, things["id"])
+            merging.move_keys(things["id"], target)
+            merging.drop_states(things["id"])
         merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
         merging.request_sweep(target, now)
@@ -180,11 +189,6 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         merging.set_ids(rows)
 
 
-def _may_merge(row: SplitRow) -> bool:
-    is_cron = Session(key=row.session_key).is_cron
-    return row.cause not in CLOSED_ON_PURPOSE and not is_cron
-
-
 def _review(group: Sequence[SplitRow]) -> str | None:
     """Why it is not certain that these belong together, or None."""
     for row in group:
@@ -201,16 +205,6 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
     items = archive.context.items(conversation_id)
     head = [item for item in items if item_id(item) in prompts]
     return head, [item for item in items if item_id(item) not in prompts]
-
-
-def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
-    """Move everything of a source; its state for the next turn is deleted."""
-    merging.move_messages(things["id"], target, things["offset"])
-    merging.move_records(things["records"], things["id"], target, things["offset"])
-    merging.retire_briefs(things)
-    merging.move(things, target, things["id"])
-    merging.move_keys(things["id"], target)
-    merging.drop_states(things["id"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +290,8 @@ def apply_transplant(
         copying.index_copies(list(places.values()))
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
-        head = _behind_prompts(archive, work.target_id)
+        prompts, first = archive.context.preamble(work.target_id)
+        head = first if first is not None else prompts[-1].ordinal + 1 if prompts else 0
         operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
         made = {
@@ -409,11 +404,3 @@ def _links(
         return [SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)]
     messages = archive.summaries.message_ids(summary.id)
     return [MessageItem(n, places[id_], "user", 0, 0) for n, id_ in enumerate(messages)]
-
-
-def _behind_prompts(archive: Archive, conversation_id: int) -> int:
-    """The ordinal after the leading system prompts of a context."""
-    prompts, first = archive.context.preamble(conversation_id)
-    if first is not None:
-        return first
-    return prompts[-1].ordinal + 1 if prompts else 0
