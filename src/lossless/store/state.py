@@ -175,6 +175,10 @@ def _packed(rows: Sequence[int]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
     runs: list[int] = []
     following: int | None = None
+    head = next((n for n, id_ in enumerate(rows) if id_ > 0), len(rows))
+    first, size = (rows[head], len(rows) - head) if head < len(rows) else (0, 0)
+    if size > 1 and tuple(rows[head:]) == tuple(range(first, first + size)):
+        return _packed(rows[:head]) + pack("<2q", first, size)  # most windows are one run, after prompts
     for id_ in rows:
         if runs and (id_ == following or (not id_ and not runs[-2])):
             runs[-1] += 1
