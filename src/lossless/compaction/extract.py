@@ -129,8 +129,11 @@ _MAX_TRIES = 100
 #: Sentences with fewer words that carry meaning say little alone.
 LEAST_TERMS = 5
 _LEAST_AT_WORK = 2
-#: So long may sentences be that are joined, and a row to which more of the same voice is added.
-_JOINED_CHARS = 180
+#: So many are enough where one is a name or a number and the message says nothing else.
+_LEAST_NAMED = 3
+#: A short name has so many letters at least.
+_SHORT_NAME = 2
+#: So long may a row be to which more of the same voice is added.
 _ROW_CHARS = 320
 #: How often what was passed over is looked at again, because there is room after all.
 _LOOKS = 2
@@ -205,14 +208,21 @@ class _SummaryDraft:
         self.entries, self.units = entries, units
         self.has_tools = not all(entry.is_speech for entry in entries)
         self.vocabulary, self.terms, weights, self.suspects, self.marked = chunk_terms(units.texts)
-        for name in {entry.label for entry in entries if entry.is_named}:
-            weights.update(dict.fromkeys(self.vocabulary.terms(pieces_of(name)), 0))  # the rows say who it is
+        #: Terms that say nothing: stop words, and the speakers' names and short names, for the rows say who it is.
+        self.empty = {""}
+        for name in {entry.label.lower() for entry in entries if entry.is_named}:
+            self.empty |= self.vocabulary.terms(pieces_of(name))
+            self.empty |= {term for term in self.marked if len(term) >= _SHORT_NAME and name.startswith(term)}
+        weights.update(dict.fromkeys(self.empty, 0))
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
         self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
         self.passed_over: list[int] = []
+        #: What says too little, even with what stands beside it: it is taken only where there is nothing else.
+        self.small: list[int] = []
+        self.takes_small_talk = False
         self.voices: set[int] = set()
         self.blocks = _blocks(entries)
         self.headed: set[int] = set()
@@ -231,7 +241,7 @@ class _SummaryDraft:
         """How much each unit counts; one that speaks of a failure or a decision counts more."""
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
-            size = len(terms) - ("" in terms)
+            size = len(terms - self.empty)
             if size < LEAST_TERMS and size < self._least_terms(self.entries[self.units.entries[index]], terms):
                 factors[index] *= (size - self.marked.isdisjoint(terms)) / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
@@ -252,20 +262,14 @@ class _SummaryDraft:
             if len(self.taken) == before:
                 break
             self.left += self.used
-            self.used = sum(quarter_tokens(row) + 1 for row in self._lay_out(self._without_small(self._rows())))
+            self.used = sum(quarter_tokens(row) + 1 for row in self.rows())
             self.left -= self.used
             self.picker.again(self.passed_over)
             self.passed_over = []
-
-    def _without_small(self, rows: list[list[int]]) -> list[list[int]]:
-        """The rows without those that say little, which are taken back, unless they are all there is."""
-        kept = [row for row in rows if not self._is_small(row)]
-        if not kept or len(kept) == len(rows):
-            return rows
-        self.taken = set(chain.from_iterable(kept))
-        self.voices = {self.units.entries[index] for index in self.taken}
-        self.headed = {self.blocks[place] for place in self.voices}
-        return kept
+        if not self.taken:
+            self.takes_small_talk = True
+            self.picker.again(self.small)
+            self._fill(most_passed=None)
 
     def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
         """With fewer words that carry meaning, what somebody says is small talk.
@@ -279,15 +283,35 @@ class _SummaryDraft:
             return _LEAST_AT_WORK
         return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
 
-    def _is_small(self, row: Sequence[int]) -> bool:
-        terms = frozenset(chain.from_iterable(self.terms[index] for index in row))
-        entry = self.entries[self.units.entries[row[0]]]
-        return len(terms) - ("" in terms) < self._least_terms(entry, terms)
+    def _with_neighbours(self, index: int) -> list[int]:
+        """A unit, and when it says little alone, what stands beside it in its message; none when that helps nothing."""
+        entry = self.units.entries[index]
+        least = self._least_terms(self.entries[entry], self.terms[index])
+        group, said = [index], self.terms[index] - self.empty
+        while len(said) < least:
+            beside = [
+                place
+                for place in (group[0] - 1, group[-1] + 1)
+                if 0 <= place < len(self.terms) and self.units.entries[place] == entry and not self._is_order(place)
+            ]
+            if not beside:
+                is_fact = len(said) >= _LEAST_NAMED and not self.marked.isdisjoint(said)
+                return group if is_fact or self.takes_small_talk else []
+            best = max(beside, key=lambda place: (place in self.taken, len(self.terms[place] - self.empty - said)))
+            group = sorted([*group, best])
+            said |= self.terms[best] - self.empty
+        return group
 
     def _fill(self, most_passed: int | None) -> None:
         room = self.left - self.topic_room
         while room > 0 and (index := self.picker.next()) is not None:
-            cost = self._cost(index)
+            if self._is_order(index):
+                continue
+            group = [place for place in self._with_neighbours(index) if place not in self.taken]
+            if not group:
+                self.small.append(index)
+                continue
+            cost = self._cost(index) + sum(self.costs[place] + len(_GAP) for place in group if place != index)
             is_output = self.is_output[index]
             if cost > room or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
@@ -296,13 +320,12 @@ class _SummaryDraft:
                 if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
                     break
                 continue
-            if self._is_order(index):
-                continue
             room -= cost
             self.left -= cost
             self.used += cost
             self.tool_room -= cost if is_output else 0
-            self._take(index)
+            for place in group:
+                self._take(place)
 
     def _may_go_on(self, room: int) -> bool:
         """Whether any unit that waits is short enough for the room that is left."""
