@@ -189,7 +189,7 @@ def test_commands_failures_and_files_are_kept() -> None:
         SourceMessage(
             "assistant",
             START,
-            "On it.",
+            "The wheel pins numpy. Now let me run them:",
             inputs=(
                 SourceToolCall("bash", {"command": "pytest -k rows --maxfail=1"}, "c1"),
                 SourceToolCall("edit", {"path": "src/rows.py", "old": "x" * 500}, "c2"),
@@ -211,6 +211,7 @@ def test_commands_failures_and_files_are_kept() -> None:
     summary = written(extract(lines, 250))
     rows = summary.splitlines()
     assert rows[1] == "Goal: Please make the tests pass."
+    assert "assistant: The wheel pins numpy." in rows
     assert "ran edit: src/rows.py → failed: no match" in rows
     assert "Open: pytest -k rows --maxfail=1 → failed: E KeyError: 'seq'" in rows
     assert "FAILED on shard 7" in summary
@@ -241,8 +242,22 @@ def test_people_among_themselves_are_named_and_their_small_talk_is_left_out(turn
     count = {name: sum(name == other for other, _ in turns) for name in ("Ann", "Bo")}
     if min(count.values()) >= 3:
         assert all(row.startswith(("Ann: ", "Bo: ")) for row in rows)
-        told = [row for row in rows if len(chunk_terms([row.partition(": ")[2]]).terms[0] - {""}) >= LEAST_TERMS]
-        assert told == rows or not told
+        spans = [span for row in rows for span in row.partition(": ")[2].split(" … ")]
+        told = [span for span in spans if len(chunk_terms([span]).terms[0] - {""}) >= LEAST_TERMS]
+        assert told == spans or not told
+
+
+def test_a_short_sentence_is_kept_with_the_one_beside_it() -> None:
+    said = [
+        ("Annelie", "Guess what! His name is Oscar. He sleeps in the red armchair beside our kitchen stove."),
+        ("Bo", "Agree, Anne! Talk soon!"),
+        ("Annelie", "We flew to Woodhaven, Ohio."),
+    ]
+    lines = [line(f"{name}: {text}", "user", n) for n, (name, text) in enumerate([*said, *said, *said])]
+    assert written(extract(lines, 80, source_tokens=2000)).splitlines()[1:-2] == [
+        "Annelie: His name is Oscar. He sleeps in the red armchair beside our kitchen stove. … "
+        "We flew to Woodhaven, Ohio."
+    ]
 
 
 def test_a_row_says_who_did_what_and_when() -> None:

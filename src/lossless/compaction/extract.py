@@ -476,8 +476,9 @@ _MOST_USER_FACTOR = 6.0
 #: The rows that frame work with tools, and how much more they count.
 _GOAL, _OPEN, _FRAME_FACTOR = "Goal", "Open", 8.0
 _WAS_OPEN = "Was open"
-#: What only announces the next step, and what reads like code.
+#: What only announces the next step, and what reads like code; with fewer words than this it says nothing.
 _ANNOUNCED_FACTOR = 0.4
+_LEAST_ANNOUNCED = 10
 _FACTORS = {"assistant": 1.0, "system": 0.5}
 _QUESTION_FACTOR = 0.6
 _LOOK_FACTOR = 0.4
@@ -535,7 +536,8 @@ class _Voices:
             entry = ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name))
             texts, factors = _speech_units(said, line.role, self.user_factor, line.created_at)
             if self.calls:
-                factors = list(map(_work_factor, texts, factors))
+                has_calls = bool(line.inputs)
+                factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
             yield entry, texts, factors
         for call in line.inputs:
             row, factor = attempt(call, self.outputs.get(call.call_id or ""))
@@ -552,9 +554,14 @@ class _Voices:
             yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
 
 
-def _work_factor(text: str, factor: float) -> float:
-    """How much a sentence counts among work with tools: less, when it announces a step or reads like code."""
-    return factor * _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else factor
+def _work_factor(text: str, has_calls: bool) -> float:
+    """How much a sentence counts among work with tools: less, when it announces a step or reads like code.
+
+    A short announcement of the calls beside it counts nothing, for their rows say as much.
+    """
+    if has_calls and text[-1:] == ":" and len(text.split()) < _LEAST_ANNOUNCED:
+        return 0.0
+    return _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else 1.0
 
 
 def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found: TextUnits, heading: str) -> None:

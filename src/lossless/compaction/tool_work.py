@@ -36,6 +36,10 @@ _STEP = re.compile(r"\s*(?:&&|[;|\n]|2>&1)\s*(?:(?:tail|head|grep) [^&;|]*)?")
 _EXIT = re.compile(r"\b[Ee]xit(?:ed)?(?: with)?(?: code| status)?[ :=]+(-?\d{1,4})\b")
 #: Rows that only say that something failed, and what a runner prints around it.
 _FRAME = re.compile(r"(?:Command )?[Ee]xit|Command aborted|> |npm (?:error|ERR!)|Traceback \(|Debugger|Waiting for")
+#: What runners print around anything.
+_RUNNER = re.compile(
+    r"npm (?:error|ERR!) (?:code|path|workspace|location|command|errno|Lifecycle)|Debugger|Waiting for"
+)
 _FAILURE = re.compile(
     r"\b(?:\w*[Ee]rrors?|ERRORS?|\w*[Ee]xception|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|fatal|panic|denied|refused|aborted"
     r"|[Nn]o such|not found|[Cc]annot|[Uu]nable)\b"
@@ -108,7 +112,7 @@ def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str],
     if len(rows) > 2 * _EDGE_ROWS:
         middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
         rows = list(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = split_units("\n".join(row for row in rows if not is_code(row)))
+    pieces = split_units("\n".join(row for row in rows if not is_code(row) and not _RUNNER.match(row.lstrip())))
     if len(pieces) <= _FIRST + _LAST:
         return pieces, [EDGE] * len(pieces)
     return pieces, [EDGE] * _FIRST + [PRINTED] * (len(pieces) - _FIRST - _LAST) + [EDGE] * _LAST
