@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import lossless
 from lossless.context.choose import COLLAPSED_STEP, ContextCandidate, PromptSelection, SelectionPolicy, choose
 from lossless.context.render import collapsed_steps_stub, stub_results
 from lossless.context.repair import find_problems, make_valid, message_groups
@@ -143,3 +146,23 @@ def test_the_line_for_a_run_is_short_however_much_it_stands_for(count: int) -> N
 def test_words_beside_stubbed_results_stay() -> None:
     mixed = Message("user", "and?", (ToolResult("c1", "t", "r" * 900), Text("and?")), "anthropic")
     assert stub_results(mixed, 5).parts[1] == Text("and?")
+
+
+@given(
+    budget=st.integers(700, 4_000),
+    steps=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 3_000)), min_size=1, max_size=12),
+)
+@settings(max_examples=8, deadline=None)
+def test_steps_of_a_turn_leave_a_small_window_before_it_is_exceeded(budget: int, steps: list[tuple[int, int]]) -> None:
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Find the odd one."}]
+    for n, (said, printed) in enumerate(steps):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
+        messages.append({"role": "assistant", "content": "I look. " * (said // 8), "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "one line\n" * (printed // 9)})
+    with lossless.open(":memory:", background=False) as engine:
+        engine.append("small", messages)
+        made = engine.assemble("small", budget=budget)
+    assert made.receipt.fits, made.receipt.why_over
+    named = {id_ for id_, _ in (*made.receipt.included, *made.receipt.left_out)}
+    assert named == {f"msg#{n + 1}" for n in range(len(messages))}
+    assert complaints(made.parts, "openai-chat") == []

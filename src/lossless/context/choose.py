@@ -229,8 +229,8 @@ def turn_stages(
 
     The user's message and the newest `policy.verbatim_in_turn` messages stay verbatim, and so does a call without its
     result. If that is not enough, the turn's summaries are dropped except for the widest; results among the newest that
-    the model has read become stubs; then the longest items are shown in part; and at last unread results become stubs,
-    and the widest summary is dropped.
+    the model has read become stubs; then the longest items are shown in part; unread results become stubs; and at last
+    steps that the model has read are dropped, and the widest summary.
     """
     said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
     users = [i for i in said if _role(candidates[i]) == "user"]
@@ -249,27 +249,32 @@ def turn_stages(
     unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
     asked = {i: sizes.pop(i) for i in users if i in sizes}
     ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
-    folded, widest = _summaries(candidates, summaries, policy, ladder)
+    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i), default=None)
+    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
+    line = 0 if has_run else policy.run_tokens
+    folded, line = _join_run(candidates, [[i] for i in summaries if i != widest], {}, line)
     stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    stages.append(widest)
+    needed = unread.union(users, said[-1:])
+    joined, line = _join_run(candidates, [atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
+    stages += [joined, _join_run(candidates, [] if widest is None else [[widest]], {}, line)[0]]
     return ladder, stages, list(_shorter(candidates, asked, policy))
 
 
-def _summaries(
-    candidates: Sequence[ContextCandidate], summaries: Sequence[int], policy: SelectionPolicy, ladder: TrimStage
-) -> tuple[TrimStage, TrimStage]:
-    """Summaries of the turn join the run, oldest first; the one that covers most is last."""
-    if not summaries:
-        return TrimStage(()), TrimStage(())
-    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
-    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
-    made, line = [], 0 if has_run else policy.run_tokens
-    for i in (*(i for i in summaries if i != widest), widest):
-        made.append(_collapsed([_LiveGroup([i], candidates[i].tokens, candidates[i].moves)], line))
-        line = 0
-    return TrimStage(tuple(made[:-1]), is_ladder=True), TrimStage(tuple(made[-1:]))
+def _join_run(
+    candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: Mapping[int, int], line: int
+) -> tuple[TrimStage, int]:
+    """Atoms join the run, oldest first; the first that free more than its line make it. What is left of the line."""
+    actions: list[TrimAction] = []
+    waiting: list[_LiveGroup] = []
+    for atom in atoms:
+        tokens = sum(sizes.get(i, candidates[i].tokens) for i in atom)
+        waiting.append(_LiveGroup(atom, tokens, sum(candidates[i].moves for i in atom)))
+        if sum(group.tokens for group in waiting) > line:
+            actions.append(_collapsed(waiting, line))
+            waiting, line = [], 0
+    return TrimStage(tuple(actions), is_ladder=True), line
 
 
 def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:

@@ -509,11 +509,17 @@ class PromptBuilder:
         return self.blocks[block.content]
 
     def fitting_prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
-        """What fits, with space for repairs."""
+        """What fits, with space for repairs, and for what shorter forms take beyond their estimate."""
         prompt, mending = self.prompt(policy), 0
         while prompt.tokens > policy.capacity and prompt.mending > mending:
             mending = prompt.mending
             prompt = self.prompt(replace(policy, reserved=policy.reserved + mending))
+        spare = max(0, mending)
+        for _ in range(_MAX_REMEASURES):
+            if (over := prompt.tokens - policy.capacity) <= 0:
+                break
+            spare = 2 * spare + over
+            prompt = self.prompt(replace(policy, reserved=policy.reserved + spare))
         return prompt
 
     def prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
