@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lossless
@@ -152,7 +152,9 @@ def test_words_beside_stubbed_results_stay() -> None:
     budget=st.integers(700, 4_000),
     steps=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 3_000)), min_size=1, max_size=12),
 )
-@settings(max_examples=8, deadline=None)
+@example(budget=800, steps=[(800, 1_200)] * 4)
+@example(budget=800, steps=[(800, 1_200)] * 10)
+@settings(max_examples=6, deadline=None)
 def test_steps_of_a_turn_leave_a_small_window_before_it_is_exceeded(budget: int, steps: list[tuple[int, int]]) -> None:
     messages: list[dict[str, object]] = [{"role": "user", "content": "Find the odd one."}]
     for n, (said, printed) in enumerate(steps):
