@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lossless import errors
 from lossless.compaction.summariser import SPEND_GUARD
-from lossless.llm.chain import BREAKER_GUARD, Attempt, ModelChain, pause_seconds
+from lossless.llm.chain import BREAKER_GUARD, Attempt, Gate, ModelChain, pause_seconds
 from lossless.llm.completion import Completion, Prompt, Usage
 from lossless.llm.credentials import Credential
 from lossless.llm.providers import Endpoint, ProviderModel
@@ -32,7 +32,7 @@ def said(text: str, incomplete: bool = False) -> Completion:
 
 
 @dataclass
-class Stage:
+class Stage(Gate):
     """Scripted models, a gate that writes down, a clock that only sleep moves."""
 
     script: dict[str, list[Step]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes, summarise
 from lossless.errors import GuardOpen, Stale
 from lossless.files.describe import DescribeReport, PayloadDescriber
-from lossless.llm.chain import BREAKER_GUARD, ModelChain
+from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
 from lossless.llm.completion import Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
 from lossless.llm.providers import HostModel, ModelConnector
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
     from lossless.files.vault import Vault
-    from lossless.llm.chain import Attempt, Gate
+    from lossless.llm.chain import Attempt
     from lossless.llm.completion import Complete, Completion
     from lossless.model.messages import StoredFile
     from lossless.settings import Settings
@@ -248,7 +248,7 @@ class GateTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveGate:
+class ArchiveGate(Gate):
     """The gate in front of the models of one scope; every process that shares the archive sees it."""
 
     archive: Archive
