@@ -379,7 +379,7 @@ def _is_own(template: PromptTemplate) -> bool:
 
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     """The folder that is named, else the one of the settings."""
-    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).wording.folder
+    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 
 def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:

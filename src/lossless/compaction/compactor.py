@@ -11,9 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from lossless.compaction.plan import (
-    FAILED_STOPS,
     CompactionDecision,
-    CompactionOutcome,
     CompactionReason,
     evaluate,
     recovery_rounds,
@@ -21,6 +19,7 @@ from lossless.compaction.plan import (
     threshold_rounds,
 )
 from lossless.compaction.run import (
+    FAILED_STOPS,
     POOL_MIN_TOKENS,
     CompactionJob,
     CompactionReport,
@@ -503,20 +502,22 @@ class Compactor:
         decision = self._evaluate(situation, policy, history, size)
         if kept is None or kept.budget != history:
             self._keep(situation, history)
-        who = schedule_sweep(decision, policy)
-        if who.payer == "nobody":
+        payer, may_ask_model = schedule_sweep(decision, policy)
+        if payer == "nobody":
             return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
-        if who.payer == "background":
+        if payer == "background":
             report = self._published(situation, policy, decision, history)
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.defer(situation, decision)
             return TurnOutcome(decision, report, owes, history)
-        seconds = None if who.may_ask_model else self.turn_seconds
-        job = self._job(situation, policy, decision, "turn")
-        is_extracted = not who.may_ask_model
-        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
-        job = replace(job, is_forced=decision.pressure == "hard")
+        job = replace(
+            self._job(situation, policy, decision, "turn"),
+            may_ask_model=may_ask_model,
+            seconds=None if may_ask_model else self.turn_seconds,
+            takes_over=not may_ask_model,
+            is_forced=decision.pressure == "hard",
+        )
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         left = self._shown(id_, history.tokens) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
@@ -703,8 +704,7 @@ class Compactor:
 
     def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
-        outcome = CompactionOutcome(report.ok, report.compacted, report.reason, report.exhausted)
-        ending = drain_ending(outcome, report.stop)
+        ending = drain_ending(report)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             owed = self.debt(conversation_id)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
-    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall, SourceToolOutput
-    from lossless.model.messages import Role
+    from lossless.compaction.source_text import SourceMessage, SourceSummary
+    from lossless.model.messages import Role, ToolCall, ToolResult
 
 __all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
 
@@ -504,7 +504,7 @@ def extract(
     speakers = find_speakers(line.text for line in lines if line.role == "user")
     entries: list[ExtractRow] = []
     found = TextUnits()
-    calls = {call.call_id: call for line in lines for call in line.inputs if call.call_id}
+    calls = {call.id: call for line in lines for call in line.inputs if call.id}
     voices = _Voices(user_factor, speakers, calls, outputs_by_call(lines) if calls else {})
     heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
@@ -523,8 +523,8 @@ class _Voices:
     user_factor: float
     speakers: frozenset[str]
     #: By the id of the call.
-    calls: Mapping[str, SourceToolCall]
-    outputs: Mapping[str, SourceToolOutput]
+    calls: Mapping[str, ToolCall]
+    outputs: Mapping[str, ToolResult]
 
     def of(self, line: SourceMessage, heading: str) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
         """Who speaks in a line, each with the units of what it says and their weights."""
@@ -540,7 +540,7 @@ class _Voices:
                 factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
             yield entry, texts, factors
         for call in line.inputs:
-            row, factor = attempt(call, self.outputs.get(call.call_id or ""))
+            row, factor = attempt(call, self.outputs.get(call.id or ""))
             yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
         for output in line.outputs:
             asked = self.calls.get(output.call_id or "")

@@ -628,24 +628,16 @@ def evaluate(
     return CompactionDecision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget), framing)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepSchedule:
-    """Who runs the sweep, and whether it may ask a model."""
+def schedule_sweep(decision: CompactionDecision, policy: CompactionPolicy) -> tuple[SweepRunner, bool]:
+    """Who runs the sweep, and whether it may ask a model.
 
-    payer: SweepRunner
-    may_ask_model: bool
-
-
-def schedule_sweep(decision: CompactionDecision, policy: CompactionPolicy) -> SweepSchedule:
-    """Below the budget a turn never waits (unless inline mode was chosen); at it, it folds extractively."""
-    match decision.pressure:
-        case "none":
-            return SweepSchedule("nobody", may_ask_model=False)
-        case "hard":
-            return SweepSchedule("turn", may_ask_model=policy.hard_limit_summariser == "model")
-        case "soft":
-            inline = policy.proactive_threshold_compaction_mode == "inline"
-            return SweepSchedule("turn" if inline else "background", may_ask_model=True)
+    Below the budget a turn never waits (unless inline mode was chosen); at it, it folds extractively.
+    """
+    if decision.pressure == "none":
+        return "nobody", False
+    if decision.pressure == "hard":
+        return "turn", policy.hard_limit_summariser == "model"
+    return "turn" if policy.proactive_threshold_compaction_mode == "inline" else "background", True
 
 
 @dataclass(frozen=True, slots=True)
@@ -714,46 +706,3 @@ def after_round(chain: SweepRounds, tokens: int) -> SweepRounds:
     """The chain after a sweep left a context that takes so many tokens."""
     tokens += chain.overhead
     return replace(chain, tokens=tokens, rounds=chain.rounds + 1, progressed=tokens < chain.tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
-    """What a compaction came to; `exhausted` when it is over its target and nothing is left to fold."""
-
-    ok: bool
-    compacted: bool
-    reason: CompactionReason
-    exhausted: bool = False
-
-
-_FAILURES: Final[dict[StopReason, CompactionReason]] = {
-    "auth failure": CompactionReason.AUTH,
-    "model failure": CompactionReason.MODEL_FAILED,
-    "model denied": CompactionReason.MODEL_DENIED,
-    "breaker open": CompactionReason.BREAKER,
-    "spend backoff": CompactionReason.SPEND,
-}
-#: A sweep ended so because a model did not answer, or must not be asked.
-FAILED_STOPS: Final[frozenset[StopReason]] = frozenset(_FAILURES)
-
-
-def conclude(chain: SweepRounds, stop: StopReason, folds: int, *, manual: bool = False) -> CompactionOutcome:
-    """Say how a compaction ended: its chain after the last sweep, why that one stopped, folds in all."""
-    compacted, under = folds > 0, chain.is_under
-    if failure := _FAILURES.get(stop):
-        reason = CompactionReason.AUTH_PARTIAL if failure is CompactionReason.AUTH and compacted else failure
-        return CompactionOutcome(failure is CompactionReason.BREAKER, compacted, reason)
-    if under or (manual and not compacted):
-        idle = CompactionReason.NOTHING if manual else CompactionReason.ALREADY_UNDER
-        return CompactionOutcome(True, compacted, CompactionReason.COMPACTED if compacted else idle)
-    exhausted = stop == "nothing left"
-    if chain.strict:
-        return CompactionOutcome(False, compacted, CompactionReason.NOT_REACHED, exhausted)
-    if compacted:
-        return CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted)
-    return CompactionOutcome(
-        False,
-        False,
-        CompactionReason.EXHAUSTED if exhausted and chain.overhead else CompactionReason.LIVE_OVER,
-        exhausted,
-    )

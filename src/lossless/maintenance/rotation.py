@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lossless.compaction.plan import FAILED_STOPS
+from lossless.compaction.run import FAILED_STOPS
 from lossless.errors import LosslessError
 from lossless.ingest.sessions import imported_from
 from lossless.maintenance.rotate import NOTHING_TO_REMOVE
