@@ -276,10 +276,7 @@ class CompactionPolicy:
         if prefix is None and condensed < self.condensed_target_tokens:
             prefix = int(PREFIX_SHARE * history)
         return replace(
-            self,
-            leaf_target_tokens=leaf,
-            condensed_target_tokens=condensed,
-            summary_prefix_target_tokens=prefix,
+            self, leaf_target_tokens=leaf, condensed_target_tokens=condensed, summary_prefix_target_tokens=prefix
         )
 
     def capped(self, budget: int) -> int:

@@ -32,13 +32,7 @@ from lossless.compaction.source_text import (
 )
 from lossless.compaction.tool_work import attempt, is_code, is_look, open_ends, outputs_by_call, printed_units, shorten
 from lossless.model.messages import sender_name
-from lossless.model.terms import (
-    DECISION_TERMS,
-    ERROR_TERMS,
-    chunk_terms,
-    key_phrase,
-    pieces_of,
-)
+from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -62,11 +56,7 @@ class CoveragePicker:
     """
 
     def __init__(
-        self,
-        terms: Sequence[frozenset[str]],
-        weights: dict[str, int],
-        factors: Sequence[float],
-        costs: Sequence[int],
+        self, terms: Sequence[frozenset[str]], weights: dict[str, int], factors: Sequence[float], costs: Sequence[int]
     ) -> None:
         self._terms, self._factors = terms, factors
         self._divisors = [cost**_COST_POWER for cost in costs]
@@ -178,11 +168,7 @@ class TextUnits:
 
 
 def compose_summary(
-    entries: Sequence[ExtractRow],
-    units: TextUnits,
-    files: str,
-    topics: Sequence[str],
-    limit_tokens: int,
+    entries: Sequence[ExtractRow], units: TextUnits, files: str, topics: Sequence[str], limit_tokens: int
 ) -> str | None:
     """The summary of at most `limit_tokens`, or None when there is no room for a single unit.
 
@@ -338,19 +324,14 @@ class _SummaryDraft:
         entry = self.units.entries[index]
         if entry not in self.suspect_entries:
             return False
+        # A user's own wish for the time to come is no order: it is kept, as a quotation.
+        directs = is_override if self.entries[entry].role == "user" else is_directive
         for place in range(index, max(-1, index - _MAX_STEPS), -1):
             if self.units.entries[place] != entry:
                 return False
-            if self._directs(place):
+            if place in self.suspects and directs(self.units.texts[place]):
                 return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
         return False
-
-    def _directs(self, index: int) -> bool:
-        """A user's own wish for the time to come is no order: it is kept, as a quotation."""
-        if index not in self.suspects:
-            return False
-        text = self.units.texts[index]
-        return is_override(text) if self.entries[self.units.entries[index]].role == "user" else is_directive(text)
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
@@ -376,11 +357,8 @@ class _SummaryDraft:
 
     def rows(self) -> Iterator[str]:
         """The taken units in order: a heading where the time changes, a row for each voice."""
-        return self._lay_out(self._rows())
-
-    def _lay_out(self, rows: Iterable[Sequence[int]]) -> Iterator[str]:
         heading = ""
-        for row in rows:
+        for row in self._rows():
             entry = self.entries[self.units.entries[row[0]]]
             if entry.heading != heading and entry.heading:
                 yield f"[{entry.heading}]"
@@ -433,7 +411,8 @@ class _SummaryDraft:
         room = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
         found: list[str] = []
         said, worth = set(self.picker.said), dict(self.picker.worth)
-        for phrase in islice(_in_turn(self._phrases(worth), older), _MAX_TRIES):
+        phrases = (phrase for pair in zip_longest(self._phrases(worth), older) for phrase in pair if phrase)
+        for phrase in islice(phrases, _MAX_TRIES):
             if room < _LEAST_ROOM:
                 break
             terms = self.vocabulary.terms(pieces_of(phrase))
@@ -456,11 +435,6 @@ def _blocks(entries: Iterable[ExtractRow]) -> list[int]:
     """The number of the run of equal headings that each entry is in."""
     runs = groupby(entries, key=lambda entry: entry.heading)
     return [number for number, (_, run) in enumerate(runs) for _ in run]
-
-
-def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
-    """One from each while both last; blanks are left out."""
-    return (phrase for pair in zip_longest(first, second) for phrase in pair if phrase)
 
 
 #: The name of somebody whose words follow.
@@ -505,10 +479,13 @@ def extract(
     entries: list[ExtractRow] = []
     found = TextUnits()
     calls = {call.id: call for line in lines for call in line.inputs if call.id}
-    voices = _Voices(user_factor, speakers, calls, outputs_by_call(lines) if calls else {})
+    outputs = outputs_by_call(lines) if calls else {}
     heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, texts, factors in voices.of(line, heading):
+        rows = [*_done(line, heading, calls, outputs)]
+        if line.role != "tool" and line.text:
+            rows.insert(0, _said(line, heading, speakers, user_factor, bool(calls)))
+        for entry, texts, factors in rows:
             found.add(len(entries), texts, factors)
             entries.append(entry)
     if calls:
@@ -516,42 +493,38 @@ def extract(
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Voices:
-    """Who speaks in the messages of a chunk."""
+def _said(
+    line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
+) -> tuple[ExtractRow, list[str], list[float]]:
+    """Who speaks in a line, with the units of what it says and their weights."""
+    name, said = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
+    label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
+    texts, factors = _speech_units(said, line.role, user_factor, line.created_at)
+    if is_work:
+        has_calls = bool(line.inputs)
+        factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
+    return ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name)), texts, factors
 
-    user_factor: float
-    speakers: frozenset[str]
-    #: By the id of the call.
-    calls: Mapping[str, ToolCall]
-    outputs: Mapping[str, ToolResult]
 
-    def of(self, line: SourceMessage, heading: str) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
-        """Who speaks in a line, each with the units of what it says and their weights."""
-        if line.role == "tool":
-            yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
-        elif line.text:
-            name, said = split_speaker(line.text, self.speakers) if line.role == "user" else ("", line.text)
-            label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
-            entry = ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name))
-            texts, factors = _speech_units(said, line.role, self.user_factor, line.created_at)
-            if self.calls:
-                has_calls = bool(line.inputs)
-                factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
-            yield entry, texts, factors
-        for call in line.inputs:
-            row, factor = attempt(call, self.outputs.get(call.id or ""))
-            yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
-        for output in line.outputs:
-            asked = self.calls.get(output.call_id or "")
-            operation = "" if asked is None else file_operation(asked)
-            if asked is not None and (operation == "read" or output.is_error):
-                continue  # the row of the call says how it ended; a file can be read again
-            label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-            texts, factors = printed_units(output.text, only_failures=bool(operation))
-            if asked is not None and is_look(asked):
-                factors = [_LOOK_FACTOR * factor for factor in factors]
-            yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
+def _done(
+    line: SourceMessage, heading: str, calls: Mapping[str, ToolCall], outputs: Mapping[str, ToolResult]
+) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
+    """What was done with tools in a line: each call, and what tools printed; calls and outputs by the call's id."""
+    if line.role == "tool":
+        yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
+    for call in line.inputs:
+        row, factor = attempt(call, outputs.get(call.id or ""))
+        yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
+    for output in line.outputs:
+        asked = calls.get(output.call_id or "")
+        operation = "" if asked is None else file_operation(asked)
+        if asked is not None and (operation == "read" or output.is_error):
+            continue  # the row of the call says how it ended; a file can be read again
+        label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+        texts, factors = printed_units(output.text, only_failures=bool(operation))
+        if asked is not None and is_look(asked):
+            factors = [_LOOK_FACTOR * factor for factor in factors]
+        yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
 
 
 def _work_factor(text: str, has_calls: bool) -> float:
@@ -595,12 +568,9 @@ def find_speakers(texts: Iterable[str]) -> frozenset[str]:
     texts = list(texts)
     begun = (_SPOKEN.match(text) for text in texts)
     names = Counter(match[1] for match in begun if match)
-    names = Counter({name: count for name, count in names.items() if count >= _LEAST_TURNS and _is_name(name)})
-    return frozenset(names) if names.total() >= _SPOKEN_SHARE * len(texts) else frozenset()
-
-
-def _is_name(name: str) -> bool:
-    return name.lower() not in _NO_NAMES and not is_directive(name)
+    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _NO_NAMES}
+    known = {name for name in known if not is_directive(name)}
+    return frozenset(known) if sum(names[name] for name in known) >= _SPOKEN_SHARE * len(texts) else frozenset()
 
 
 def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:

@@ -317,11 +317,7 @@ def expected_tokens(work: Pass) -> int:
 
 
 def dry_run(
-    context: Sequence[ContextItem],
-    policy: CompactionPolicy,
-    state: SweepState,
-    *,
-    call_ids: CallIds = NO_CALLS,
+    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, *, call_ids: CallIds = NO_CALLS
 ) -> list[Pass]:
     """The passes of a whole sweep if every summary has its expected size; `planned-1`… are its summaries."""
     planned: list[Pass] = []
@@ -470,12 +466,7 @@ def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state:
 
 
 def _condensable(
-    context: Sequence[ContextItem],
-    run: _DepthRun,
-    policy: CompactionPolicy,
-    remembered: SweepMemory,
-    *,
-    pressure: bool,
+    context: Sequence[ContextItem], run: _DepthRun, policy: CompactionPolicy, remembered: SweepMemory, *, pressure: bool
 ) -> tuple[int, int] | None:
     """The oldest part of a run that is worth condensing; under pressure enough are taken however long."""
     fanout = policy.fanout(run.depth, pressure=pressure)
@@ -610,12 +601,7 @@ class CompactionDecision:
 
 
 def evaluate(
-    stored_tokens: int,
-    observed_tokens: int | None,
-    budget: int,
-    policy: CompactionPolicy,
-    *,
-    framing: int = 0,
+    stored_tokens: int, observed_tokens: int | None, budget: int, policy: CompactionPolicy, *, framing: int = 0
 ) -> CompactionDecision:
     """Measure a context against its budget: strictly more than the threshold is too much.
 

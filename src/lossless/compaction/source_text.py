@@ -558,8 +558,7 @@ _PLAIN_CLAUSE = re.compile(
 )
 _MARKS = " \t\r\f\v*#>•·–—-|"
 _INTERJECTION = re.compile(
-    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)",
-    re.IGNORECASE,
+    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)", re.IGNORECASE
 )
 _LIST_NUMBER = re.compile(r"^\d{1,2}[.)](?: +|$)")
 _PAUSES = frozenset(",!.")

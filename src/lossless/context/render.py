@@ -321,8 +321,7 @@ def stub_results(message: Message, message_id: int, *, recall: bool = True) -> M
     results = answering_results(message)
     parts = tuple(
         replace(
-            part,
-            text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall),
+            part, text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall)
         )
         if isinstance(part, ToolResult) and part in results
         else part

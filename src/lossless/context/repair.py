@@ -297,10 +297,7 @@ def _turn_end(messages: Sequence[Message | None], start: int, chosen: Mapping[st
 
 
 def _results_end(
-    messages: Sequence[Message | None],
-    start: int,
-    calls: Sequence[ToolCall],
-    chosen: Mapping[str | None, _FoundResult],
+    messages: Sequence[Message | None], start: int, calls: Sequence[ToolCall], chosen: Mapping[str | None, _FoundResult]
 ) -> int | None:
     """Where the results end, if those of `calls` are already in order at `start`; else None."""
     awaited = {call.id for call in calls}

@@ -303,10 +303,7 @@ def cue_message(snippets: Iterable[tuple[str, str]], shown: str = "") -> Message
     if not lines:
         return None
     body = "\n".join(lines.values())
-    return Message(
-        role="user",
-        content=f"{CUE_OPEN}{body}{CUE_CLOSE}",
-    )
+    return Message(role="user", content=f"{CUE_OPEN}{body}{CUE_CLOSE}")
 
 
 def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:

@@ -10,18 +10,7 @@ from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
-_TEXT_KEYS = (
-    "text",
-    "output_text",
-    "value",
-    "content",
-    "summary",
-    "output",
-    "message",
-    "response",
-    "choices",
-    "delta",
-)
+_TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
