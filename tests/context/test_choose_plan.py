@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.context.choose import (
-    OVER_BUDGET,
     TAIL_OVER_BUDGET,
     ContextCandidate,
-    CoveringSummary,
     PromptSelection,
     SelectionPolicy,
     choose,
@@ -67,18 +65,6 @@ def test_calls_and_results_stay_or_go_together() -> None:
     assert ids(choose(candidates, tail_has_the_result)) == ["2", "3", "4", "5", "6"]
 
 
-def test_the_condensed_summary_stands_in_where_the_detailed_ones_do_not_fit() -> None:
-    whole = CoveringSummary("sum_whole", 20)
-    candidates = [summary(n, 40, covered_by=whole) for n in (1, 2, 3)] + context("u10 a10 u10 a10")[2:]
-    chosen = choose(candidates, policy(candidates, 100, widest_share=0.0))
-    assert ids(chosen) == ["^sum_1", "3", "4"]
-    assert (chosen.kept[0].form, chosen.kept[0].tokens) == ("stand-in", 20)
-    assert {out.reason for out in chosen.left_out} == {"covered by sum_whole"}
-    assert ids(choose(candidates, policy(candidates, 145, widest_share=0.0))) == _all(candidates)
-    tight = choose(candidates, policy(candidates, 30, widest_share=0.0))
-    assert (ids(tight), tight.left_out[0].reason) == (["3", "4"], OVER_BUDGET)
-
-
 def _all(candidates: list[ContextCandidate]) -> list[str]:
     return [candidate.id.removeprefix("msg#") for candidate in candidates]
 
@@ -130,9 +116,8 @@ def contexts(draw: st.DrawFn) -> list[ContextCandidate]:
         tokens = draw(st.integers(1, 300))
         score = draw(st.sampled_from([0.0, 0.5, 2.0]))
         if kind == "s":
-            by = draw(st.sampled_from([None, CoveringSummary("sum_a", 40), CoveringSummary("sum_b", 90)]))
             covers = draw(st.integers(1, 50))
-            made.append(summary(number, tokens, covers, by, score=score))
+            made.append(summary(number, tokens, covers, score=score))
             continue
         atom = draw(st.sampled_from([None, None, 1, 2, 3])) if kind != "u" else None
         stub = min(tokens, 20) if kind == "t" else None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.context.choose import COLLAPSED_STEP, ContextCandidate, PromptSelection, SelectionPolicy, choose
 from lossless.context.render import collapsed_steps_stub, stub_results
-from lossless.context.repair import find_problems, make_valid, message_groups
+from lossless.context.repair import make_valid, message_groups
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.messages import Message, Text, ToolCall, ToolResult
 from tests.context.contexts import ids, message, policy, summary
@@ -70,7 +70,7 @@ def test_four_hundred_results_in_one_turn_are_valid_and_inside_at_every_step() -
         newest = messages[max(1, end - NEWEST) : end]
         assert all(a is b for a, b in zip(prompt[-len(newest) :], newest, strict=True)), "the newest are verbatim"
         for provider in PROVIDERS:
-            assert find_problems(prompt, provider) == []
+            assert complaints(prompt, provider) == []
         changes += prompt[: len(before)] != before
         before = prompt
     for provider in PROVIDERS:

@@ -7,7 +7,7 @@ import re
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.context import MessageItem, SummaryItem, part_share
 from lossless.model.search_text import letter_pairs, unspaced_runs
@@ -31,14 +31,6 @@ MIN_MESSAGE_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class CoveringSummary:
-    """A condensed summary outside the context that covers several summaries in it."""
-
-    summary_id: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class ContextCandidate:
     """An item of the context, with its size in the prompt."""
 
@@ -53,7 +45,6 @@ class ContextCandidate:
     score: float = 0.0
     #: Candidates with the same number are kept or dropped together (`atoms.atoms`).
     atom: int | None = None
-    covered_by: CoveringSummary | None = None
     #: Its size with stubbed tool results; None when there is nothing to stub.
     stub_tokens: int | None = None
     #: Its minimum size when shown in part; None when that is impossible.
@@ -127,8 +118,8 @@ class SelectionPolicy:
 
 
 #: How a candidate appears in the prompt: in full; its beginning and end; the reference to its file; with stubs for its
-#: results; the condensed summary that covers it; one line for a run of them.
-ItemForm = Literal["verbatim", "shortened", "reference", "stub", "stand-in", "run"]
+#: results; one line for a run of them.
+ItemForm = Literal["verbatim", "shortened", "reference", "stub", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +261,8 @@ def _join_run(
     waiting: list[_LiveGroup] = []
     for atom in atoms:
         tokens = sum(sizes.get(i, candidates[i].tokens) for i in atom)
-        waiting.append(_LiveGroup(atom, tokens, sum(candidates[i].moves for i in atom)))
-        if sum(group.tokens for group in waiting) > line:
+        waiting.append((atom, tokens, sum(candidates[i].moves for i in atom)))
+        if sum(group[1] for group in waiting) > line:
             actions.append(_collapsed(waiting, line))
             waiting, line = [], 0
     return TrimStage(tuple(actions), is_ladder=True), line
@@ -326,13 +317,8 @@ def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes:
     return TrimAction(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
 
 
-@dataclass(frozen=True, slots=True)
-class _LiveGroup:
-    """An atom that is still in the prompt, stubbed as far as possible."""
-
-    atom: Sequence[int]
-    tokens: int
-    weight: int
+#: An atom that is still in the prompt, stubbed as far as possible: its candidates, tokens and weight.
+_LiveGroup: TypeAlias = "tuple[Sequence[int], int, int]"
 
 
 def _collapse_ladder(
@@ -351,18 +337,14 @@ def _collapse_ladder(
         stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
         if stub.frees > 0:
             actions.append(stub)
-        left = _LiveGroup(
-            atom,
-            sum(candidates[i].tokens for i in atom) - stub.frees,
-            sum(candidates[i].moves for i in atom) - stub.moves,
-        )
-        live.append(left)
-        weight += left.weight
+        tokens, moves = sum(candidates[i].tokens for i in atom), sum(candidates[i].moves for i in atom)
+        live.append((atom, tokens - stub.frees, moves - stub.moves))
+        weight += moves - stub.moves
         if weight > most:
             gone = []
             while live and 2 * weight > most:
                 gone.append(live.popleft())
-                weight -= gone[-1].weight
+                weight -= gone[-1][2]
             actions.append(_collapsed(gone, line))
             line = 0
     if weight > line:
@@ -373,11 +355,11 @@ def _collapse_ladder(
 
 def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
     """Moves atoms into the run; the first ones leave a line of `line` tokens in their place."""
-    indices = [i for entry in entries for i in entry.atom]
+    indices = [i for atom, _, _ in entries for i in atom]
     changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
     if line:
         changes[0] = FormChange(indices[0], "run", line, COLLAPSED_STEP)
-    frees, weight = sum(entry.tokens for entry in entries), sum(entry.weight for entry in entries)
+    frees, weight = sum(tokens for _, tokens, _ in entries), sum(weight for _, _, weight in entries)
     return TrimAction(frees - line, tuple(changes), weight - line)
 
 
@@ -465,7 +447,7 @@ class _ProtectionZones:
 def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
     """What fits: the fresh tail always, then the widest summary, then the newest of the older items.
 
-    Summaries that do not fit are replaced by the condensed one that covers them. A tail that is over budget alone loses
+    A tail that is over budget alone loses
     what precedes the newest user message; a turn that is over budget alone loses its older tool results, oldest first,
     but never the user's message. A message that exceeds the budget by itself is shown in part.
     """
@@ -503,9 +485,6 @@ def _in_part(candidate: ContextCandidate, room: int, lengths: Sequence[int]) -> 
     return replace(candidate, tokens=max(least, length), form="shortened")
 
 
-# --- protected items ------------------------------------------------------------------------------
-
-
 def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
     tail_start = min(policy.tail_start, len(candidates))
     head = range(sum(1 for _ in takewhile(_is_system, candidates)))
@@ -535,48 +514,23 @@ def _with_atoms(candidates: Sequence[ContextCandidate], indices: Iterable[int]) 
     return found | {i for i, candidate in enumerate(candidates) if candidate.atom in atoms}
 
 
-# --- trimming -------------------------------------------------------------------------------------
-
-
 def _trim_stages(
     candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
-) -> _TrimStages:
-    """Messages that no turn needs first, then summaries and their replacements, then the widest summary.
+) -> tuple[TrimStage, TrimStage, TrimStage, TrimStage]:
+    """Messages that no turn needs first, then summaries, then the widest summary, then the tail.
 
     With `policy.keeps_tail` older items are dropped in their order, and messages of the tail last.
     """
     raw: list[TrimAction] = []
     details: list[TrimAction] = []
-    stand_ins: list[TrimAction] = []
-    kept_whole = candidates[zones.widest].covered_by if zones.widest is not None else None
     for unit in _units(candidates, zones.older, policy):
-        stand_in = candidates[unit[0]].covered_by
-        tokens = 0 if stand_in is None else sum(candidates[i].tokens for i in unit)
-        if not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit):
-            raw.append(_omit(candidates, unit, OVER_BUDGET))
-        elif stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
-            details.append(_omit(candidates, unit, OVER_BUDGET))
-        else:
-            reason = f"covered by {stand_in.summary_id}"
-            rest = (FormChange(i, None, reason=reason) for i in unit[1:])
-            first = FormChange(unit[0], "stand-in", stand_in.tokens, reason)
-            details.append(TrimAction(tokens - stand_in.tokens, (first, *rest), sum(candidates[i].moves for i in unit)))
-            stand_ins.append(TrimAction(stand_in.tokens, (FormChange(unit[0], None, reason=OVER_BUDGET),)))
+        is_raw = not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit)
+        (raw if is_raw else details).append(_omit(candidates, unit, OVER_BUDGET))
     widest = () if zones.widest is None else (_omit(candidates, (zones.widest,), OVER_BUDGET),)
     tail = [_omit(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy)]
     if not policy.keeps_tail:
         raw, tail = [*raw, *tail], []
-    return _TrimStages(*(TrimStage(tuple(some)) for some in (raw, details, stand_ins, widest, tail)))
-
-
-class _TrimStages(NamedTuple):
-    """The stages of trimming, in order."""
-
-    raw: TrimStage
-    details: TrimStage
-    stand_ins: TrimStage
-    widest: TrimStage
-    tail: TrimStage
+    return TrimStage(tuple(raw)), TrimStage(tuple(details)), TrimStage(widest), TrimStage(tuple(tail))
 
 
 def _units(
@@ -586,7 +540,7 @@ def _units(
     units: dict[object, list[int]] = {}
     for i in indices:
         candidate = candidates[i]
-        key = candidate.covered_by or (i if candidate.atom is None else ("atom", candidate.atom))
+        key = i if candidate.atom is None else ("atom", candidate.atom)
         units.setdefault(key, []).append(i)
     found = list(map(tuple, units.values()))
     if policy.is_prompt_aware:
@@ -603,21 +557,22 @@ def _omit(candidates: Sequence[ContextCandidate], unit: Sequence[int], reason: s
 
 
 def _shorten_turn(
-    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy, stages: _TrimStages
+    candidates: Sequence[ContextCandidate],
+    zones: _ProtectionZones,
+    policy: SelectionPolicy,
+    stages: Sequence[TrimStage],
 ) -> tuple[TrimAction, ...]:
     """Only the widest summary and the current turn are left, and the turn is shortened from within.
 
     The summary stays as long as anything of the turn except the user's message can be shortened.
     """
     ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
-    before = [action for stage in stages if stage is not stages.widest for action in stage.actions]
-    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + stages.widest.frees - policy.limit
-    within = [ladder, *shorter, stages.widest, *last_resorts]
+    raw, details, widest, tail = stages
+    before = [action for stage in (raw, details, tail) for action in stage.actions]
+    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + widest.frees - policy.limit
+    within = [ladder, *shorter, widest, *last_resorts]
     found = free_tokens(within, excess, policy.step)
     return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
-
-
-# --- result ---------------------------------------------------------------------------------------
 
 
 def _make_selection(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.context import render
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.context import ContextItem, Summary
     from lossless.model.messages import Message
+    from lossless.model.records import StoredBrief
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange
     from lossless.store.rows import MessageSketch
@@ -85,8 +86,8 @@ class ContextSnapshot:
     border: int
     stored: Mapping[int, MessageSketch]
     summaries: Mapping[str, Summary]
-    pins: tuple[render.Pin, ...]
-    brief: render.FocusBrief | None
+    pins: tuple[tuple[str, str], ...]
+    brief: StoredBrief | None
     newest_seqs: Mapping[str, int]
     #: Summaries that are newer than the brief, whatever their position.
     newcomers: frozenset[str]
@@ -125,7 +126,9 @@ class ContextSnapshot:
             for item in self.items
             if isinstance(item, SummaryItem)
             and item.summary_id not in self.newcomers
-            and brief.covers(self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at)
+            and render.brief_covers(
+                brief, self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at
+            )
         )
         if not covered:
             return self.items, ()
@@ -162,7 +165,7 @@ class ContextSnapshot:
 
     def formed(self, kept: KeptItem, message: Message, request: AssembleRequest) -> Message:
         """A message in the form in which it was chosen."""
-        item, covered_by = kept.candidate.item, kept.candidate.covered_by
+        item = kept.candidate.item
         if isinstance(item, MessageItem):
             if kept.form == "stub":
                 return render.stub_results(message, item.message_id, recall=request.recall)
@@ -174,8 +177,6 @@ class ContextSnapshot:
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
             return render.collapsed_steps_stub(ids, names, recall=request.recall)
-        if kept.form == "stand-in" and covered_by is not None:
-            return self._summary(covered_by.summary_id, request)
         return message
 
     def _summary(self, summary_id: str, request: AssembleRequest) -> Message:
@@ -221,8 +222,8 @@ def read_snapshot(
         border,
         stored,
         {summary.id: summary for summary in summaries},
-        tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
-        _brief_from_row(brief) if brief else None,
+        tuple((f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
+        brief,
         archive.beside.newest_seqs(conversation_id) if brief else {},
         archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
         archive.beside.files(file_ids) if file_ids else {},
@@ -266,19 +267,6 @@ def _with_openclaw_format(message: Message) -> Message:
     if message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
         return message
     return replace(message, format="openclaw")
-
-
-def _brief_from_row(row: Any) -> render.FocusBrief:
-    return render.FocusBrief(
-        row.id,
-        row.prompt,
-        row.content,
-        row.tokens,
-        row.target_tokens,
-        row.created_at,
-        row.covered_latest_at,
-        row.covered_message_seq,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -388,7 +388,7 @@ def assemble(
     cues = search if not quoted else None
     final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
     wire = desk.wire(final) if cue_tokens else prompt.wire
-    left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
+    left_out = [(id_, "no room among the pins") for id_, _ in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     made = make_receipt(
         prompt.chosen,
