@@ -91,7 +91,7 @@ def test_stubs_and_the_run_say_which_messages_they_stand_for() -> None:
     line = rendered(messages, chosen)[1]
     assert line.tokens <= run.tokens
     assert f"msg#2 to msg#{1 + len(run.stands_for)}" in line.content
-    assert {out.reason for out in chosen.left_out} == {COLLAPSED_STEP}
+    assert {reason for _, reason in chosen.left_out} == {COLLAPSED_STEP}
     shown = {kept.candidate.id for kept in chosen.kept} | {c.id for c in run.stands_for}
     assert shown == {c.id for c in candidates}, "each message is there, stubbed, or named"
 

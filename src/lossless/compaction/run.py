@@ -244,12 +244,7 @@ def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
     archive, id_ = job.archive, job.conversation_id
     with archive.reading():
         context, call_ids = archive.context.items(id_), archive.context.call_ids(id_)
-        known = archive.guards.stubborn(id_)
-    remembered = plan.SweepMemory(
-        frozenset(chunk for chunk, kind in known.items() if kind == "unshrinkable"),
-        frozenset(chunk for chunk, kind in known.items() if kind == "blank"),
-        frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
-    )
+        remembered = archive.guards.stubborn(id_)
     now = time.monotonic()
     state = plan.begin_sweep(
         context,

@@ -393,19 +393,12 @@ class KeptItem:
 
 
 @dataclass(frozen=True, slots=True)
-class OmittedItem:
-    """A candidate that is omitted, and why."""
-
-    candidate: ContextCandidate
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class PromptSelection:
-    """The included items, in the context's order, and the omitted ones."""
+    """What is included, in the context's order, and what is not."""
 
     kept: tuple[KeptItem, ...]
-    left_out: tuple[OmittedItem, ...]
+    #: Omitted candidates, and why.
+    left_out: tuple[tuple[ContextCandidate, str], ...]
     limit: int
     #: The share of the limit for each lane of `SHARE_TARGETS`, and the rest as `background`.
     shares: Mapping[str, float]
@@ -585,13 +578,13 @@ def _make_selection(
     in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == COLLAPSED_STEP)
     protected = {*zones.tail, *zones.turn}
     kept: list[KeptItem] = []
-    left_out: list[OmittedItem] = []
+    left_out: list[tuple[ContextCandidate, str]] = []
     for i, candidate in enumerate(candidates):
         change = changes.get(i)
         if change is None:
             kept.append(KeptItem(candidate, candidate.form, candidate.tokens, i in protected))
         elif change.form is None:
-            left_out.append(OmittedItem(candidate, change.reason))
+            left_out.append((candidate, change.reason))
         else:
             stands_for = in_run if change.form == "run" else ()
             kept.append(KeptItem(candidate, change.form, change.tokens, i in protected, stands_for))

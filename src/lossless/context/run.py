@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from lossless.context.choose import ContextCandidate, KeptItem
+    from lossless.context.choose import KeptItem
     from lossless.context.repair import MessageRepair
     from lossless.files.vault import Vault
     from lossless.model.budget import HistoryBudget
@@ -181,7 +181,7 @@ def make_receipt(
         capacity=policy.capacity,
         tokens=chosen.tokens + sum(beside.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
-        left_out=(*((out.candidate.id, out.reason) for out in chosen.left_out), *left_out),
+        left_out=(*((candidate.id, reason) for candidate, reason in chosen.left_out), *left_out),
         tokens_by_kind={**chosen.tokens_by_kind, **beside},
         shares=chosen.shares,
         repairs=tuple(repairs),
@@ -570,7 +570,7 @@ class PromptBuilder:
 
     def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
-        out = [left.candidate.item for left in chosen.left_out if left.reason in OMITTED_WITHOUT_TRACE]
+        out = [candidate.item for candidate, reason in chosen.left_out if reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
@@ -606,17 +606,18 @@ class PromptBuilder:
             kept, tokens = self._built(chosen)
             if tokens <= policy.limit:
                 return chosen, kept, tokens
-            again = choose([self._as_measured(candidate) for candidate in candidates], policy)
+            messages = [self.rendered[candidate.item.ordinal] for candidate in candidates]
+            measured = [
+                replace(candidate, tokens=self._size(message)) if id(message) in self.measured else candidate
+                for candidate, message in zip(candidates, messages, strict=True)
+            ]
+            again = choose(measured, policy)
             if again.kept == chosen.kept:
                 break
             chosen = again
         sizes = [self._size(self._whole(item)) for item in self.items]
         chosen = choose(offers.candidates(self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
-
-    def _as_measured(self, candidate: ContextCandidate) -> ContextCandidate:
-        message = self.rendered[candidate.item.ordinal]
-        return candidate if id(message) not in self.measured else replace(candidate, tokens=self._size(message))
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
         """The chosen items as messages, and their tokens."""
