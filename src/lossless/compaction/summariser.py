@@ -14,7 +14,7 @@ from lossless.compaction.summarise import SummaryStyle, summarise
 from lossless.errors import GuardOpen, Stale
 from lossless.files.describe import DescribeReport, PayloadDescriber
 from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
-from lossless.llm.completion import Prompt, read_prices
+from lossless.llm.completion import NO_USAGE, Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
 from lossless.llm.providers import HostModel, ModelConnector
 from lossless.model.paths import expand_path
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
     from lossless.files.vault import Vault
-    from lossless.llm.chain import Attempt
-    from lossless.llm.completion import Complete, Completion
+    from lossless.llm.chain import CallEnding
+    from lossless.llm.completion import Complete, Completion, Usage
     from lossless.model.messages import StoredFile
     from lossless.settings import Settings
     from lossless.store.archive import Archive
@@ -231,28 +231,28 @@ class ArchiveGate(Gate):
         backoff_until = spend_state(self.scope, self._entries(now), now, self.limits)[2]
         return None if backoff_until is None else "spend backoff"
 
-    def leave(self, ticket: GateTicket, attempt: Attempt) -> None:
+    def leave(self, ticket: GateTicket, ending: CallEnding, usage: Usage = NO_USAGE) -> None:
         """Settle the call, and open or close the breaker."""
         entry_id, key, model = ticket
-        usage, now = attempt.usage, self.clock()
+        now = self.clock()
         with self.archive.writing():
             self.archive.guards.settle(
                 entry_id,
-                attempt.ending,
+                ending,
                 model=model,
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
                 cost=usage.cost,
             )
             state = self._breaker(key)
-            if attempt.ending == "auth":
+            if ending == "auth":
                 state = breaker_after_failure(state, now, self.limits)
-            elif attempt.ending == "done" and state.failures:
+            elif ending == "done" and state.failures:
                 state = breaker_after_success(state)
             else:
                 return
             self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
-        if attempt.ending == "auth" and breaker_needs_notice(state, self.limits):
+        if ending == "auth" and breaker_needs_notice(state, self.limits):
             rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
             _log.warning("%s refused its credentials %d times in a row%s", model, state.failures, rest)
 

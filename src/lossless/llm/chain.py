@@ -25,18 +25,6 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """The result of one call: how it ended, how long it took, what it consumed."""
-
-    candidate: ModelCandidate
-    ending: CallEnding
-    seconds: float
-    usage: Usage = NO_USAGE
-    #: The `code` of the error that ended it, empty when there was none.
-    error: str = ""
-
-
 class Gate:
     """Called before and after every call; this one allows every call. See `ArchiveGate` for breaker and spend limit."""
 
@@ -46,8 +34,8 @@ class Gate:
         """Permission for one call, as a ticket to return. Raises `GuardOpen` when the call must not be made."""
         return candidate
 
-    def leave(self, ticket: Any, attempt: Attempt) -> None:
-        """The call is over."""
+    def leave(self, ticket: Any, ending: CallEnding, usage: Usage = NO_USAGE) -> None:
+        """The call is over: how it ended, and what it consumed."""
 
 
 _OPEN_GATE = Gate()
@@ -68,7 +56,6 @@ class ModelChain:
     timeout_seconds: float = 60.0
     gate: Gate = _OPEN_GATE
     sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
 
     def __call__(self, prompt: Prompt, /) -> Completion:
         if not self.candidates:
@@ -106,15 +93,12 @@ class ModelChain:
 
     def _ask(self, candidate: ModelCandidate, complete: Complete, prompt: Prompt) -> Completion:
         ticket = self.gate.enter(candidate)
-        started = self.clock()
         try:
             answer = completion.ask_within(complete, prompt, self.timeout_seconds)
         except LosslessError as error:
-            ending: CallEnding = "auth" if isinstance(error, ModelAuth) else "failed"
-            attempt = Attempt(candidate, ending, self.clock() - started, error=error.code)
-            self.gate.leave(ticket, attempt)
+            self.gate.leave(ticket, "auth" if isinstance(error, ModelAuth) else "failed")
             raise
-        self.gate.leave(ticket, Attempt(candidate, "done", self.clock() - started, answer.usage))
+        self.gate.leave(ticket, "done", answer.usage)
         return answer
 
 
