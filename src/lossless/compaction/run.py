@@ -414,10 +414,14 @@ def read_source(archive: Archive, work: plan.Pass, summariser: Summariser) -> Su
 def _place(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, written: WrittenSummary | None) -> bool:
     """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
     if written is None:
-        _leave_raw(job, sweeping, work)
-    else:
-        if not _fold_in(job, sweeping, work, _new(work, written)):
-            return False
+        source = read_source(job.archive, work, job.summariser)
+        is_blank = not any(part.is_meaningful for part in source.parts)
+        sweeping.state = (plan.after_blank if is_blank else plan.after_unshrinkable)(sweeping.state, work)
+        with job.archive.writing():
+            kind = "blank" if is_blank else "unshrinkable"
+            job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
+    elif not _fold_in(job, sweeping, work, _new(work, written)):
+        return False
     if job.progress:
         job.progress(work, written)
     return written is not None
@@ -453,16 +457,6 @@ def _go_on(sweeping: _Sweep, work: plan.Pass, made: NewSummary | Summary) -> Non
     estimate = budget_tokens(made.content)
     sweeping.context = list(plan.context_after_fold(sweeping.context, work, made.id, made.tokens, estimate))
     sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
-
-
-def _leave_raw(job: CompactionJob, sweeping: _Sweep, work: plan.Pass) -> None:
-    source = read_source(job.archive, work, job.summariser)
-    is_blank = not any(part.is_meaningful for part in source.parts)
-    after = plan.after_blank if is_blank else plan.after_unshrinkable
-    sweeping.state = after(sweeping.state, work)
-    with job.archive.writing():
-        kind = "blank" if is_blank else "unshrinkable"
-        job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
 
 
 def fold(

@@ -352,8 +352,9 @@ def tidy_answer(answer: Completion) -> str:
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
     body, expand = _parted(remove_overrides(text))
-    if answer.incomplete and not expand:
-        body = _without_broken_end(body)
+    if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
+        end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
+        body = body[:end].rstrip() if end >= len(body) // 2 else body
     if not body.replace(DIRECTIVE_OMITTED, "").strip():
         return ""
     return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
@@ -446,12 +447,6 @@ def _parted(text: str) -> tuple[str, str]:
     body = "\n".join(row for row in (*rows[:at], *rows[at + 1 :]) if not row.lstrip().startswith(EXPAND.strip()))
     expand = rows[at].strip()
     return body.strip(), expand if len(expand) > len(EXPAND) else EXPAND + NOTHING_ELSE
-
-
-def _without_broken_end(body: str) -> str:
-    """A cut-off text up to its last whole sentence, when that is most of it."""
-    end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
-    return body[:end].rstrip() if end >= len(body) // 2 else body
 
 
 #: What a child runs: it finds modules where its parent does, then serves until its input ends.
@@ -551,7 +546,8 @@ class _ExtractionProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._changing:
-            if self._is_ended or not _is_python(self._program):
+            is_python = Path(self._program).name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
+            if self._is_ended or not is_python:
                 raise EOFError
             child = self._child = subprocess.Popen(
                 [self._program, "-P", "-c", _CHILD],
@@ -578,11 +574,6 @@ class _ExtractionProcess:
             if pipe is not None:
                 with suppress(OSError):  # what was not yet sent is not wanted any more
                     pipe.close()
-
-
-def _is_python(program: str | None) -> bool:
-    """Whether a program is an interpreter, and not one that carries it."""
-    return Path(program or "").name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
 
 
 def _send(pipe: IO[bytes], value: object) -> None:

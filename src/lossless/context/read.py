@@ -172,7 +172,7 @@ class ContextSnapshot:
             if kept.form == "reference":
                 return self.exact(item, self.kept(item), request)
             if kept.form == "shortened":
-                return self._shortened(item, message, kept.tokens, request)
+                return self.shortened(item, message, kept.tokens, request)
         if kept.form == "run":
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
@@ -183,18 +183,13 @@ class ContextSnapshot:
         xml = render_summary(self.summaries[summary_id], request.timezone)
         return render.summary_message(xml, self.changes.get(summary_id, ()))
 
-    def least(self, item: MessageItem, message: Message, request: AssembleRequest, shortest: int) -> Message:
-        """A message cut to its minimum size."""
-        return self._shortened(item, message, shortest, request)
-
-    def _shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
-        id_, whole = item.message_id if request.recall else None, self._to_cut(item, message)
+    def shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
+        """A message cut to a size; when its payload is too large, the stored one with the reference."""
+        id_, whole = item.message_id if request.recall else None, message
+        if item.ordinal in self.payloads:
+            whole = self.kept(item)
         share = whole.tokens / max(1, self.estimate(item, whole))
         return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
-
-    def _to_cut(self, item: MessageItem, message: Message) -> Message:
-        """The message to cut: when its payload is too large, the stored one with the reference."""
-        return self.kept(item) if item.ordinal in self.payloads else message
 
 
 def read_snapshot(
@@ -291,7 +286,7 @@ class CandidateBuilder:
             sizes = [framed_tokens(self.material.estimate(item, message)) for item, message in pairs]
         user = newest_user_index(items) or 0
         is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
-        newest = len(items) - self.policy.verbatim_in_turn
+        newest, payloads = len(items) - self.policy.verbatim_in_turn, self.material.payloads
         found = []
         for n, item in enumerate(items):
             in_turn = is_long_turn and n >= user
@@ -309,7 +304,7 @@ class CandidateBuilder:
                     least_tokens=self._least(item, messages[n], sizes[n]) if may_be_cut and is_message else None,
                     reference_tokens=self._reference(item) if may_be_cut and is_message else None,
                     is_unanswered=n in open_at,
-                    form="reference" if self._is_reference(item) else "verbatim",
+                    form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
                 )
             )
         return found
@@ -323,7 +318,7 @@ class CandidateBuilder:
 
     def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
         assert isinstance(item, MessageItem)
-        least = self.material.least(item, message, self.request, MIN_MESSAGE_TOKENS)
+        least = self.material.shortened(item, message, MIN_MESSAGE_TOKENS, self.request)
         tokens = self._sent(least)
         return tokens if tokens < size else None
 
@@ -335,8 +330,3 @@ class CandidateBuilder:
 
     def _sent(self, message: Message) -> int:
         return tokens_as_sent(message, encode_for_model(message, self.request.format))
-
-    def _is_reference(self, item: ContextItem) -> bool:
-        """Whether it is in the newest turn and has a payload that is too large."""
-        payloads = self.material.payloads
-        return item.ordinal in payloads and payloads[item.ordinal] is None

@@ -539,8 +539,12 @@ def shorten_text(text: str, room: int, ref: str | None = None) -> str:
     """
     if 2 * len(text) <= room or estimate_tokens(text) <= room:
         return text
-    head = _to_line_end(cut_to_tokens(text, int(room * _HEAD_SHARE)))
-    tail = _from_line_start(_end(text, room - estimate_tokens(head)))
+    head = cut_to_tokens(text, int(room * _HEAD_SHARE))
+    line = head.rfind("\n") + 1
+    head = head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
+    tail = _end(text, room - estimate_tokens(head))
+    line = tail.find("\n") + 1
+    tail = tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
     short = shortened_text(head, tail, len(text), ref)
     return short if len(short) < len(text) else text
 
@@ -548,16 +552,6 @@ def shorten_text(text: str, room: int, ref: str | None = None) -> str:
 def _end(text: str, room: int) -> str:
     """The longest suffix of a text with at most `room` tokens."""
     return cut_to_tokens(text[: -4 * room - 1 : -1], room)[::-1] if room > 0 else ""
-
-
-def _to_line_end(head: str) -> str:
-    line = head.rfind("\n") + 1
-    return head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
-
-
-def _from_line_start(tail: str) -> str:
-    line = tail.find("\n") + 1
-    return tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
 
 
 def _short_input(value: Json, room: int, ref: str | None) -> Json:

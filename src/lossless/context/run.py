@@ -535,7 +535,7 @@ class PromptBuilder:
         """A selection with its extras, as a strict provider accepts it."""
         beside = [*self.beside, *([] if notice is None else [notice]), *(self._block(block) for block in evidence)]
         valid = make_valid(
-            _in_prompt_order(self._inserted(chosen, kept, notice, evidence), self.beside),
+            self._inserted(chosen, kept, notice, evidence),
             self.request.format,
             model=self.request.model,
             allow_trailing_assistant=self.request.allow_trailing_assistant,
@@ -552,9 +552,9 @@ class PromptBuilder:
         kept: Sequence[Message],
         notice: Message | None,
         evidence: Sequence[EvidenceBlock],
-    ) -> list[Message]:
-        """Inserts the line about omitted items before the first verbatim message, and evidence directly before its
-        user message, or at the end while that is not stored.
+    ) -> tuple[Message, ...]:
+        """System prompts, the extras, then the rest, with the line about omitted items before the first verbatim
+        message, and evidence directly before its user message, or at the end while that is not stored.
         """
         blocks = {block.message_id: self._block(block) for block in evidence}
         found: list[Message] = []
@@ -566,7 +566,9 @@ class PromptBuilder:
                 notice = None
             found.append(message)
         found += [] if notice is None else [notice]
-        return [*found, blocks[None]] if None in blocks else found
+        found += [blocks[None]] if None in blocks else []
+        talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
+        return (*found[:talk], *self.beside, *found[talk:])
 
     def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
@@ -663,12 +665,6 @@ def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
     """The verbatim messages of a selection."""
     items = (kept.candidate.item for kept in chosen.kept)
     return [item for item in items if isinstance(item, MessageItem)]
-
-
-def _in_prompt_order(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:
-    """System prompts first, then the extras, then the rest."""
-    talk = next((n for n, message in enumerate(kept) if message.role != "system"), len(kept))
-    return (*kept[:talk], *beside, *kept[talk:])
 
 
 def _add_cue(

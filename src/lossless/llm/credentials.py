@@ -267,7 +267,10 @@ def _from_profiles(provider: str, sources: CredentialSources, now_ms: int) -> Cr
     for profile in read_profiles(path, provider, now_ms):
         try:
             if profile.is_expired(now_ms):
-                profile = _renewed(path, profile, sources.refresh, now_ms)
+                if sources.refresh is None or not profile.may_refresh:
+                    how = "log in again with the tool that made it"
+                    raise ModelAuth(f"auth profile {profile.id!r} has expired; {how}")
+                profile = refresh_profile(path, profile, sources.refresh, now_ms)
         except ModelAuth as error:
             problem = problem or error
             continue
@@ -277,12 +280,6 @@ def _from_profiles(provider: str, sources: CredentialSources, now_ms: int) -> Cr
     if problem is not None:
         raise problem
     return None
-
-
-def _renewed(path: Path, profile: AuthProfile, refresh: RefreshTokens | None, now_ms: int) -> AuthProfile:
-    if refresh is None or not profile.may_refresh:
-        raise ModelAuth(f"auth profile {profile.id!r} has expired; log in again with the tool that made it")
-    return refresh_profile(path, profile, refresh, now_ms)
 
 
 def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:

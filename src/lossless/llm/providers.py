@@ -356,25 +356,19 @@ class CommandModel:
         at_exit = atexit.register(partial(_end, process, os.getpid()))
         try:
             with process:
-                output, complaints = self._communicate(process, text.encode("utf-8", "surrogatepass"))
+                try:
+                    given = text.encode("utf-8", "surrogatepass")
+                    output, complaints = process.communicate(given, timeout=self.timeout_seconds)
+                except subprocess.TimeoutExpired:
+                    _kill(process)
+                    raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
         finally:
             atexit.unregister(at_exit)
         if process.returncode != 0:
-            raise self._failure(process.returncode, complaints)
-        return response.parse_completion(output, self.name)
-
-    def _communicate(self, process: subprocess.Popen[bytes], text: bytes) -> tuple[str, str]:
-        try:
-            output, complaints = process.communicate(text, timeout=self.timeout_seconds)
-        except subprocess.TimeoutExpired:
-            _kill(process)
-            raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
-        return output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace")
-
-    def _failure(self, code: int, complaints: str) -> ModelError:
-        tail = complaints.strip()[-_TAIL_CHARACTERS:]
-        reason = f"{self.name}: exit code {code}{f': {tail}' if tail else ''}"
-        return ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+            tail = complaints.decode("utf-8", "replace").strip()[-_TAIL_CHARACTERS:]
+            reason = f"{self.name}: exit code {process.returncode}{f': {tail}' if tail else ''}"
+            raise ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+        return response.parse_completion(output.decode("utf-8", "replace"), self.name)
 
 
 def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> CommandModel:
