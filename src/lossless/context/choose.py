@@ -440,9 +440,9 @@ class _ProtectionZones:
 def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
     """What fits: the fresh tail always, then the widest summary, then the newest of the older items.
 
-    A tail that is over budget alone loses
-    what precedes the newest user message; a turn that is over budget alone loses its older tool results, oldest first,
-    but never the user's message. A message that exceeds the budget by itself is shown in part.
+    A tail that is over budget alone loses what precedes the newest user message; a turn that is over budget alone loses
+    its older tool results, oldest first, but never the user's message. A message that exceeds the budget by itself is
+    shown in part.
     """
     candidates = _shorten_oversized(candidates, policy)
     zones = _zones(candidates, policy)
