@@ -293,7 +293,7 @@ def _rank_messages(
     asking: frozenset[int],
     asks: tuple[str, ...],
 ) -> _Ranking:
-    texts = archive.search.texts
+    texts = archive.search
     span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
@@ -483,7 +483,7 @@ def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], 
 
 def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) -> tuple[Evidence, ...]:
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
-    texts = {text.id: text for text in archive.search.texts.messages([span.message_id for span in spans])}
+    texts = {text.id: text for text in archive.search.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
     return tuple(_quotation(text, " ".join(text.content.split()), span, now) for text, span in found)
 
@@ -538,7 +538,7 @@ class _Quoting:
         """The messages of hits in their order, read as many at a time as usually fit."""
         for start in range(0, len(hits), _AT_A_TIME):
             some = {hit.id: hit for hit in hits[start : start + _AT_A_TIME]}
-            for text in self.archive.search.texts.messages(id_ for id_ in some if isinstance(id_, int)):
+            for text in self.archive.search.messages(id_ for id_ in some if isinstance(id_, int)):
                 yield some[text.id], text
 
     def _span(self, id_: int, whole: str, hit: Hit, size: int) -> QuoteSpan:
@@ -687,7 +687,7 @@ class _Topics:
         step = max(1.0, len(said) / _MOST_READ)
         ids = [said[int(number * step)][0] for number in range(min(len(said), _MOST_READ))]
         echoes = archive.search.echoes(ids)
-        texts = [text for text in archive.search.texts.read(ids) if text.content.strip() and text.id not in echoes]
+        texts = [text for text in archive.search.read(ids) if text.content.strip() and text.id not in echoes]
         self._texts = {text.id: text for text in texts}
         self._leaves = archive.summaries.covering(list(self._texts))
         self._sentences = {text.id: sentences(text.content[:_READ_CHARS]) for text in texts}

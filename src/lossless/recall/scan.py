@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText, SearchScope, SearchTexts
+    from lossless.store.search import AnyText, FullTextSearch, SearchScope
 
 #: The part of the time that one text may take.
 TEXT_TIME_SHARE = 0.2
@@ -113,7 +113,7 @@ def scan_scope(
     if search_in != "summaries":
         found = _scanned(_messages(archive, where, pattern, start, within, end), pattern, most, within, end)
     if search_in != "messages":
-        summaries = archive.search.texts.all_summaries(where, start)
+        summaries = archive.search.all_summaries(where, start)
         found = merge_scans(found, _scanned(iter(summaries), pattern, most, within, end), most)
     return found
 
@@ -185,7 +185,7 @@ def _messages(
     archive: Archive, where: SearchScope, pattern: ScanPattern, start: SearchPlace | None, within: ScanTime, end: float
 ) -> Iterator[AnyText]:
     """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
-    texts, trigrams = archive.search.texts, archive.search.trigrams
+    texts, trigrams = archive.search, archive.search.trigrams
     ids = texts.order(where, start)
     through = trigrams.through
     having = trigrams.having(pattern.needed) if through else None
@@ -205,7 +205,7 @@ def _messages(
             yield from _sifted(texts, step, sieve)
 
 
-def _sifted(texts: SearchTexts, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
+def _sifted(texts: FullTextSearch, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
     """Of these messages those that pass; read a few at a time, as it may be that no more are wanted."""
     bodies = texts.bodies(ids)
     passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))

@@ -212,7 +212,7 @@ class VersionSearch:
 
     def _among(self, ids: Sequence[int]) -> Iterator[SearchHit]:
         found = self.archive.versions.many(ids)
-        for current in self.archive.search.texts.messages(ids):
+        for current in self.archive.search.messages(ids):
             spot = self._spot(found.get(current.id, ()))
             if spot is not None and self.asked.find(current.indexed) is None:
                 yield _hit_of_version(current, *spot)
@@ -565,7 +565,7 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
 
 
 def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
-    request, texts = asked.request, asked.archive.search.texts
+    request, texts = asked.request, asked.archive.search
     offset = asked.start.offset if asked.start else 0
     end = offset + request.limit
     spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
@@ -654,7 +654,7 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
     search, request = asked.archive.search, asked.request
     spots: list[ScanMatch] = []
     if request.search_in != "summaries":
-        spots = scan.scan_texts(rank.texts_in_scope(search.texts.messages(ids), asked.where), letters, request.limit)
+        spots = scan.scan_texts(rank.texts_in_scope(search.messages(ids), asked.where), letters, request.limit)
     if request.search_in == "messages":
         return scan.ScanResult(tuple(spots))
     summaries = scan.scan_scope(
