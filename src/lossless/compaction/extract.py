@@ -482,9 +482,9 @@ def extract(
     outputs = outputs_by_call(lines) if calls else {}
     heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        rows = [*_done(line, heading, calls, outputs)]
+        rows = [*_tool_rows(line, heading, calls, outputs)]
         if line.role != "tool" and line.text:
-            rows.insert(0, _said(line, heading, speakers, user_factor, bool(calls)))
+            rows.insert(0, _speech_row(line, heading, speakers, user_factor, bool(calls)))
         for entry, texts, factors in rows:
             found.add(len(entries), texts, factors)
             entries.append(entry)
@@ -493,7 +493,7 @@ def extract(
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-def _said(
+def _speech_row(
     line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
 ) -> tuple[ExtractRow, list[str], list[float]]:
     """Who speaks in a line, with the units of what it says and their weights."""
@@ -506,7 +506,7 @@ def _said(
     return ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name)), texts, factors
 
 
-def _done(
+def _tool_rows(
     line: SourceMessage, heading: str, calls: Mapping[str, ToolCall], outputs: Mapping[str, ToolResult]
 ) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
     """What was done with tools in a line: each call, and what tools printed; calls and outputs by the call's id."""
