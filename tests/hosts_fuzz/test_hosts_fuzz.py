@@ -16,7 +16,7 @@ from tests.hosts_fuzz.stored import Row
 from tests.hosts_fuzz.undecidable import undecidable
 from tests.hosts_fuzz.words import Words, sentence
 
-RUNS = 4
+RUNS = 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
