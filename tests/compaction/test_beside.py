@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 
 import lossless
-from lossless.context.render import FocusBrief, focus_message
+from lossless.context.render import focus_message
 from lossless.errors import BadInput, NotFound
 from lossless.testing import Scripted
 from lossless.testing.strategies import nasty_text
 from tests.compaction.loop_kit import SESSION, conversation_id, one, open_engine, rows, size, talk
 from tests.compaction.providers import FORMATS, accepted_by_sdk, complaints
+from tests.context.contexts import stored_brief
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +126,7 @@ def test_a_focus_brief_stands_for_the_summaries_that_it_covers(tmp_path: Path) -
 
 @given(prompt=nasty_text(), content=nasty_text().filter(lambda text: bool(text.strip())))
 def test_no_words_can_end_a_focus_brief(prompt: str, content: str) -> None:
-    brief = FocusBrief("focus_1", prompt, content, 1, 2, datetime(2026, 1, 5, tzinfo=UTC))
+    brief = stored_brief(prompt, content, datetime(2026, 1, 5, tzinfo=UTC))
     text = focus_message(brief).content
     assert text.count("<focus_brief ") == text.count("</focus_brief>") == 1
     legal = "".join(char for char in text if char in "\t\n" or (char >= " " and not "\ufffe" <= char <= "\uffff"))

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.compaction.compactor import CompactionPolicy, apply_override
-from lossless.compaction.plan import CompactionOutcome, CompactionReason, evaluate
+from lossless.compaction.plan import CompactionReason, evaluate
 from lossless.compaction.run import (
     OPERATOR_IGNORED,
     THRESHOLD_REASON,
+    CompactionReport,
     drain_backoff,
     drain_budget,
     drain_ending,
@@ -164,21 +165,21 @@ def test_a_debt_that_a_person_closed_can_be_owed_again() -> None:
 @pytest.mark.parametrize(
     ("outcome", "stop", "ending"),
     [
-        (CompactionOutcome(True, True, CompactionReason.COMPACTED), "nothing left", "done"),
-        (CompactionOutcome(True, False, CompactionReason.BELOW_THRESHOLD), "nothing left", "done"),
-        (CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted=True), "nothing left", "exhausted"),
-        (CompactionOutcome(False, False, CompactionReason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
-        (CompactionOutcome(True, True, CompactionReason.STILL_OVER), "deadline", "unfinished"),
-        (CompactionOutcome(False, False, CompactionReason.LIVE_OVER), "iterations", "failed"),
-        (CompactionOutcome(False, True, CompactionReason.AUTH_PARTIAL), "auth failure", "refused"),
-        (CompactionOutcome(False, True, CompactionReason.MODEL_FAILED), "model failure", "failed"),
-        (CompactionOutcome(False, False, CompactionReason.MODEL_DENIED), "model denied", "denied"),
-        (CompactionOutcome(True, False, CompactionReason.BREAKER), "breaker open", "breaker open"),
-        (CompactionOutcome(False, False, CompactionReason.SPEND), "spend backoff", "spend backoff"),
+        (CompactionReport(True, True, CompactionReason.COMPACTED), "nothing left", "done"),
+        (CompactionReport(True, False, CompactionReason.BELOW_THRESHOLD), "nothing left", "done"),
+        (CompactionReport(True, True, CompactionReason.STILL_OVER, exhausted=True), "nothing left", "exhausted"),
+        (CompactionReport(False, False, CompactionReason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
+        (CompactionReport(True, True, CompactionReason.STILL_OVER), "deadline", "unfinished"),
+        (CompactionReport(False, False, CompactionReason.LIVE_OVER), "iterations", "failed"),
+        (CompactionReport(False, True, CompactionReason.AUTH_PARTIAL), "auth failure", "refused"),
+        (CompactionReport(False, True, CompactionReason.MODEL_FAILED), "model failure", "failed"),
+        (CompactionReport(False, False, CompactionReason.MODEL_DENIED), "model denied", "denied"),
+        (CompactionReport(True, False, CompactionReason.BREAKER), "breaker open", "breaker open"),
+        (CompactionReport(False, False, CompactionReason.SPEND), "spend backoff", "spend backoff"),
     ],
 )
-def test_how_a_drain_came_out(outcome: CompactionOutcome, stop: StopReason, ending: DrainEnding) -> None:
-    assert drain_ending(outcome, stop) == ending
+def test_how_a_drain_came_out(outcome: CompactionReport, stop: StopReason, ending: DrainEnding) -> None:
+    assert drain_ending(replace(outcome, stop=stop)) == ending
 
 
 STEPS = st.sampled_from(("request", "start", "done", "exhausted", "unfinished", "failed", "denied", "breaker open"))

@@ -11,7 +11,6 @@ from lossless.compaction.compactor import CompactionPolicy, first_import_policy
 from lossless.compaction.plan import (
     CompactionDecision,
     Pass,
-    SweepMemory,
     SweepState,
     after_blank,
     after_pass,
@@ -153,15 +152,6 @@ def test_condensing_waits_for_its_target_and_is_worth_it() -> None:
 def test_summaries_larger_than_the_chunk_limit_still_fold_two_at_a_time() -> None:
     sketch = Shape("000mu", tokens=100)
     assert sketch.show(sketch.next()) == "[00]0mu -> 1"
-
-
-def test_blank_summaries_are_folded_along_but_not_counted() -> None:
-    policy = replace(POLICY, condensed_min_fanout_hard=3)
-    state = replace(OPEN, remembered=SweepMemory(blank_summaries=frozenset(["sum_1"])))
-    assert Shape("000mu").next(policy, state) is None
-    wider = replace(policy, leaf_chunk_tokens=40)
-    sketch = Shape("0000mu")
-    assert sketch.show(sketch.next(wider, state)) == "[0000]mu -> 1"
 
 
 def test_leaves_stop_when_the_context_is_small_enough() -> None:

@@ -12,7 +12,6 @@ from lossless.compaction.compactor import CompactionPolicy
 from lossless.compaction.plan import (
     CompactionDecision,
     Pass,
-    SweepMemory,
     SweepState,
     after_blank,
     after_pass,
@@ -37,7 +36,7 @@ from lossless.model.context import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lossless.model.messages import Role
 
@@ -56,7 +55,7 @@ class World:
     below: dict[str, list[int]] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
     call_ids: dict[int, frozenset[str]] = field(default_factory=dict)
-    remembered: SweepMemory = field(default_factory=SweepMemory)
+    remembered: Mapping[str, str] = field(default_factory=dict)
     messages: int = 0
 
     def append(self, letter: str, tokens: int, reuse: int) -> None:

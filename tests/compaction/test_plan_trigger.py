@@ -17,18 +17,16 @@ from lossless.compaction.compactor import (
     possible_policies,
 )
 from lossless.compaction.plan import (
-    CompactionOutcome,
     CompactionReason,
     SweepRounds,
-    SweepSchedule,
     after_round,
     another_round,
-    conclude,
     evaluate,
     recovery_rounds,
     schedule_sweep,
     threshold_rounds,
 )
+from lossless.compaction.run import CompactionReport, conclude
 from lossless.errors import BadInput
 from lossless.settings import Settings
 from lossless.settings.model_rules import ContextThresholdOverride
@@ -72,24 +70,24 @@ def test_the_budget_is_capped() -> None:
 @pytest.mark.parametrize(
     ("stored", "policy", "expected"),
     [
-        pytest.param(700, POLICY, SweepSchedule("nobody", False), id="below the threshold nobody pays"),
-        pytest.param(999, POLICY, SweepSchedule("background", True), id="below the budget no turn waits"),
-        pytest.param(1000, POLICY, SweepSchedule("turn", False), id="at the budget the turn folds extractively"),
+        pytest.param(700, POLICY, ("nobody", False), id="below the threshold nobody pays"),
+        pytest.param(999, POLICY, ("background", True), id="below the budget no turn waits"),
+        pytest.param(1000, POLICY, ("turn", False), id="at the budget the turn folds extractively"),
         pytest.param(
             1000,
             replace(POLICY, hard_limit_summariser="model"),
-            SweepSchedule("turn", True),
+            ("turn", True),
             id="unless a model is asked for",
         ),
         pytest.param(
             999,
             replace(POLICY, proactive_threshold_compaction_mode="inline"),
-            SweepSchedule("turn", True),
+            ("turn", True),
             id="inline mode is a choice",
         ),
     ],
 )
-def test_who_pays(stored: int, policy: CompactionPolicy, expected: SweepSchedule) -> None:
+def test_who_pays(stored: int, policy: CompactionPolicy, expected: tuple[str, bool]) -> None:
     assert schedule_sweep(evaluate(stored, None, 1000, policy), policy) == expected
 
 
@@ -150,22 +148,22 @@ def test_recovery_compacts_at_the_budget_itself_and_gives_up_after_ten_rounds() 
 @pytest.mark.parametrize(
     ("stored", "overhead", "stop", "folds", "expected"),
     [
-        (750, 0, "nothing left", 2, CompactionOutcome(True, True, CompactionReason.COMPACTED)),
-        (751, 0, "iterations", 2, CompactionOutcome(True, True, CompactionReason.STILL_OVER)),
-        (751, 0, "nothing left", 2, CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted=True)),
-        (750, 0, "nothing left", 0, CompactionOutcome(True, False, CompactionReason.ALREADY_UNDER)),
-        (751, 0, "nothing left", 0, CompactionOutcome(False, False, CompactionReason.LIVE_OVER, exhausted=True)),
-        (700, 51, "nothing left", 0, CompactionOutcome(False, False, CompactionReason.EXHAUSTED, exhausted=True)),
-        (700, 51, "no progress", 0, CompactionOutcome(False, False, CompactionReason.LIVE_OVER)),
-        (900, 0, "auth failure", 0, CompactionOutcome(False, False, CompactionReason.AUTH)),
-        (900, 0, "auth failure", 1, CompactionOutcome(False, True, CompactionReason.AUTH_PARTIAL)),
-        (900, 0, "breaker open", 0, CompactionOutcome(True, False, CompactionReason.BREAKER)),
-        (900, 0, "spend backoff", 0, CompactionOutcome(False, False, CompactionReason.SPEND)),
-        (900, 0, "model denied", 0, CompactionOutcome(False, False, CompactionReason.MODEL_DENIED)),
+        (750, 0, "nothing left", 2, CompactionReport(True, True, CompactionReason.COMPACTED)),
+        (751, 0, "iterations", 2, CompactionReport(True, True, CompactionReason.STILL_OVER)),
+        (751, 0, "nothing left", 2, CompactionReport(True, True, CompactionReason.STILL_OVER, exhausted=True)),
+        (750, 0, "nothing left", 0, CompactionReport(True, False, CompactionReason.ALREADY_UNDER)),
+        (751, 0, "nothing left", 0, CompactionReport(False, False, CompactionReason.LIVE_OVER, exhausted=True)),
+        (700, 51, "nothing left", 0, CompactionReport(False, False, CompactionReason.EXHAUSTED, exhausted=True)),
+        (700, 51, "no progress", 0, CompactionReport(False, False, CompactionReason.LIVE_OVER)),
+        (900, 0, "auth failure", 0, CompactionReport(False, False, CompactionReason.AUTH)),
+        (900, 0, "auth failure", 1, CompactionReport(False, True, CompactionReason.AUTH_PARTIAL)),
+        (900, 0, "breaker open", 0, CompactionReport(True, False, CompactionReason.BREAKER)),
+        (900, 0, "spend backoff", 0, CompactionReport(False, False, CompactionReason.SPEND)),
+        (900, 0, "model denied", 0, CompactionReport(False, False, CompactionReason.MODEL_DENIED)),
     ],
 )
 def test_what_is_said_about_it(
-    stored: int, overhead: int, stop: StopReason, folds: int, expected: CompactionOutcome
+    stored: int, overhead: int, stop: StopReason, folds: int, expected: CompactionReport
 ) -> None:
     chain = SweepRounds(750, stored + overhead, overhead, 12, 300.0, rounds=1)
     assert conclude(chain, stop, folds) == expected
@@ -173,12 +171,12 @@ def test_what_is_said_about_it(
 
 def test_a_manual_compaction_without_work_is_no_failure() -> None:
     chain = SweepRounds(750, 900, 0, 1, 300.0, rounds=1)
-    assert conclude(chain, "nothing left", 0, manual=True) == CompactionOutcome(True, False, CompactionReason.NOTHING)
+    assert conclude(chain, "nothing left", 0, manual=True) == CompactionReport(True, False, CompactionReason.NOTHING)
 
 
 def test_a_recovery_that_ends_over_its_target_failed() -> None:
     chain = SweepRounds(1000, 1001, 0, 10, 300.0, strict=True, rounds=1)
-    assert conclude(chain, "nothing left", 3) == CompactionOutcome(
+    assert conclude(chain, "nothing left", 3) == CompactionReport(
         False, True, CompactionReason.NOT_REACHED, exhausted=True
     )
 

@@ -13,8 +13,6 @@ from lossless.compaction import source_text
 from lossless.compaction.source_text import (
     SourceMessage,
     SourceSummary,
-    SourceToolCall,
-    SourceToolOutput,
     clean_source,
     condensed_text,
     file_ids_in,
@@ -210,6 +208,6 @@ def test_any_text_can_be_read(content: str, output: str, role: Role) -> None:
 
 def test_lines_can_be_made_by_hand() -> None:
     line = SourceMessage(
-        "assistant", NOW, "", inputs=(SourceToolCall("t", "raw"),), outputs=(SourceToolOutput(None, "x"),)
+        "assistant", NOW, "", inputs=(ToolCall(None, "t", "raw"),), outputs=(ToolResult(None, None, "x"),)
     )
     assert leaf_text([line]).endswith("Tool input (t): raw\nTool output (unnamed): x")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lossless.compaction.summarise import ModelAnswer, is_refusal, tidy_answer
+from lossless.compaction.summarise import is_refusal, tidy_answer
+from lossless.llm.completion import Completion
 from lossless.llm.response import parse_completion
 
 REFUSALS = (
@@ -31,13 +32,13 @@ SUMMARIES = (
 
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_is_no_summary(text: str) -> None:
-    assert tidy_answer(ModelAnswer(text, "m")) == ""
+    assert tidy_answer(Completion(text, "m")) == ""
 
 
 @pytest.mark.parametrize("text", SUMMARIES)
 def test_words_about_refusals_are_kept(text: str) -> None:
     assert not is_refusal(text)
-    assert tidy_answer(ModelAnswer(text, "m")).startswith(text.strip())
+    assert tidy_answer(Completion(text, "m")).startswith(text.strip())
 
 
 @pytest.mark.parametrize(
@@ -47,4 +48,4 @@ def test_of_an_answer_of_20_mb_only_the_beginning_is_read(line: str) -> None:
     text = line * (20_000_000 // len(line))
     answer = parse_completion({"content": [{"type": "text", "text": text}]}, "m")
     assert answer == parse_completion({"content": [{"type": "text", "text": text[:500_000]}]}, "m")
-    assert tidy_answer(ModelAnswer(text, "m")) == tidy_answer(ModelAnswer(text[:400_000], "m"))
+    assert tidy_answer(Completion(text, "m")) == tidy_answer(Completion(text[:400_000], "m"))

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.compaction.source_text import SourceMessage, SourceToolCall, SourceToolOutput
+from lossless.compaction.source_text import SourceMessage
 from lossless.compaction.summarise import (
     ExtractionPool,
-    PromptWording,
-    SummarySizes,
     SummarySource,
+    SummaryStyle,
     available_cores,
     summarise,
 )
+from lossless.model.messages import ToolCall, ToolResult
 from tests.waiting import is_gone, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-SIZES, WORDING = SummarySizes(leaf_target_tokens=200), PromptWording(timezone="Europe/Berlin")
+STYLE = SummaryStyle(leaf_target_tokens=200, timezone="Europe/Berlin")
 
 
 def source(number: int) -> SummarySource:
@@ -40,8 +40,8 @@ def source(number: int) -> SummarySource:
             START + timedelta(minutes=n),
             f"Berth {number}-{n} was moved to {n * 7} because of the storm. 明天回滚。 Lucía agreed on Friday.",
             '{"name": "Aiko"}',
-            (SourceToolCall("edit", {"path": f"src/berth_{n}.py"}, f"call-{n}"),),
-            (SourceToolOutput("edit", f"written {n} rows\nerror: none", f"call-{n}"),),
+            (ToolCall(f"call-{n}", "edit", {"path": f"src/berth_{n}.py"}),),
+            (ToolResult(f"call-{n}", "edit", f"written {n} rows\nerror: none"),),
         )
         for n in range(40)
     ]
@@ -49,13 +49,13 @@ def source(number: int) -> SummarySource:
 
 
 SOURCES = [source(number) for number in range(9)]
-ALONE = [summarise(one, sizes=SIZES, wording=WORDING) for one in SOURCES]
+ALONE = [summarise(one, style=STYLE) for one in SOURCES]
 
 
 def test_a_crew_writes_what_one_process_writes() -> None:
     with ExtractionPool(2) as few:
-        assert list(few.extracted(SOURCES, SIZES, WORDING)) == ALONE
-        assert list(few.extracted(SOURCES[:1], SIZES, WORDING)) == ALONE[:1]
+        assert list(few.extracted(SOURCES, STYLE)) == ALONE
+        assert list(few.extracted(SOURCES[:1], STYLE)) == ALONE[:1]
     assert ALONE[3] is None
     assert all(one is not None for place, one in enumerate(ALONE) if place != 3)
 
@@ -69,7 +69,7 @@ def test_sources_are_read_only_a_little_ahead() -> None:
             yield one
 
     with ExtractionPool(2) as few:
-        written = few.extracted(sources(), SIZES, WORDING)
+        written = few.extracted(sources(), STYLE)
         assert next(written) == ALONE[0]
         assert len(read) <= 4
 
@@ -84,26 +84,26 @@ def test_processes_that_break_are_done_without(tmp_path: Path, body: str) -> Non
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
     with ExtractionPool(2, program=str(program), patience_seconds=0.5) as few:
-        assert list(few.extracted(SOURCES, SIZES, WORDING)) == ALONE
+        assert list(few.extracted(SOURCES, STYLE)) == ALONE
 
 
 @pytest.mark.parametrize("program", ["", "/nowhere/python3", "/usr/sbin/a-server-that-carries-python"])
 def test_without_an_interpreter_everything_is_extracted_here(program: str) -> None:
     with ExtractionPool(3, program=program) as few:
-        assert list(few.extracted(SOURCES, SIZES, WORDING)) == ALONE
+        assert list(few.extracted(SOURCES, STYLE)) == ALONE
 
 
 HOST = """
 import os, sys, time
 sys.path[:0] = {path!r}
-from tests.compaction.test_summarise_crew import ALONE, SIZES, SOURCES, WORDING
+from tests.compaction.test_summarise_crew import ALONE, SOURCES, STYLE
 from lossless.compaction.summarise import ExtractionPool
 
 print("main", flush=True)  # a host without a guard: its module must not be run again
 forever = (SOURCES[n % 9] for n in range({count}))
 try:
     with ExtractionPool(2) as crew:
-        for number, written in enumerate(crew.extracted(forever, SIZES, WORDING)):
+        for number, written in enumerate(crew.extracted(forever, STYLE)):
             assert written == ALONE[number % 9]
             if number == 4:
                 print("working", flush=True)

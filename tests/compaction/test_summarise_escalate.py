@@ -14,15 +14,14 @@ from lossless.compaction.source_text import DIRECTIVE_OMITTED, TRUNCATED_PREFIX,
 from lossless.compaction.summarise import (
     ISOLATED_NOTE,
     NOT_SMALLER,
-    ModelAnswer,
-    PromptWording,
-    SummarySizes,
     SummarySource,
+    SummaryStyle,
     WrittenSummary,
     cap_summary,
     summarise,
     tidy_answer,
 )
+from lossless.llm.completion import Completion
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 
@@ -46,16 +45,16 @@ FAILURES = [
 class Scripted:
     """A model that gives one answer after the other, and the last one for ever."""
 
-    def __init__(self, *answers: str | ModelAnswer | Exception) -> None:
+    def __init__(self, *answers: str | Completion | Exception) -> None:
         self.answers = list(answers)
         self.prompts: list[SummaryPrompt] = []
 
-    def __call__(self, prompt: SummaryPrompt, /) -> ModelAnswer:
+    def __call__(self, prompt: SummaryPrompt, /) -> Completion:
         self.prompts.append(prompt)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return ModelAnswer(answer, "acme/m1") if isinstance(answer, str) else answer
+        return Completion(answer, "acme/m1") if isinstance(answer, str) else answer
 
 
 def leaf(rounds: int = 40, tokens: int | None = None) -> SummarySource:
@@ -84,7 +83,7 @@ def written(summary: WrittenSummary | None) -> WrittenSummary:
 
 def test_a_good_answer_is_kept() -> None:
     model = Scripted("Ann closed T-37.\nFiles: none\nExpand for details about: the questions")
-    summary = written(summarise(leaf(), model, wording=PromptWording(instructions="Keep tickets.")))
+    summary = written(summarise(leaf(), model, style=SummaryStyle(instructions="Keep tickets.")))
     assert summary.text == "Ann closed T-37.\nFiles: none\nExpand for details about: the questions"
     assert (summary.level, summary.model, summary.calls, summary.failure) == ("normal", "acme/m1", 1, None)
     assert summary.tokens == estimate_tokens(summary.text)
@@ -133,8 +132,8 @@ def test_refused_credentials_write_nothing(first: str | None) -> None:
 def test_a_runaway_answer_is_capped() -> None:
     source = leaf(400)
     body = "Ann closed a ticket. " * 800 + "\nExpand for details about: tickets"
-    sizes = SummarySizes(leaf_target_tokens=200, overage_factor=1.5)
-    summary = written(summarise(source, Scripted(body), sizes=sizes))
+    sizes = SummaryStyle(leaf_target_tokens=200, overage_factor=1.5)
+    summary = written(summarise(source, Scripted(body), style=sizes))
     assert summary.level == "capped"
     assert summary.tokens <= 300
     assert summary.text.endswith("\n[Capped from 4209 tokens to ~300]\nExpand for details about: tickets")
@@ -181,13 +180,13 @@ def test_what_fits_is_not_capped() -> None:
     ],
 )
 def test_an_answer_is_tidied(answer: str, expected: str) -> None:
-    assert tidy_answer(ModelAnswer(answer, "m")) == expected
+    assert tidy_answer(Completion(answer, "m")) == expected
 
 
 def test_a_cut_off_answer_loses_its_broken_end() -> None:
-    answer = ModelAnswer("Ann closed T-37. Bob opened T-74. Then they dec", "m", incomplete=True)
+    answer = Completion("Ann closed T-37. Bob opened T-74. Then they dec", "m", incomplete=True)
     assert tidy_answer(answer) == f"Ann closed T-37. Bob opened T-74.\n{EXPAND}exact wording"
-    assert tidy_answer(ModelAnswer("no end at all to be se", "m", incomplete=True)).startswith(
+    assert tidy_answer(Completion("no end at all to be se", "m", incomplete=True)).startswith(
         "no end at all to be se\n"
     )
 
@@ -208,7 +207,7 @@ def test_what_cannot_be_extracted_is_cut_and_what_cannot_be_cut_stays() -> None:
     assert (marked.level, marked.tokens <= 512) == ("fallback", True)
     assert TRUNCATED_PREFIX in marked.text[-40:]
     assert summarise(SummarySource((SourceMessage("user", NOW, "ok"),))) is None
-    assert summarise(leaf(), sizes=SummarySizes(), wording=PromptWording(timezone="nowhere")) is not None
+    assert summarise(leaf(), style=SummaryStyle(timezone="nowhere")) is not None
 
 
 @pytest.mark.parametrize("text", ["a 77 " * 20, "yes and no and so on " * 60])
@@ -245,7 +244,7 @@ def test_previous_context_and_overrides_reach_the_prompt(tmp_path: Path) -> None
     (tmp_path / "condensed-d1.md").write_text("{{previous_context}}|{{source}}", "utf-8")
     model = Scripted("Done.")
     source = SummarySource(condensed().parts, 1, previous_context="BEFORE")
-    summarise(source, model, wording=PromptWording(folder=tmp_path))
+    summarise(source, model, style=SummaryStyle(folder=tmp_path))
     assert model.prompts[0].user.startswith("BEFORE|[2026-01-05 09:00 UTC]\nTicket T-0")
     assert model.prompts[0].target_tokens == 2000
 
@@ -263,7 +262,7 @@ answers = st.one_of(
     ),
 )
 scripts = st.lists(
-    st.one_of(st.builds(ModelAnswer, answers, st.just("m"), st.booleans()), st.sampled_from(FAILURES)),
+    st.one_of(st.builds(Completion, answers, st.just("m"), incomplete=st.booleans()), st.sampled_from(FAILURES)),
     min_size=1,
     max_size=3,
 )
@@ -282,11 +281,11 @@ sources = st.one_of(
 @settings(max_examples=30, deadline=None)
 @given(sources, scripts, st.integers(1, 300), st.floats(1, 4))
 def test_whatever_a_model_does(
-    source: SummarySource, script: list[ModelAnswer | Exception], target: int, factor: float
+    source: SummarySource, script: list[Completion | Exception], target: int, factor: float
 ) -> None:
-    sizes = SummarySizes(leaf_target_tokens=target, condensed_target_tokens=target, overage_factor=factor)
+    sizes = SummaryStyle(leaf_target_tokens=target, condensed_target_tokens=target, overage_factor=factor)
     model = Scripted(*script)
-    summary = summarise(source, model, sizes=sizes)
+    summary = summarise(source, model, style=sizes)
     assert len(model.prompts) <= 2
     if summary is None:
         return

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lossless.context.choose import ContextCandidate, CoveringSummary, SelectionPolicy
+from lossless.context.choose import ContextCandidate, SelectionPolicy
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
+from lossless.model.records import StoredBrief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from lossless.context.choose import PromptSelection
     from lossless.model.messages import Role
@@ -20,11 +22,9 @@ def message(number: int, tokens: int, role: Role = "user", **more: Any) -> Conte
     return ContextCandidate(MessageItem(number, number, role, tokens, number), tokens, **more)
 
 
-def summary(
-    number: int, tokens: int, covers: int = 8, covered_by: CoveringSummary | None = None, **more: Any
-) -> ContextCandidate:
+def summary(number: int, tokens: int, covers: int = 8, **more: Any) -> ContextCandidate:
     item = SummaryItem(number, f"sum_{number}", 0, tokens)
-    return ContextCandidate(item, tokens, covers_messages=covers, covered_by=covered_by, **more)
+    return ContextCandidate(item, tokens, covers_messages=covers, **more)
 
 
 def context(shape: str) -> list[ContextCandidate]:
@@ -43,5 +43,11 @@ def policy(candidates: Sequence[ContextCandidate], budget: int, tail: int = 2, *
 
 def ids(chosen: PromptSelection) -> list[str]:
     """Kept ids in order, with a mark for what is not verbatim."""
-    marks = {"verbatim": "", "stub": "~", "stand-in": "^", "run": "*"}
+    marks = {"verbatim": "", "stub": "~", "run": "*"}
     return [marks[kept.form] + kept.candidate.id.removeprefix("msg#") for kept in chosen.kept]
+
+
+def stored_brief(
+    prompt: str, content: str, created_at: datetime | None, latest_at: datetime | None = None, seq: int | None = None
+) -> StoredBrief:
+    return StoredBrief("focus_1", 1, prompt, content, "active", 12, 900, latest_at, seq, "", None, created_at)

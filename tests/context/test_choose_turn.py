@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+import lossless
 from lossless.context.choose import COLLAPSED_STEP, ContextCandidate, PromptSelection, SelectionPolicy, choose
 from lossless.context.render import collapsed_steps_stub, stub_results
-from lossless.context.repair import find_problems, make_valid, message_groups
+from lossless.context.repair import make_valid, message_groups
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.messages import Message, Text, ToolCall, ToolResult
 from tests.context.contexts import ids, message, policy, summary
@@ -67,7 +70,7 @@ def test_four_hundred_results_in_one_turn_are_valid_and_inside_as_they_come() ->
         newest = messages[max(1, end - NEWEST) : end]
         assert all(a is b for a, b in zip(prompt[-len(newest) :], newest, strict=True)), "the newest are verbatim"
         for provider in PROVIDERS:
-            assert find_problems(prompt, provider) == []
+            assert complaints(prompt, provider) == []
         changes += prompt[: len(before)] != before
         before = prompt
     for provider in PROVIDERS:
@@ -88,7 +91,7 @@ def test_stubs_and_the_run_say_which_messages_they_stand_for() -> None:
     line = rendered(messages, chosen)[1]
     assert line.tokens <= run.tokens
     assert f"msg#2 to msg#{1 + len(run.stands_for)}" in line.content
-    assert {out.reason for out in chosen.left_out} == {COLLAPSED_STEP}
+    assert {reason for _, reason in chosen.left_out} == {COLLAPSED_STEP}
     shown = {kept.candidate.id for kept in chosen.kept} | {c.id for c in run.stands_for}
     assert shown == {c.id for c in candidates}, "each message is there, stubbed, or named"
 
@@ -143,3 +146,26 @@ def test_the_line_for_a_run_is_short_however_much_it_stands_for(count: int) -> N
 def test_words_beside_stubbed_results_stay() -> None:
     mixed = Message("user", "and?", (ToolResult("c1", "t", "r" * 900), Text("and?")), "anthropic")
     assert stub_results(mixed, 5).parts[1] == Text("and?")
+
+
+@given(
+    budget=st.integers(700, 4_000),
+    steps=st.lists(st.tuples(st.integers(0, 14), st.integers(0, 150)), min_size=1, max_size=12),
+)
+@example(budget=800, steps=[(12, 60)] * 10)
+@example(budget=1_500, steps=[(12, 60)] * 4)
+@settings(max_examples=6, deadline=None)
+def test_steps_of_a_turn_leave_a_small_window_before_it_is_exceeded(budget: int, steps: list[tuple[int, int]]) -> None:
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Read all and find the odd one. " * 3}]
+    for n, (said, printed) in enumerate(steps):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
+        words = f"Step {n}: I look at part {n} because the last had nothing odd in it. "
+        messages.append({"role": "assistant", "content": words * said, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"line {n} of the file\n" * printed})
+    with lossless.open(":memory:", background=False) as engine:
+        engine.append("small", messages)
+        made = engine.assemble("small", budget=budget)
+    assert made.receipt.fits, made.receipt.why_over
+    named = {id_ for id_, _ in (*made.receipt.included, *made.receipt.left_out)}
+    assert named == {f"msg#{n + 1}" for n in range(len(messages))}
+    assert complaints(made.parts, "openai-chat") == []

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.context.render import newest_user
-from lossless.context.repair import OPENING_MESSAGE, MessageProblem, MessageRepair, find_problems, make_valid
-from lossless.model.messages import Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.context.repair import OPENING_MESSAGE, MessageRepair, make_valid
+from lossless.model.messages import Message, ModelIdentity, Reasoning, Text
 from tests.context.payloads import PROVIDERS, complaints
-from tests.context.streams import IDENTITY, assistant, broken_streams, results, tool, user
+from tests.context.streams import IDENTITY, assistant, broken_streams, tool, user
 
 
 @given(broken_streams(), st.sampled_from(PROVIDERS))
@@ -16,7 +15,6 @@ from tests.context.streams import IDENTITY, assistant, broken_streams, results, 
 def test_a_strict_provider_has_nothing_to_say(messages: tuple[Message, ...], provider: str) -> None:
     valid = make_valid(messages, provider).messages
     assert complaints(valid, provider) == []
-    assert find_problems(valid, provider) == []
 
 
 @given(broken_streams(), st.sampled_from([*PROVIDERS, "openclaw"]), st.sampled_from([None, IDENTITY]))
@@ -60,87 +58,8 @@ def test_what_was_sent_is_repaired_the_same_way_when_the_talk_goes_on(
     assert later[: len(sent)] == sent
 
 
-PROBLEMS: dict[str, tuple[str, tuple[Message, ...], list[MessageProblem]]] = {
-    "a good talk": ("anthropic", (user("q"), assistant(Text("a"), "c1"), tool("c1")), []),
-    "a call without result": (
-        "openai-chat",
-        (user("q"), assistant("c1"), user("x")),
-        [MessageProblem("unanswered-call", 1, "c1")],
-    ),
-    "a result without call": ("openai-chat", (user("q"), tool("c1")), [MessageProblem("orphan-result", 1)]),
-    "two results": (
-        "openai-chat",
-        (user("q"), assistant("c1"), tool("c1"), tool("c1")),
-        [MessageProblem("duplicate-result", 3)],
-    ),
-    "an id twice": (
-        "openai-chat",
-        (user("q"), assistant("c1"), tool("c1"), assistant("c1"), tool("c1")),
-        [MessageProblem("duplicate-call", 3, "t")],
-    ),
-    "a call without id": (
-        "openai-chat",
-        (user("q"), assistant(ToolCall(None, "t", {})), tool(None)),
-        [MessageProblem("call-without-id", 1, "t")],
-    ),
-    "words between results": (
-        "anthropic",
-        (user("q"), assistant("c1", "c2"), results("c1", text="and"), results("c2")),
-        [MessageProblem("unanswered-call", 1, "c2"), MessageProblem("orphan-result", 3)],
-    ),
-    "words before results": (
-        "anthropic",
-        (user("q"), assistant("c1"), Message("user", "w", (Text("w"), ToolResult("c1", "t", "r")), "anthropic")),
-        [MessageProblem("results-not-first", 2)],
-    ),
-    "empty": (
-        "openai-chat",
-        (user("q"), Message("assistant", ""), user("x")),
-        [MessageProblem("empty-content", 1, "assistant")],
-    ),
-    "a blank block": (
-        "openai-chat",
-        (user("q"), assistant(Text("a"), Text(" ")), user("x")),
-        [MessageProblem("blank-text", 1)],
-    ),
-    "only thinking": (
-        "anthropic",
-        (user("q"), assistant(Reasoning("hm", "sig"), format="anthropic"), user("x")),
-        [MessageProblem("thinking-only", 1)],
-    ),
-    "thinking of another format": (
-        "anthropic",
-        (user("q"), assistant(Reasoning("hm", "sig"), Text("a")), user("x")),
-        [MessageProblem("foreign-block", 1)],
-    ),
-    "a block of another format": (
-        "openai-chat",
-        (user("q"), assistant(Opaque({"type": "x"}), Text("a")), user("x")),
-        [MessageProblem("foreign-block", 1)],
-    ),
-    "no user": ("openai-chat", (Message("system", "s"),), [MessageProblem("no-user")]),
-    "an assistant first": (
-        "anthropic",
-        (assistant(Text("a")), user("x")),
-        [MessageProblem("first-not-user", 0, "assistant")],
-    ),
-    "system inside": (
-        "anthropic",
-        (Message("system", "s"), user("q"), Message("system", "t"), user("x")),
-        [MessageProblem("system-inside", 2)],
-    ),
-    "prefill": ("openai-chat", (user("q"), assistant(Text("a"))), [MessageProblem("trailing-assistant", 1)]),
-}
-
-
-@pytest.mark.parametrize(("provider", "messages", "wanted"), PROBLEMS.values(), ids=PROBLEMS)
-def test_problems(provider: str, messages: tuple[Message, ...], wanted: list[MessageProblem]) -> None:
-    assert find_problems(messages, provider) == wanted
-
-
 def test_prefill_is_kept_when_the_prompt_comes_separately() -> None:
     messages = (user("q"), assistant(Text("a")))
-    assert find_problems(messages, "anthropic", allow_trailing_assistant=True) == []
     assert make_valid(messages, "anthropic", allow_trailing_assistant=True).messages is messages
     assert make_valid(messages, "anthropic").messages == messages[:1]
 

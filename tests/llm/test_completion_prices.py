@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lossless.llm.completion import TokenPrice, TotalCost, Usage, format_cost, read_prices, with_cost
-from lossless.settings import load
+from lossless.llm.completion import TotalCost, Usage, format_cost, read_prices, with_cost
+from lossless.settings import ModelPrice, load
 
-PRICE = TokenPrice(Decimal(3), Decimal(15), Decimal("0.3"), Decimal("3.75"))
+PRICE = ModelPrice("a/m", 3.0, 15.0, 0.3, 3.75)
 
 
 def test_the_reported_cost_wins() -> None:
@@ -21,7 +21,7 @@ def test_a_user_s_price_fills_in() -> None:
 
 
 def test_a_cache_without_a_price_costs_the_input_price() -> None:
-    assert with_cost(Usage(1_000_000, 0, cache_read=1_000_000), TokenPrice(Decimal(3), Decimal(15))).cost == 3
+    assert with_cost(Usage(1_000_000, 0, cache_read=1_000_000), ModelPrice("a/m", 3.0, 15.0)).cost == 3
 
 
 def test_unknown_is_not_zero() -> None:
@@ -39,5 +39,5 @@ def test_prices_from_a_setting_are_exact() -> None:
         "b/n": {"input": 0.1, "output": 0},
     }
     prices = read_prices(load({"modelPrices": written}, env={}).settings.model_prices)
-    assert prices == {"a/m": PRICE, "b/n": TokenPrice(Decimal("0.1"), Decimal(0))}
+    assert prices == {"a/m": PRICE, "b/n": ModelPrice("b/n", 0.1, 0.0)}
     assert with_cost(Usage(1_000_000, 1_000_000), prices["a/m"]).cost == 18

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless import errors
-from lossless.llm.completion import Prompt, TokenPrice, Usage
+from lossless.llm.completion import Prompt, Usage
 from lossless.llm.credentials import Credential
 from lossless.llm.providers import Endpoint, ProviderModel
+from lossless.settings import ModelPrice
 
 if TYPE_CHECKING:
     from tests.llm.conftest import ModelServer
@@ -248,7 +249,7 @@ def test_cost_is_the_provider_s_or_the_user_s_or_unknown(server: ModelServer) ->
     reported = server.chat("x")
     reported["usage"]["cost"] = 0.0042
     server.answers(reported, server.chat("x"), server.chat("x"))
-    price = TokenPrice(Decimal(3), Decimal(15), cache_read=Decimal("0.3"))
+    price = ModelPrice("local/m", 3.0, 15.0, cache_read=0.3)
     assert ProviderModel(local(server), price=price)(PROMPT).usage.cost == Decimal("0.0042")
     assert ProviderModel(local(server), price=price)(PROMPT).usage.cost == Decimal("0.00054")
     assert ProviderModel(local(server))(PROMPT).usage.cost is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +13,10 @@ import pytest
 from lossless import errors
 from lossless.llm.credentials import (
     AuthProfile,
-    AuthProfiles,
     Credential,
     CredentialSources,
-    RefreshedTokens,
     custom_provider,
+    read_profiles,
     refresh_profile,
     resolve_credential,
 )
@@ -126,7 +125,7 @@ def test_without_an_order_logins_go_first_then_the_least_used(state: StateDir) -
     used = {"openai:a": {"lastUsed": 9}, "openai:b": {"lastUsed": 3}}
     profiles = {"openai:a": key("a"), "openai:b": key("b"), "openai:c": login("c", NOW + HOUR)}
     path = state.profiles(profiles, usageStats=used)
-    found = AuthProfiles(path).profiles("openai", NOW)
+    found = read_profiles(path, "openai", NOW)
     assert [profile.id for profile in found] == ["openai:c", "openai:b", "openai:a"]
 
 
@@ -137,7 +136,7 @@ def test_a_profile_in_cooldown_goes_last(state: StateDir) -> None:
         order={"openai": ["openai:a", "openai:b"]},
         usageStats=resting,
     )
-    assert [profile.id for profile in AuthProfiles(path).profiles("openai", NOW)] == ["openai:b", "openai:a"]
+    assert [profile.id for profile in read_profiles(path, "openai", NOW)] == ["openai:b", "openai:a"]
 
 
 def test_a_reference_to_the_environment_is_followed(state: StateDir) -> None:
@@ -166,9 +165,9 @@ class Exchange:
 
     seen: list[AuthProfile] = field(default_factory=list)
 
-    def __call__(self, profile: AuthProfile, /) -> RefreshedTokens:
+    def __call__(self, profile: AuthProfile, /) -> AuthProfile:
         self.seen.append(profile)
-        return RefreshedTokens("fresh", "next-refresh", NOW + HOUR)
+        return replace(profile, secret="fresh", refresh_token="next-refresh", expires_ms=NOW + HOUR)
 
 
 def test_an_expired_login_without_a_hook_is_an_auth_failure(state: StateDir) -> None:
@@ -223,7 +222,7 @@ def test_a_login_that_has_run_out_gives_way_to_the_next_profile(state: StateDir)
 
 
 def test_a_refused_refresh_writes_nothing(state: StateDir) -> None:
-    def refuse(profile: AuthProfile, /) -> RefreshedTokens:
+    def refuse(profile: AuthProfile, /) -> AuthProfile:
         raise errors.ModelAuth("revoked")
 
     path = state.profiles({"openai:me": login("old", NOW - 1)})
@@ -245,7 +244,7 @@ def test_a_lock_that_was_left_behind_is_taken_over(state: StateDir) -> None:
 
 def test_where_another_process_was_faster_its_tokens_are_taken(state: StateDir) -> None:
     path = state.profiles({"openai:me": login("old", NOW - 1)})
-    (mine,) = AuthProfiles(path).profiles("openai", NOW)
+    (mine,) = read_profiles(path, "openai", NOW)
     state.profiles({"openai:me": login("theirs", NOW + HOUR)})
     exchange = Exchange()
     assert refresh_profile(path, mine, exchange, NOW).secret == "theirs"
@@ -255,8 +254,7 @@ def test_where_another_process_was_faster_its_tokens_are_taken(state: StateDir) 
 def test_a_custom_provider_brings_address_dialect_and_key(state: StateDir) -> None:
     state.models({"mine": {"baseUrl": "http://h/v1", "api": "openai-responses", "apiKey": "${MINE}"}})
     sources = CredentialSources(state_dir=state.root, environ={"MINE": "k"})
-    custom = custom_provider("mine", sources)
-    assert (custom.base_url, custom.api) == ("http://h/v1", "openai-responses")
+    assert custom_provider("mine", sources)[:2] == ("http://h/v1", "openai-responses")
     endpoint = ModelConnector(sources, clock=lambda: NOW / 1000).endpoint(ModelCandidate("mine", "m"))
     assert (endpoint.address, endpoint.dialect, endpoint.secret) == ("http://h/v1", "openai-responses", "k")
 
@@ -286,6 +284,5 @@ def test_a_base_url_belongs_to_its_provider_alone(state: StateDir) -> None:
 def test_secrets_show_nowhere() -> None:
     sources = CredentialSources({"openai": "s3cr3t-given"}, environ={"X_API_KEY": "s3cr3t-env"})
     profile = AuthProfile("openai:me", "openai", "oauth", secret="s3cr3t", refresh_token="s3cr3t")
-    tokens = RefreshedTokens("s3cr3t", "s3cr3t")
-    assert "s3cr3t" not in f"{Credential('s3cr3t')!r} {sources!r} {profile!r} {tokens!r} {ModelConnector(sources)!r}"
+    assert "s3cr3t" not in f"{Credential('s3cr3t')!r} {sources!r} {profile!r} {ModelConnector(sources)!r}"
     assert Credential("s3cr3t").redact("key s3cr3t!") == "key [secret]!"

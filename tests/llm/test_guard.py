@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,13 +13,9 @@ from lossless import errors
 from lossless.compaction.summariser import (
     BREAKER_OPEN_TEXT,
     SPEND_GUARD,
-    BreakerLimits,
     BreakerState,
     CallResult,
-    SpendEntry,
-    SpendLimits,
-    SpendRefusal,
-    SpendSlot,
+    GuardLimits,
     backoff_entry,
     breaker_after_failure,
     breaker_after_success,
@@ -30,10 +27,12 @@ from lossless.compaction.summariser import (
     entries_since,
     reserve_call,
     reset_entry,
-    settle_call,
     spend_state,
 )
 from lossless.llm.chain import BREAKER_GUARD
+
+if TYPE_CHECKING:
+    from lossless.store.state import LedgerRow
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -43,7 +42,7 @@ KEY = breaker_key("anthropic", "claude")
 def failed(times: int) -> BreakerState:
     state = BreakerState(KEY)
     for _ in range(times):
-        state = breaker_after_failure(state, START, BreakerLimits())
+        state = breaker_after_failure(state, START, GuardLimits())
     return state
 
 
@@ -53,15 +52,15 @@ def test_names_of_breakers_and_scopes() -> None:
 
 
 def test_the_fifth_refusal_opens_the_breaker_for_half_an_hour() -> None:
-    assert breaker_allows(failed(4), START, BreakerLimits())
+    assert breaker_allows(failed(4), START, GuardLimits())
     state = failed(5)
-    assert not breaker_allows(state, START, BreakerLimits())
-    assert not breaker_allows(state, START + 29 * MINUTE, BreakerLimits())
-    assert breaker_allows(state, START + 30 * MINUTE, BreakerLimits())
+    assert not breaker_allows(state, START, GuardLimits())
+    assert not breaker_allows(state, START + 29 * MINUTE, GuardLimits())
+    assert breaker_allows(state, START + 30 * MINUTE, GuardLimits())
 
 
 def test_people_are_told_half_way_and_at_the_opening() -> None:
-    told = [breaker_needs_notice(failed(times), BreakerLimits()) for times in range(7)]
+    told = [breaker_needs_notice(failed(times), GuardLimits()) for times in range(7)]
     assert told == [False, False, False, True, False, True, True]
 
 
@@ -71,8 +70,8 @@ def test_any_success_closes_it() -> None:
 
 def test_one_refusal_after_the_pause_opens_it_again() -> None:
     later = START + 31 * MINUTE
-    state = breaker_after_failure(failed(5), later, BreakerLimits())
-    assert not breaker_allows(state, later + 29 * MINUTE, BreakerLimits())
+    state = breaker_after_failure(failed(5), later, GuardLimits())
+    assert not breaker_allows(state, later + 29 * MINUTE, GuardLimits())
 
 
 def test_a_refusal_names_the_breaker_and_its_end() -> None:
@@ -84,32 +83,29 @@ def test_a_refusal_names_the_breaker_and_its_end() -> None:
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 8))
 def test_a_breaker_is_open_exactly_after_that_many_refusals_in_a_row(story: list[bool], threshold: int) -> None:
-    limits, state, row = BreakerLimits(threshold), BreakerState(KEY), 0
+    limits, state, row = GuardLimits(threshold), BreakerState(KEY), 0
     for succeeded in story:
         row = 0 if succeeded else row + 1
         state = breaker_after_success(state) if succeeded else breaker_after_failure(state, START, limits)
-    assert breaker_allows(state, START, BreakerLimits()) is (row < threshold)
+    assert breaker_allows(state, START, GuardLimits()) is (row < threshold)
 
 
 @dataclass
 class Ledger:
     """Rows and a clock."""
 
-    limits: SpendLimits = field(default_factory=SpendLimits)
+    limits: GuardLimits = field(default_factory=GuardLimits)
     now: datetime = START
-    rows: list[SpendEntry] = field(default_factory=list)
+    rows: list[LedgerRow] = field(default_factory=list)
     scope: str = "compaction:a"
 
     def call(self, result: CallResult | None = "done") -> bool:
         """Ask for a slot, call, settle; None dies before settling. Tells whether there was leave."""
-        decision = reserve_call(self.scope, self.rows, self.now, self.limits)
-        if isinstance(decision, SpendRefusal):
-            if decision.entry is not None:
-                self.rows.append(decision.entry)
-            return False
-        entry = decision.entry
-        self.rows.append(entry if result is None else settle_call(entry, result))
-        return True
+        entry, refusal = reserve_call(self.scope, self.rows, self.now, self.limits)
+        if entry is not None:
+            is_settled = refusal is None and result is not None
+            self.rows.append(replace(entry, result=result, until=None) if is_settled and result else entry)
+        return refusal is None
 
     def calls(self, count: int, result: CallResult | None = "done") -> int:
         return sum(self.call(result) for _ in range(count))
@@ -118,11 +114,10 @@ class Ledger:
 def test_the_twenty_fifth_call_in_ten_minutes_is_refused() -> None:
     ledger = Ledger()
     assert ledger.calls(24) == 24
-    decision = reserve_call(ledger.scope, ledger.rows, ledger.now, ledger.limits)
-    assert isinstance(decision, SpendRefusal)
-    assert (decision.error.guard, decision.error.until) == (SPEND_GUARD, "2026-03-01T12:30:00.000Z")
-    assert decision.entry is not None
-    assert isinstance(decision.error, errors.GuardOpen)
+    entry, refusal = reserve_call(ledger.scope, ledger.rows, ledger.now, ledger.limits)
+    assert isinstance(refusal, errors.GuardOpen)
+    assert (refusal.guard, refusal.until) == (SPEND_GUARD, "2026-03-01T12:30:00.000Z")
+    assert entry is not None
 
 
 def test_after_the_refusal_the_scope_rests_for_half_an_hour() -> None:
@@ -175,17 +170,15 @@ def test_a_sweep_that_got_nowhere_makes_its_scope_rest() -> None:
     ledger = Ledger()
     ledger.rows.append(backoff_entry(ledger.scope, ledger.now, ledger.limits))
     assert not ledger.call()
-    state = spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
-    assert state.backoff_until == START + 30 * MINUTE
+    assert spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)[2] == START + 30 * MINUTE
     assert len(ledger.rows) == 1
 
 
-def test_a_slot_runs_out_and_a_settled_one_does_not() -> None:
-    ledger = Ledger()
-    decision = reserve_call(ledger.scope, [], START, ledger.limits)
-    assert isinstance(decision, SpendSlot)
-    assert decision.entry.until == START + 5 * MINUTE
-    assert settle_call(decision.entry, "done").until is None
+def test_a_slot_runs_out() -> None:
+    entry, refusal = reserve_call("compaction:a", [], START, GuardLimits())
+    assert refusal is None
+    assert entry is not None
+    assert entry.until == START + 5 * MINUTE
 
 
 STORY = st.lists(
@@ -195,13 +188,13 @@ STORY = st.lists(
 
 @given(STORY)
 def test_no_window_ever_holds_more_calls_than_the_limit(story: list[tuple[CallResult | None, int]]) -> None:
-    ledger = Ledger(SpendLimits(max_calls=5))
+    ledger = Ledger(GuardLimits(max_calls=5))
     for result, seconds in story:
         ledger.now += timedelta(seconds=seconds)
         ledger.call(result)
     windows: dict[datetime | None, int] = {}
     for row in ledger.rows:
-        if row.counts:
+        if row.kind == "call" and row.result != "auth":
             windows[row.window_at] = windows.get(row.window_at, 0) + 1
             assert row.window_at is not None
             assert row.at - row.window_at < ledger.limits.window
@@ -210,7 +203,7 @@ def test_no_window_ever_holds_more_calls_than_the_limit(story: list[tuple[CallRe
 
 @given(STORY)
 def test_old_rows_change_no_decision(story: list[tuple[CallResult | None, int]]) -> None:
-    ledger = Ledger(SpendLimits(max_calls=3))
+    ledger = Ledger(GuardLimits(max_calls=3))
     for result, seconds in story:
         ledger.now += timedelta(seconds=seconds)
         since = entries_since(ledger.now, ledger.limits)
@@ -227,8 +220,9 @@ _CLOCKS = st.tuples(st.sampled_from([YEARS, -YEARS, timedelta(0)]), st.integers(
 @given(st.lists(st.tuples(_CLOCKS, st.sampled_from(["call", "fail", "reset"])), max_size=60))
 def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tuple[timedelta, int], str]]) -> None:
     """After it all, on a clock that is right again, the longest pause is as long as the limits say, and they hold."""
-    spend, breaker, time = SpendLimits(max_calls=3), BreakerLimits(threshold=2), START
-    entries: list[SpendEntry] = []
+    spend = breaker = GuardLimits(threshold=2, max_calls=3)
+    time = START
+    entries: list[LedgerRow] = []
     state = BreakerState(KEY)
     for (jump, minutes), what in story:
         time += minutes * MINUTE
@@ -238,24 +232,24 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
         elif what == "fail":
             state = breaker_after_failure(state, now, breaker)
         else:
-            answer = reserve_call("s", entries, now, spend)
-            entries += [answer.entry] if answer.entry is not None else []
+            entry, _ = reserve_call("s", entries, now, spend)
+            entries += [entry] if entry is not None else []
     later = time + max(spend.backoff, breaker.cooldown)
     assert breaker_allows(state, later, breaker)
     steady = [entry for entry in entries if entry.at >= entries_since(later, spend)]
     answers = []
     for _ in range(spend.max_calls + 1):
-        answer = reserve_call("s", steady, later, spend)
-        steady += [answer.entry] if answer.entry is not None else []
-        answers.append(isinstance(answer, SpendSlot))
+        entry, refusal = reserve_call("s", steady, later, spend)
+        steady += [entry] if entry is not None else []
+        answers.append(refusal is None)
     assert answers[0]
     assert not answers[-1]
 
 
 def test_a_breaker_and_a_back_off_of_the_future_are_over_when_the_clock_is_right_again() -> None:
-    state = breaker_after_failure(BreakerState(KEY, 9), START + YEARS, BreakerLimits())
-    assert not breaker_allows(state, START + YEARS, BreakerLimits())
-    assert breaker_allows(state, START, BreakerLimits())
-    entries = [backoff_entry("s", START + YEARS, SpendLimits())]
-    assert isinstance(reserve_call("s", entries, START + YEARS, SpendLimits()), SpendRefusal)
-    assert isinstance(reserve_call("s", entries, START, SpendLimits()), SpendSlot)
+    state = breaker_after_failure(BreakerState(KEY, 9), START + YEARS, GuardLimits())
+    assert not breaker_allows(state, START + YEARS, GuardLimits())
+    assert breaker_allows(state, START, GuardLimits())
+    entries = [backoff_entry("s", START + YEARS, GuardLimits())]
+    assert reserve_call("s", entries, START + YEARS, GuardLimits())[1] is not None
+    assert reserve_call("s", entries, START, GuardLimits())[1] is None

@@ -25,9 +25,10 @@ from lossless.cli.output import preview
 from lossless.cli.screen import styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import LosslessError, ModelError
-from lossless.llm.chain import OpenGate
+from lossless.llm.chain import Gate
 from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
+from lossless.llm.estimate import archive_price
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.settings.kinds import is_time_zone
@@ -365,18 +366,10 @@ def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, 
 
 
 def _archive_price(invocation: Invocation, price: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What it takes to have everything in the archive summarised once; the newest messages never need it."""
     if not Path(invocation.file_path).exists():
         return None
     with invocation.reader() as engine:
-        tokens = engine.browse.totals().message_tokens
-    settings = invocation.loaded.settings
-    leaves = tokens / settings.leaf_chunk_tokens
-    above = leaves / max(1, settings.condensed_min_fanout - 1)
-    read = tokens + leaves * settings.leaf_target_tokens
-    written = leaves * settings.leaf_target_tokens + above * settings.condensed_target_tokens
-    cost = None if price is None else (read * price["input"] + written * price["output"]) / 1_000_000
-    return {"messageTokens": tokens, "inputTokens": round(read), "outputTokens": round(written), "cost": cost}
+        return archive_price(engine.browse.totals().message_tokens, invocation.loaded.settings, price)
 
 
 def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dict[str, Any]:
@@ -482,7 +475,7 @@ def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[s
 
 def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt = _TEST) -> dict[str, Any]:
     """What came of asking it once, for one word if nothing else."""
-    chain = replace(summariser.chain(OpenGate()), candidates=(candidate,))
+    chain = replace(summariser.chain(Gate()), candidates=(candidate,))
     started = time.monotonic()
     try:
         answer = chain(prompt)

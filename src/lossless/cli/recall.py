@@ -436,9 +436,9 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     """The engine that answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
     settings, reader = _tool_settings(invocation), tool_reader(invocation)
     from lossless.compaction.summariser import Summariser
-    from lossless.llm.chain import OpenGate
+    from lossless.llm.chain import Gate
 
-    if not (may_ask and Summariser(settings).readers(OpenGate())):
+    if not (may_ask and Summariser(settings).readers(Gate())):
         return reader
     reader.close()
     return invocation.engine(settings)

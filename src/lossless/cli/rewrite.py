@@ -377,7 +377,7 @@ def _is_own(template: PromptTemplate) -> bool:
 
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     """The folder that is named, else the one of the settings."""
-    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).wording.folder
+    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 
 def _with_marks(name: str, prompt_dir: Path | None) -> SummaryPrompt:

@@ -5,15 +5,12 @@ counts, compaction after a turn, and pending compactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lossless.compaction.plan import (
-    FAILED_STOPS,
     CompactionDecision,
-    CompactionOutcome,
     CompactionReason,
     evaluate,
     recovery_rounds,
@@ -21,6 +18,7 @@ from lossless.compaction.plan import (
     threshold_rounds,
 )
 from lossless.compaction.run import (
+    FAILED_STOPS,
     POOL_MIN_TOKENS,
     CompactionJob,
     CompactionReport,
@@ -43,6 +41,7 @@ from lossless.compaction.summarise import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET,
 from lossless.compaction.summariser import lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
+from lossless.llm.response import read_usage
 from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import framed_tokens, part_share
 from lossless.model.records import CompactionDebt, ThresholdSource
@@ -51,7 +50,7 @@ from lossless.settings.model_rules import choose_override
 from lossless.store.state import MAX_SWEEP_TIME, CacheObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from lossless.compaction import plan
@@ -105,14 +104,6 @@ def history_budget_for(
     """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
     now = compute_history_budget(archive, situation, policy, kept)
     return choose_budget(None if kept is None or anew else kept.budget, now, size, policy.context_threshold)
-
-
-def save_history_budget(archive: Archive, conversation_id: int, budget: HistoryBudget, now: datetime) -> None:
-    """Remember the budget that holds, if it is another one; a caller that has to be quick does it in a transaction."""
-    kept = archive.guards.history(conversation_id)
-    if kept is None or kept.budget != budget:
-        with archive.writing():
-            archive.guards.set_history(conversation_id, replace(kept or BudgetMemory(budget), budget=budget), now)
 
 
 def record_token_count(
@@ -172,33 +163,13 @@ def record_reply_length(archive: Archive, conversation_id: int, tokens: int, now
         archive.guards.set_history(conversation_id, replace(kept, longest_reply=tokens), now)
 
 
-_MOST_TOKENS = 1 << 40
-
-
 def parse_usage(usage: Mapping[str, object] | None, model: str | None) -> CacheObservation:
     """A provider's usage report in any of the common spellings."""
     if usage is None:
         return CacheObservation(None, model=model)
-
-    details = [usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")]
-    inside = next((found for found in details if isinstance(found, Mapping)), {})
-
-    def number(*names: str) -> int:
-        values = [(usage if name in usage else inside).get(name) for name in names]
-        return next((int(value) for value in values if _is_count(value)), 0)
-
-    read = number("cacheRead", "cache_read_input_tokens", "cached_tokens", "cache_read")
-    write = number("cacheWrite", "cache_creation_input_tokens", "cache_write")
-    plain = number("input", "input_tokens", "prompt_tokens")
-    apart = "cacheRead" in usage or "cache_read_input_tokens" in usage
-    prompt = plain + read + write if apart else plain
-    written = number("output", "output_tokens", "completion_tokens")
-    return CacheObservation(prompt or None, read, write, None, model, written)
-
-
-def _is_count(value: object) -> TypeGuard[int | float]:
-    """Whether a provider may have counted so many tokens."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
+    found = read_usage(usage)
+    tokens = found.input_tokens or None
+    return CacheObservation(tokens, found.cache_read, found.cache_write, None, model, found.output_tokens)
 
 
 #: A leaf is not made of less than this share of the history budget while more messages may join it.
@@ -277,10 +248,7 @@ class CompactionPolicy:
         if prefix is None and condensed < self.condensed_target_tokens:
             prefix = int(PREFIX_SHARE * history)
         return replace(
-            self,
-            leaf_target_tokens=leaf,
-            condensed_target_tokens=condensed,
-            summary_prefix_target_tokens=prefix,
+            self, leaf_target_tokens=leaf, condensed_target_tokens=condensed, summary_prefix_target_tokens=prefix
         )
 
     def capped(self, budget: int) -> int:
@@ -503,20 +471,22 @@ class Compactor:
         decision = self._evaluate(situation, policy, history, size)
         if kept is None or kept.budget != history:
             self._keep(situation, history)
-        who = schedule_sweep(decision, policy)
-        if who.payer == "nobody":
+        payer, may_ask_model = schedule_sweep(decision, policy)
+        if payer == "nobody":
             return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
-        if who.payer == "background":
+        if payer == "background":
             report = self._published(situation, policy, decision, history)
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.defer(situation, decision)
             return TurnOutcome(decision, report, owes, history)
-        seconds = None if who.may_ask_model else self.turn_seconds
-        job = self._job(situation, policy, decision, "turn")
-        is_extracted = not who.may_ask_model
-        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
-        job = replace(job, is_forced=decision.pressure == "hard")
+        job = replace(
+            self._job(situation, policy, decision, "turn"),
+            may_ask_model=may_ask_model,
+            seconds=None if may_ask_model else self.turn_seconds,
+            takes_over=not may_ask_model,
+            is_forced=decision.pressure == "hard",
+        )
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         left = self._shown(id_, history.tokens) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
@@ -569,7 +539,13 @@ class Compactor:
         return report
 
     def _keep(self, situation: CompactionRequest, history: HistoryBudget) -> None:
-        save_history_budget(self.archive, situation.conversation.id, history, self.clock())
+        """Remember the budget that holds, if it is another one."""
+        id_ = situation.conversation.id
+        kept = self.archive.guards.history(id_)
+        if kept is None or kept.budget != history:
+            with self.archive.writing():
+                known = replace(kept or BudgetMemory(history), budget=history)
+                self.archive.guards.set_history(id_, known, self.clock())
 
     def defer(self, situation: CompactionRequest, decision: CompactionDecision) -> None:
         """Ask for a later sweep; one row however often it is asked for."""
@@ -703,8 +679,7 @@ class Compactor:
 
     def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
-        outcome = CompactionOutcome(report.ok, report.compacted, report.reason, report.exhausted)
-        ending = drain_ending(outcome, report.stop)
+        ending = drain_ending(report)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             owed = self.debt(conversation_id)

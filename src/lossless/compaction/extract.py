@@ -32,21 +32,15 @@ from lossless.compaction.source_text import (
 )
 from lossless.compaction.tool_work import attempt, is_code, is_look, open_ends, outputs_by_call, printed_units, shorten
 from lossless.model.messages import sender_name
-from lossless.model.terms import (
-    DECISION_TERMS,
-    ERROR_TERMS,
-    chunk_terms,
-    key_phrase,
-    pieces_of,
-)
+from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
-    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall, SourceToolOutput
-    from lossless.model.messages import Role
+    from lossless.compaction.source_text import SourceMessage, SourceSummary
+    from lossless.model.messages import Role, ToolCall, ToolResult
 
 __all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
 
@@ -62,11 +56,7 @@ class CoveragePicker:
     """
 
     def __init__(
-        self,
-        terms: Sequence[frozenset[str]],
-        weights: dict[str, int],
-        factors: Sequence[float],
-        costs: Sequence[int],
+        self, terms: Sequence[frozenset[str]], weights: dict[str, int], factors: Sequence[float], costs: Sequence[int]
     ) -> None:
         self._terms, self._factors = terms, factors
         self._divisors = [cost**_COST_POWER for cost in costs]
@@ -129,8 +119,11 @@ _MAX_TRIES = 100
 #: Sentences with fewer words that carry meaning say little alone.
 LEAST_TERMS = 5
 _LEAST_AT_WORK = 2
-#: So long may sentences be that are joined, and a row to which more of the same voice is added.
-_JOINED_CHARS = 180
+#: So many are enough where one is a name or a number and the message says nothing else.
+_LEAST_NAMED = 3
+#: A short name has so many letters at least.
+_SHORT_NAME = 2
+#: So long may a row be to which more of the same voice is added.
 _ROW_CHARS = 320
 #: How often what was passed over is looked at again, because there is room after all.
 _LOOKS = 2
@@ -175,11 +168,7 @@ class TextUnits:
 
 
 def compose_summary(
-    entries: Sequence[ExtractRow],
-    units: TextUnits,
-    files: str,
-    topics: Sequence[str],
-    limit_tokens: int,
+    entries: Sequence[ExtractRow], units: TextUnits, files: str, topics: Sequence[str], limit_tokens: int
 ) -> str | None:
     """The summary of at most `limit_tokens`, or None when there is no room for a single unit.
 
@@ -205,14 +194,21 @@ class _SummaryDraft:
         self.entries, self.units = entries, units
         self.has_tools = not all(entry.is_speech for entry in entries)
         self.vocabulary, self.terms, weights, self.suspects, self.marked = chunk_terms(units.texts)
-        for name in {entry.label for entry in entries if entry.is_named}:
-            weights.update(dict.fromkeys(self.vocabulary.terms(pieces_of(name)), 0))  # the rows say who it is
+        #: Terms that say nothing: stop words, and the speakers' names and short names, for the rows say who it is.
+        self.empty = {""}
+        for name in {entry.label.lower() for entry in entries if entry.is_named}:
+            self.empty |= self.vocabulary.terms(pieces_of(name))
+            self.empty |= {term for term in self.marked if len(term) >= _SHORT_NAME and name.startswith(term)}
+        weights.update(dict.fromkeys(self.empty, 0))
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
         self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
         self.passed_over: list[int] = []
+        #: What says too little, even with what stands beside it: it is taken only where there is nothing else.
+        self.small: list[int] = []
+        self.takes_small_talk = False
         self.voices: set[int] = set()
         self.blocks = _blocks(entries)
         self.headed: set[int] = set()
@@ -231,7 +227,7 @@ class _SummaryDraft:
         """How much each unit counts; one that speaks of a failure or a decision counts more."""
         factors = list(self.units.factors)
         for index, terms in enumerate(self.terms):
-            size = len(terms) - ("" in terms)
+            size = len(terms - self.empty)
             if size < LEAST_TERMS and size < self._least_terms(self.entries[self.units.entries[index]], terms):
                 factors[index] *= (size - self.marked.isdisjoint(terms)) / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
@@ -252,20 +248,14 @@ class _SummaryDraft:
             if len(self.taken) == before:
                 break
             self.left += self.used
-            self.used = sum(quarter_tokens(row) + 1 for row in self._lay_out(self._without_small(self._rows())))
+            self.used = sum(quarter_tokens(row) + 1 for row in self.rows())
             self.left -= self.used
             self.picker.again(self.passed_over)
             self.passed_over = []
-
-    def _without_small(self, rows: list[list[int]]) -> list[list[int]]:
-        """The rows without those that say little, which are taken back, unless they are all there is."""
-        kept = [row for row in rows if not self._is_small(row)]
-        if not kept or len(kept) == len(rows):
-            return rows
-        self.taken = set(chain.from_iterable(kept))
-        self.voices = {self.units.entries[index] for index in self.taken}
-        self.headed = {self.blocks[place] for place in self.voices}
-        return kept
+        if not self.taken:
+            self.takes_small_talk = True
+            self.picker.again(self.small)
+            self._fill(most_passed=None)
 
     def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
         """With fewer words that carry meaning, what somebody says is small talk.
@@ -279,15 +269,35 @@ class _SummaryDraft:
             return _LEAST_AT_WORK
         return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
 
-    def _is_small(self, row: Sequence[int]) -> bool:
-        terms = frozenset(chain.from_iterable(self.terms[index] for index in row))
-        entry = self.entries[self.units.entries[row[0]]]
-        return len(terms) - ("" in terms) < self._least_terms(entry, terms)
+    def _with_neighbours(self, index: int) -> list[int]:
+        """A unit, and when it says little alone, what stands beside it in its message; none when that helps nothing."""
+        entry = self.units.entries[index]
+        least = self._least_terms(self.entries[entry], self.terms[index])
+        group, said = [index], self.terms[index] - self.empty
+        while len(said) < least:
+            beside = [
+                place
+                for place in (group[0] - 1, group[-1] + 1)
+                if 0 <= place < len(self.terms) and self.units.entries[place] == entry and not self._is_order(place)
+            ]
+            if not beside:
+                is_fact = len(said) >= _LEAST_NAMED and not self.marked.isdisjoint(said)
+                return group if is_fact or self.takes_small_talk else []
+            best = max(beside, key=lambda place: (place in self.taken, len(self.terms[place] - self.empty - said)))
+            group = sorted([*group, best])
+            said |= self.terms[best] - self.empty
+        return group
 
     def _fill(self, most_passed: int | None) -> None:
         room = self.left - self.topic_room
         while room > 0 and (index := self.picker.next()) is not None:
-            cost = self._cost(index)
+            if self._is_order(index):
+                continue
+            group = [place for place in self._with_neighbours(index) if place not in self.taken]
+            if not group:
+                self.small.append(index)
+                continue
+            cost = self._cost(index) + sum(self.costs[place] + len(_GAP) for place in group if place != index)
             is_output = self.is_output[index]
             if cost > room or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
@@ -296,13 +306,12 @@ class _SummaryDraft:
                 if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
                     break
                 continue
-            if self._is_order(index):
-                continue
             room -= cost
             self.left -= cost
             self.used += cost
             self.tool_room -= cost if is_output else 0
-            self._take(index)
+            for place in group:
+                self._take(place)
 
     def _may_go_on(self, room: int) -> bool:
         """Whether any unit that waits is short enough for the room that is left."""
@@ -315,19 +324,14 @@ class _SummaryDraft:
         entry = self.units.entries[index]
         if entry not in self.suspect_entries:
             return False
+        # A user's own wish for the time to come is no order: it is kept, as a quotation.
+        directs = is_override if self.entries[entry].role == "user" else is_directive
         for place in range(index, max(-1, index - _MAX_STEPS), -1):
             if self.units.entries[place] != entry:
                 return False
-            if self._directs(place):
+            if place in self.suspects and directs(self.units.texts[place]):
                 return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
         return False
-
-    def _directs(self, index: int) -> bool:
-        """A user's own wish for the time to come is no order: it is kept, as a quotation."""
-        if index not in self.suspects:
-            return False
-        text = self.units.texts[index]
-        return is_override(text) if self.entries[self.units.entries[index]].role == "user" else is_directive(text)
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
@@ -353,11 +357,8 @@ class _SummaryDraft:
 
     def rows(self) -> Iterator[str]:
         """The taken units in order: a heading where the time changes, a row for each voice."""
-        return self._lay_out(self._rows())
-
-    def _lay_out(self, rows: Iterable[Sequence[int]]) -> Iterator[str]:
         heading = ""
-        for row in rows:
+        for row in self._rows():
             entry = self.entries[self.units.entries[row[0]]]
             if entry.heading != heading and entry.heading:
                 yield f"[{entry.heading}]"
@@ -410,7 +411,8 @@ class _SummaryDraft:
         room = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
         found: list[str] = []
         said, worth = set(self.picker.said), dict(self.picker.worth)
-        for phrase in islice(_in_turn(self._phrases(worth), older), _MAX_TRIES):
+        phrases = (phrase for pair in zip_longest(self._phrases(worth), older) for phrase in pair if phrase)
+        for phrase in islice(phrases, _MAX_TRIES):
             if room < _LEAST_ROOM:
                 break
             terms = self.vocabulary.terms(pieces_of(phrase))
@@ -435,11 +437,6 @@ def _blocks(entries: Iterable[ExtractRow]) -> list[int]:
     return [number for number, (_, run) in enumerate(runs) for _ in run]
 
 
-def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
-    """One from each while both last; blanks are left out."""
-    return (phrase for pair in zip_longest(first, second) for phrase in pair if phrase)
-
-
 #: The name of somebody whose words follow.
 _SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
 _LEAST_TURNS = 3
@@ -453,8 +450,9 @@ _MOST_USER_FACTOR = 6.0
 #: The rows that frame work with tools, and how much more they count.
 _GOAL, _OPEN, _FRAME_FACTOR = "Goal", "Open", 8.0
 _WAS_OPEN = "Was open"
-#: What only announces the next step, and what reads like code.
+#: What only announces the next step, and what reads like code; with fewer words than this it says nothing.
 _ANNOUNCED_FACTOR = 0.4
+_LEAST_ANNOUNCED = 10
 _FACTORS = {"assistant": 1.0, "system": 0.5}
 _QUESTION_FACTOR = 0.6
 _LOOK_FACTOR = 0.4
@@ -480,11 +478,14 @@ def extract(
     speakers = find_speakers(line.text for line in lines if line.role == "user")
     entries: list[ExtractRow] = []
     found = TextUnits()
-    calls = {call.call_id: call for line in lines for call in line.inputs if call.call_id}
-    voices = _Voices(user_factor, speakers, calls, outputs_by_call(lines) if calls else {})
+    calls = {call.id: call for line in lines for call in line.inputs if call.id}
+    outputs = outputs_by_call(lines) if calls else {}
     heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, texts, factors in voices.of(line, heading):
+        rows = [*_tool_rows(line, heading, calls, outputs)]
+        if line.role != "tool" and line.text:
+            rows.insert(0, _speech_row(line, heading, speakers, user_factor, bool(calls)))
+        for entry, texts, factors in rows:
             found.add(len(entries), texts, factors)
             entries.append(entry)
     if calls:
@@ -492,46 +493,48 @@ def extract(
     return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Voices:
-    """Who speaks in the messages of a chunk."""
-
-    user_factor: float
-    speakers: frozenset[str]
-    #: By the id of the call.
-    calls: Mapping[str, SourceToolCall]
-    outputs: Mapping[str, SourceToolOutput]
-
-    def of(self, line: SourceMessage, heading: str) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
-        """Who speaks in a line, each with the units of what it says and their weights."""
-        if line.role == "tool":
-            yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
-        elif line.text:
-            name, said = split_speaker(line.text, self.speakers) if line.role == "user" else ("", line.text)
-            label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
-            entry = ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name))
-            texts, factors = _speech_units(said, line.role, self.user_factor, line.created_at)
-            if self.calls:
-                factors = list(map(_work_factor, texts, factors))
-            yield entry, texts, factors
-        for call in line.inputs:
-            row, factor = attempt(call, self.outputs.get(call.call_id or ""))
-            yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
-        for output in line.outputs:
-            asked = self.calls.get(output.call_id or "")
-            operation = "" if asked is None else file_operation(asked)
-            if asked is not None and (operation == "read" or output.is_error):
-                continue  # the row of the call says how it ended; a file can be read again
-            label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-            texts, factors = printed_units(output.text, only_failures=bool(operation))
-            if asked is not None and is_look(asked):
-                factors = [_LOOK_FACTOR * factor for factor in factors]
-            yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
+def _speech_row(
+    line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
+) -> tuple[ExtractRow, list[str], list[float]]:
+    """Who speaks in a line, with the units of what it says and their weights."""
+    name, said = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
+    label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
+    texts, factors = _speech_units(said, line.role, user_factor, line.created_at)
+    if is_work:
+        has_calls = bool(line.inputs)
+        factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
+    return ExtractRow(label, heading, line.role, is_speech=True, is_named=bool(name)), texts, factors
 
 
-def _work_factor(text: str, factor: float) -> float:
-    """How much a sentence counts among work with tools: less, when it announces a step or reads like code."""
-    return factor * _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else factor
+def _tool_rows(
+    line: SourceMessage, heading: str, calls: Mapping[str, ToolCall], outputs: Mapping[str, ToolResult]
+) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
+    """What was done with tools in a line: each call, and what tools printed; calls and outputs by the call's id."""
+    if line.role == "tool":
+        yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
+    for call in line.inputs:
+        row, factor = attempt(call, outputs.get(call.id or ""))
+        yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
+    for output in line.outputs:
+        asked = calls.get(output.call_id or "")
+        operation = "" if asked is None else file_operation(asked)
+        if asked is not None and (operation == "read" or output.is_error):
+            continue  # the row of the call says how it ended; a file can be read again
+        label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+        texts, factors = printed_units(output.text, only_failures=bool(operation))
+        if asked is not None and is_look(asked):
+            factors = [_LOOK_FACTOR * factor for factor in factors]
+        yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
+
+
+def _work_factor(text: str, has_calls: bool) -> float:
+    """How much a sentence counts among work with tools: less, when it announces a step or reads like code.
+
+    A short announcement of the calls beside it counts nothing, for their rows say as much.
+    """
+    if has_calls and text[-1:] == ":" and len(text.split()) < _LEAST_ANNOUNCED:
+        return 0.0
+    return _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else 1.0
 
 
 def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found: TextUnits, heading: str) -> None:
@@ -565,12 +568,9 @@ def find_speakers(texts: Iterable[str]) -> frozenset[str]:
     texts = list(texts)
     begun = (_SPOKEN.match(text) for text in texts)
     names = Counter(match[1] for match in begun if match)
-    names = Counter({name: count for name, count in names.items() if count >= _LEAST_TURNS and _is_name(name)})
-    return frozenset(names) if names.total() >= _SPOKEN_SHARE * len(texts) else frozenset()
-
-
-def _is_name(name: str) -> bool:
-    return name.lower() not in _NO_NAMES and not is_directive(name)
+    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _NO_NAMES}
+    known = {name for name in known if not is_directive(name)}
+    return frozenset(known) if sum(names[name] for name in known) >= _SPOKEN_SHARE * len(texts) else frozenset()
 
 
 def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:

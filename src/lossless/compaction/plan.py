@@ -5,12 +5,14 @@ Pure: a context and the state of the sweep in, the next summary to write out.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby, islice, pairwise, takewhile
 from math import inf
+from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.context import (
@@ -113,16 +115,10 @@ class Pass:
         return prompt_tokens(self.items) - framed_tokens(summary_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepMemory:
-    """What earlier passes found out, so that no sweep pays for it twice; chunks by `chunk_key`."""
-
-    #: Chunks that no level of summarising made smaller: tried again only joined with the next one.
-    unshrinkable: frozenset[str] = frozenset()
-    #: Chunks without a word to summarise: left as they are.
-    blank: frozenset[str] = frozenset()
-    #: Ids of summaries without words: folded along, never counted.
-    blank_summaries: frozenset[str] = frozenset()
+#: What earlier passes found out, so that no sweep pays for it twice; by `chunk_key`. `unshrinkable`: no level of
+#: summarising made the chunk smaller, it is tried again only joined with the next one. `blank`: it has no word to
+#: summarise and is left as it is.
+Remembered: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +148,7 @@ class SweepState:
     folds: int = 0
     replans: int = 0
     last_leaf: str | None = None
-    remembered: SweepMemory = SweepMemory()
+    remembered: Remembered = field(default_factory=dict)
     stopped: StopReason | None = None
 
 
@@ -169,7 +165,7 @@ def begin_sweep(
     *,
     now: float = 0.0,
     deadline: float = inf,
-    remembered: SweepMemory | None = None,
+    remembered: Remembered | None = None,
     until: int | None = None,
     leaves_until: int | None = None,
 ) -> SweepState:
@@ -199,7 +195,7 @@ def begin_sweep(
         long_turn=tail_target is not None and long_turn,
         takes_any=until is not None,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
-        remembered=remembered or SweepMemory(),
+        remembered=remembered or {},
     )
 
 
@@ -224,7 +220,8 @@ def next_pass(
     if stop_reason(state, policy, now):
         return None
     for start, leaf in _leaf_passes(context, policy, state, call_ids):
-        return replace(leaf, previous=_before_leaf(context, start, state.last_leaf))
+        before = _neighbours_before(context, start, None)  # or only the leaf that this sweep made just before
+        return replace(leaf, previous=before[-1:] if before and before[-1] == state.last_leaf else before)
     return _condensed_pass(context, policy, state)
 
 
@@ -279,14 +276,13 @@ def after_pass(
 
 def after_unshrinkable(state: SweepState, work: Pass) -> SweepState:
     """The sweep after no level made the chunk smaller: it stays raw and will be joined with the next one."""
-    known = replace(state.remembered, unshrinkable=state.remembered.unshrinkable | {work.key})
+    known = {**state.remembered, work.key: "unshrinkable"}
     return replace(state, passes=state.passes + 1, remembered=known, last_leaf=None)
 
 
 def after_blank(state: SweepState, work: Pass) -> SweepState:
     """The sweep after a chunk turned out to hold no words: nobody was asked, nothing was written."""
-    known = replace(state.remembered, blank=state.remembered.blank | {work.key})
-    return replace(state, remembered=known, last_leaf=None)
+    return replace(state, remembered={**state.remembered, work.key: "blank"}, last_leaf=None)
 
 
 def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState:
@@ -317,11 +313,7 @@ def expected_tokens(work: Pass) -> int:
 
 
 def dry_run(
-    context: Sequence[ContextItem],
-    policy: CompactionPolicy,
-    state: SweepState,
-    *,
-    call_ids: CallIds = NO_CALLS,
+    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, *, call_ids: CallIds = NO_CALLS
 ) -> list[Pass]:
     """The passes of a whole sweep if every summary has its expected size; `planned-1`… are its summaries."""
     planned: list[Pass] = []
@@ -335,22 +327,17 @@ def dry_run(
     return planned
 
 
-@dataclass(frozen=True, slots=True)
-class _DepthRun:
-    """Neighbours of one depth (messages: -1), as indexes of the context."""
-
-    depth: int
-    start: int
-    stop: int
-    within_turn: bool
+#: Neighbours of one depth (messages: -1): the depth, their first and last index + 1, whether they are in the turn.
+_DepthRun: TypeAlias = tuple[int, int, int, bool]
 
 
 def _runs(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> list[_DepthRun]:
+    depths = [item.depth if isinstance(item, SummaryItem) else _RAW for item in context]
     found: list[_DepthRun] = []
     for start, stop, within_turn in _foldable(context, policy, state):
-        for depth, group in groupby(range(start, stop), key=lambda index: _depth(context[index])):
-            indexes = list(group)
-            found.append(_DepthRun(depth, indexes[0], indexes[-1] + 1, within_turn))
+        for depth, group in groupby(range(start, stop), key=depths.__getitem__):
+            first, *others = group
+            found.append((depth, first, first + len(others) + 1, within_turn))
     return found
 
 
@@ -360,19 +347,16 @@ def _foldable(
     """The stretches that may be folded: all between the system prompts and the tail, and the older steps of a
     turn too long.
     """
-    head = sum(1 for _ in takewhile(_is_prompt, context))
+    is_prompt = (isinstance(item, MessageItem) and item.role == "system" for item in context)
+    head = sum(takewhile(bool, is_prompt))
     tail = _tail_start(context, policy, state.tail_target)
     stretches = [(head, max(head, tail), False)]
     user = newest_user_index(context) if state.long_turn else None
-    if user is None or _has_reached(state.tail_target, prompt_tokens(context[user:])):
+    if user is None or (state.tail_target is not None and prompt_tokens(context[user:]) <= state.tail_target):
         return stretches
     raw = [index for index in range(user + 1, len(context)) if isinstance(context[index], MessageItem)]
     kept = raw[-policy.turn_verbatim_count :] if policy.turn_verbatim_count > 0 else []
     return [*stretches, (user + 1, kept[0] if kept else len(context), True)]
-
-
-def _is_prompt(item: ContextItem) -> bool:
-    return isinstance(item, MessageItem) and item.role == "system"
 
 
 def _tail_start(context: Sequence[ContextItem], policy: CompactionPolicy, cap: int | None) -> int:
@@ -390,38 +374,31 @@ def _leaf_passes(
         return
     most = inf if state.leaves_until is None else policy.leaf_most(state.leaves_until, state.budget)
     cuts = cuts_splitting_pairs(context, call_ids)
-    for run in _runs(context, policy, state):
-        if run.depth != _RAW or _waits(context, run, run.start, run.stop, policy, state):
+    for depth, first, end, within_turn in _runs(context, policy, state):
+        # What is too little for a leaf waits, where messages after it will join it one day.
+        may_grow = not state.takes_any and end < len(context) and isinstance(context[end], MessageItem)
+        least = policy.least_leaf_tokens if may_grow else 0
+        if depth != _RAW or (least and shown_sum(context[first:end], state.budget) < least):
             continue
-        chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts, most)
+        chunks = raw_chunks(context, (first, end), policy.leaf_chunk_tokens, cuts, most)
         for start, stop in _untried(context, chunks, state.remembered):
-            if _waits(context, run, start, stop, policy, state):
+            if least and stop == end and shown_sum(context[start:stop], state.budget) < least:
                 continue
             items = tuple(context[start:stop])
             target = policy.leaf_target(token_sum(items))
-            yield start, Pass(items, depth=0, target_tokens=target, within_turn=run.within_turn)
-
-
-def _waits(
-    context: Sequence[ContextItem], run: _DepthRun, start: int, stop: int, policy: CompactionPolicy, state: SweepState
-) -> bool:
-    """Whether a part of a run is too little for a leaf, and the messages after it will join it one day."""
-    may_grow = stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
-    if state.takes_any or not may_grow:
-        return False
-    return shown_sum(context[start:stop], state.budget) < policy.least_leaf_tokens
+            yield start, Pass(items, depth=0, target_tokens=target, within_turn=within_turn)
 
 
 def _untried(
-    context: Sequence[ContextItem], chunks: Iterable[tuple[int, int]], remembered: SweepMemory
+    context: Sequence[ContextItem], chunks: Iterable[tuple[int, int]], remembered: Remembered
 ) -> Iterator[tuple[int, int]]:
     """The chunks worth a try: what could not be shrunk is joined with the next one, blanks are left out."""
     joined_from: int | None = None
     for first, stop in chunks:
         start = first if joined_from is None else joined_from
         key = chunk_key(context[start:stop])
-        joined_from = start if key in remembered.unshrinkable else None
-        if joined_from is None and key not in remembered.blank:
+        joined_from = start if remembered.get(key) == "unshrinkable" else None
+        if key not in remembered:
             yield start, stop
 
 
@@ -429,28 +406,26 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
     """The oldest run of the shallowest depth that can be condensed; deeper and fewer only at need."""
     if state.leaf_only:
         return None
-    runs = [run for run in _runs(context, policy, state) if run.depth != _RAW]
-    prefix = sum(budget_sum(context[run.start : run.stop]) for run in runs)
+    runs = sorted((run for run in _runs(context, policy, state) if run[0] != _RAW), key=itemgetter(0))
+    prefix = sum(budget_sum(context[start:stop]) for _, start, stop, _ in runs)
     if prefix <= state.prefix_target and (state.stop_at is None or state.tokens <= state.stop_at):
         return None
-    runs.sort(key=lambda run: run.depth)
     for pressure in (False, True):
         for run in runs:
-            if not pressure and 0 <= policy.sweep_max_depth <= run.depth:
+            depth, _, _, within_turn = run
+            if not pressure and 0 <= policy.sweep_max_depth <= depth:
                 continue
             chunk = _condensable(context, run, policy, state.remembered, pressure=pressure)
             if chunk:
-                previous = _neighbours_before(context, chunk[0], 0) if run.depth == 0 else ()
+                previous = _neighbours_before(context, chunk[0], 0) if depth == 0 else ()
                 items = tuple(context[chunk[0] : chunk[1]])
                 target = policy.condensed_target()
-                return Pass(items, run.depth + 1, target, previous=previous, within_turn=run.within_turn)
-    is_tight = policy.least_leaf_tokens > 0 and policy.summary_prefix_target_tokens is not None
-    return _mixed_pass(context, policy, state) if is_tight and prefix > _most_summaries(policy) else None
-
-
-def _most_summaries(policy: CompactionPolicy) -> int:
-    """What summaries of different depths may take of a small budget: their target, and one more of them."""
-    return (policy.summary_prefix_target_tokens or 0) + policy.condensed_target_tokens
+                return Pass(items, depth + 1, target, previous=previous, within_turn=within_turn)
+    if not policy.least_leaf_tokens or policy.summary_prefix_target_tokens is None:
+        return None
+    # Of a small budget, summaries of different depths may take their target, and one more of them.
+    most = policy.summary_prefix_target_tokens + policy.condensed_target_tokens
+    return _mixed_pass(context, policy, state) if prefix > most else None
 
 
 def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> Pass | None:
@@ -463,37 +438,26 @@ def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state:
         for first in range(start, stop - fewest + 1):
             items = tuple(context[first : first + fewest])
             depths = [item.depth for item in items if isinstance(item, SummaryItem)]
-            is_tried = chunk_key(items) in state.remembered.unshrinkable | state.remembered.blank
+            is_tried = chunk_key(items) in state.remembered
             if len(depths) == len(items) and not is_tried and token_sum(items) >= policy.condensed_least_tokens():
                 return Pass(items, max(depths) + 1, policy.condensed_target(), within_turn=within_turn)
     return None
 
 
 def _condensable(
-    context: Sequence[ContextItem],
-    run: _DepthRun,
-    policy: CompactionPolicy,
-    remembered: SweepMemory,
-    *,
-    pressure: bool,
+    context: Sequence[ContextItem], run: _DepthRun, policy: CompactionPolicy, remembered: Remembered, *, pressure: bool
 ) -> tuple[int, int] | None:
     """The oldest part of a run that is worth condensing; under pressure enough are taken however long."""
-    fanout = policy.fanout(run.depth, pressure=pressure)
+    depth, first, end, _ = run
+    fanout = policy.fanout(depth, pressure=pressure)
     least = (fanout, policy.condensed_least_tokens()) if pressure else (1, 0)
-    chunks = summary_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, *least)
+    chunks = summary_chunks(context, (first, end), policy.leaf_chunk_tokens, *least)
     chunk = next(_untried(context, chunks, remembered), None)
     if chunk is None:
         return None
     sources = context[chunk[0] : chunk[1]]
-    counted = sum(_id(item) not in remembered.blank_summaries for item in sources)
-    worth_it = counted >= fanout and token_sum(sources) >= policy.condensed_least_tokens()
+    worth_it = len(sources) >= fanout and token_sum(sources) >= policy.condensed_least_tokens()
     return chunk if worth_it else None
-
-
-def _before_leaf(context: Sequence[ContextItem], start: int, last_leaf: str | None) -> tuple[str, ...]:
-    """The leaf that this sweep made just before, else up to two summaries that precede the chunk."""
-    before = _neighbours_before(context, start, None)
-    return before[-1:] if before and before[-1] == last_leaf else before
 
 
 def _neighbours_before(context: Sequence[ContextItem], start: int, depth: int | None) -> tuple[str, ...]:
@@ -506,14 +470,6 @@ def _leaves_are_done(state: SweepState) -> bool:
     """Whether the context is small enough by every size that messages are folded down to."""
     limits = [limit for limit in (state.stop_at, state.leaves_until) if limit is not None]
     return bool(limits) and state.tokens <= min(limits)
-
-
-def _has_reached(limit: int | None, tokens: int) -> bool:
-    return limit is not None and tokens <= limit
-
-
-def _depth(item: ContextItem) -> int:
-    return item.depth if isinstance(item, SummaryItem) else _RAW
 
 
 def _id(item: ContextItem) -> str:
@@ -610,12 +566,7 @@ class CompactionDecision:
 
 
 def evaluate(
-    stored_tokens: int,
-    observed_tokens: int | None,
-    budget: int,
-    policy: CompactionPolicy,
-    *,
-    framing: int = 0,
+    stored_tokens: int, observed_tokens: int | None, budget: int, policy: CompactionPolicy, *, framing: int = 0
 ) -> CompactionDecision:
     """Measure a context against its budget: strictly more than the threshold is too much.
 
@@ -628,24 +579,16 @@ def evaluate(
     return CompactionDecision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget), framing)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepSchedule:
-    """Who runs the sweep, and whether it may ask a model."""
+def schedule_sweep(decision: CompactionDecision, policy: CompactionPolicy) -> tuple[SweepRunner, bool]:
+    """Who runs the sweep, and whether it may ask a model.
 
-    payer: SweepRunner
-    may_ask_model: bool
-
-
-def schedule_sweep(decision: CompactionDecision, policy: CompactionPolicy) -> SweepSchedule:
-    """Below the budget a turn never waits (unless inline mode was chosen); at it, it folds extractively."""
-    match decision.pressure:
-        case "none":
-            return SweepSchedule("nobody", may_ask_model=False)
-        case "hard":
-            return SweepSchedule("turn", may_ask_model=policy.hard_limit_summariser == "model")
-        case "soft":
-            inline = policy.proactive_threshold_compaction_mode == "inline"
-            return SweepSchedule("turn" if inline else "background", may_ask_model=True)
+    Below the budget a turn never waits (unless inline mode was chosen); at it, it folds extractively.
+    """
+    if decision.pressure == "none":
+        return "nobody", False
+    if decision.pressure == "hard":
+        return "turn", policy.hard_limit_summariser == "model"
+    return "turn" if policy.proactive_threshold_compaction_mode == "inline" else "background", True
 
 
 @dataclass(frozen=True, slots=True)
@@ -714,46 +657,3 @@ def after_round(chain: SweepRounds, tokens: int) -> SweepRounds:
     """The chain after a sweep left a context that takes so many tokens."""
     tokens += chain.overhead
     return replace(chain, tokens=tokens, rounds=chain.rounds + 1, progressed=tokens < chain.tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
-    """What a compaction came to; `exhausted` when it is over its target and nothing is left to fold."""
-
-    ok: bool
-    compacted: bool
-    reason: CompactionReason
-    exhausted: bool = False
-
-
-_FAILURES: Final[dict[StopReason, CompactionReason]] = {
-    "auth failure": CompactionReason.AUTH,
-    "model failure": CompactionReason.MODEL_FAILED,
-    "model denied": CompactionReason.MODEL_DENIED,
-    "breaker open": CompactionReason.BREAKER,
-    "spend backoff": CompactionReason.SPEND,
-}
-#: A sweep ended so because a model did not answer, or must not be asked.
-FAILED_STOPS: Final[frozenset[StopReason]] = frozenset(_FAILURES)
-
-
-def conclude(chain: SweepRounds, stop: StopReason, folds: int, *, manual: bool = False) -> CompactionOutcome:
-    """Say how a compaction ended: its chain after the last sweep, why that one stopped, folds in all."""
-    compacted, under = folds > 0, chain.is_under
-    if failure := _FAILURES.get(stop):
-        reason = CompactionReason.AUTH_PARTIAL if failure is CompactionReason.AUTH and compacted else failure
-        return CompactionOutcome(failure is CompactionReason.BREAKER, compacted, reason)
-    if under or (manual and not compacted):
-        idle = CompactionReason.NOTHING if manual else CompactionReason.ALREADY_UNDER
-        return CompactionOutcome(True, compacted, CompactionReason.COMPACTED if compacted else idle)
-    exhausted = stop == "nothing left"
-    if chain.strict:
-        return CompactionOutcome(False, compacted, CompactionReason.NOT_REACHED, exhausted)
-    if compacted:
-        return CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted)
-    return CompactionOutcome(
-        False,
-        False,
-        CompactionReason.EXHAUSTED if exhausted and chain.overhead else CompactionReason.LIVE_OVER,
-        exhausted,
-    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
-from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, conclude
+from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round
 from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.plan import CompactionDecision, CompactionOutcome, StopReason, SweepRounds
-    from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummaryPrompt, SummarySizes
+    from lossless.compaction.plan import CompactionDecision, StopReason, SweepRounds
+    from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummaryStyle
     from lossless.compaction.summariser import ArchiveGate, Summariser
+    from lossless.llm.completion import Completion
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, Summary
     from lossless.store.archive import Archive
@@ -52,7 +53,7 @@ POOL_MIN_TOKENS = 1_000_000
 _GO_ON: frozenset[StopReason] = frozenset(("nothing left", "iterations", "no progress"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CompactionReport:
     """What a compaction did and how it ended."""
 
@@ -80,7 +81,35 @@ def unchanged_report(
     reason: CompactionReason, tokens: int = 0, *, ok: bool = True, stop: StopReason | None = None
 ) -> CompactionReport:
     """The report of a compaction that did nothing, and why."""
-    return CompactionReport(ok=ok, compacted=False, reason=reason, tokens_before=tokens, tokens_after=tokens, stop=stop)
+    return CompactionReport(ok, False, reason, tokens, tokens, stop=stop)
+
+
+_FAILURES: Final[dict[StopReason, CompactionReason]] = {
+    "auth failure": CompactionReason.AUTH,
+    "model failure": CompactionReason.MODEL_FAILED,
+    "model denied": CompactionReason.MODEL_DENIED,
+    "breaker open": CompactionReason.BREAKER,
+    "spend backoff": CompactionReason.SPEND,
+}
+#: A sweep ended so because a model did not answer, or must not be asked.
+FAILED_STOPS: Final[frozenset[StopReason]] = frozenset(_FAILURES)
+
+
+def conclude(chain: SweepRounds, stop: StopReason, folds: int, *, manual: bool = False) -> CompactionReport:
+    """Say how a compaction ended: its chain after the last sweep, why that one stopped, folds in all."""
+    compacted, under, exhausted = folds > 0, chain.is_under, stop == "nothing left"
+    if failure := _FAILURES.get(stop):
+        reason = CompactionReason.AUTH_PARTIAL if failure is CompactionReason.AUTH and compacted else failure
+        return CompactionReport(failure is CompactionReason.BREAKER, compacted, reason)
+    if under or (manual and not compacted):
+        idle = CompactionReason.NOTHING if manual else CompactionReason.ALREADY_UNDER
+        return CompactionReport(True, compacted, CompactionReason.COMPACTED if compacted else idle)
+    if chain.strict:
+        return CompactionReport(False, compacted, CompactionReason.NOT_REACHED, exhausted=exhausted)
+    if compacted:
+        return CompactionReport(True, True, CompactionReason.STILL_OVER, exhausted=exhausted)
+    reason = CompactionReason.EXHAUSTED if exhausted and chain.overhead else CompactionReason.LIVE_OVER
+    return CompactionReport(False, False, reason, exhausted=exhausted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +150,10 @@ class CompactionJob:
         return None if target is None else max(1, target - self.decision.overhead)
 
     @property
-    def sizes(self) -> SummarySizes:
-        """How long its summaries should be: as the settings say, and no longer than the budget has room for."""
+    def style(self) -> SummaryStyle:
+        """How its summaries are written: as the settings say, and no longer than the budget has room for."""
         leaf, condensed = self.policy.leaf_target_tokens, self.policy.condensed_target_tokens
-        return replace(self.summariser.sizes, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
+        return replace(self.summariser.style, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
 
 
 @dataclass(slots=True)
@@ -195,20 +224,26 @@ def planned_passes(job: CompactionJob) -> list[plan.Pass]:
 
 
 def _concluded(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, before: int) -> CompactionReport:
-    outcome = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
-    return _report(outcome, sweeping, before, max(1, chain.target_tokens - chain.overhead))
+    report = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
+    target = max(1, chain.target_tokens - chain.overhead)
+    return replace(
+        report,
+        tokens_before=before,
+        tokens_after=sweeping.stored_tokens,
+        summary_ids=tuple(sweeping.summary_ids),
+        calls=sweeping.calls,
+        stop=sweeping.stop,
+        until=sweeping.until,
+        failure=sweeping.failure,
+        why=_why(sweeping.context, target) if not report.ok and report.exhausted else "",
+    )
 
 
 def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
     archive, id_ = job.archive, job.conversation_id
     with archive.reading():
         context, call_ids = archive.context.items(id_), archive.context.call_ids(id_)
-        known = archive.guards.stubborn(id_)
-    remembered = plan.SweepMemory(
-        frozenset(chunk for chunk, kind in known.items() if kind == "unshrinkable"),
-        frozenset(chunk for chunk, kind in known.items() if kind == "blank"),
-        frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
-    )
+        remembered = archive.guards.stubborn(id_)
     now = time.monotonic()
     state = plan.begin_sweep(
         context,
@@ -280,7 +315,7 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, crew: ExtractionPool | None) ->
 def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
     """The same model, whose failure to answer at all is remembered."""
 
-    def ask_once(prompt: SummaryPrompt, /) -> ModelAnswer:
+    def ask_once(prompt: SummaryPrompt, /) -> Completion:
         try:
             return ask(prompt)
         except ModelError as error:
@@ -315,13 +350,13 @@ def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass
 
     What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
     """
-    sizes, wording = job.sizes, job.summariser.wording
+    style = job.style
     sources = (read_source(job.archive, work, job.summariser) for work in batch)
     written: Iterator[WrittenSummary | None]
     if crew is None or len(batch) == 1:
-        written = (summarise(source, sizes=sizes, wording=wording) for source in sources)
+        written = (summarise(source, style=style) for source in sources)
     else:
-        written = crew.extracted(sources, sizes, wording)
+        written = crew.extracted(sources, style)
     for work in batch:
         if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
             break
@@ -343,7 +378,7 @@ def _write_all(
 
     def write(source: SummarySource) -> WrittenSummary | ModelError | GuardOpen | Stale | None:
         try:
-            return summarise(source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure)
+            return summarise(source, ask, job.style, job.on_failure)
         except (ModelError, GuardOpen, Stale) as error:
             return error
 
@@ -378,10 +413,14 @@ def read_source(archive: Archive, work: plan.Pass, summariser: Summariser) -> Su
 def _place(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, written: WrittenSummary | None) -> bool:
     """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
     if written is None:
-        _leave_raw(job, sweeping, work)
-    else:
-        if not _fold_in(job, sweeping, work, _new(work, written)):
-            return False
+        source = read_source(job.archive, work, job.summariser)
+        is_blank = not any(part.is_meaningful for part in source.parts)
+        sweeping.state = (plan.after_blank if is_blank else plan.after_unshrinkable)(sweeping.state, work)
+        with job.archive.writing():
+            kind = "blank" if is_blank else "unshrinkable"
+            job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
+    elif not _fold_in(job, sweeping, work, _new(work, written)):
+        return False
     if job.progress:
         job.progress(work, written)
     return written is not None
@@ -417,16 +456,6 @@ def _go_on(sweeping: _Sweep, work: plan.Pass, made: NewSummary | Summary) -> Non
     estimate = budget_tokens(made.content)
     sweeping.context = list(plan.context_after_fold(sweeping.context, work, made.id, made.tokens, estimate))
     sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
-
-
-def _leave_raw(job: CompactionJob, sweeping: _Sweep, work: plan.Pass) -> None:
-    source = read_source(job.archive, work, job.summariser)
-    is_blank = not any(part.is_meaningful for part in source.parts)
-    after = plan.after_blank if is_blank else plan.after_unshrinkable
-    sweeping.state = after(sweeping.state, work)
-    with job.archive.writing():
-        kind = "blank" if is_blank else "unshrinkable"
-        job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
 
 
 def fold(
@@ -530,14 +559,8 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
             return None
         with job.archive.writing():
             job.archive.context.close_gaps(job.conversation_id)
-    return CompactionReport(
-        ok=True,
-        compacted=True,
-        reason=CompactionReason.COMPACTED,
-        tokens_before=before,
-        tokens_after=sweeping.stored_tokens,
-        summary_ids=tuple(sweeping.summary_ids),
-    )
+    after, made = sweeping.stored_tokens, tuple(sweeping.summary_ids)
+    return CompactionReport(True, True, CompactionReason.COMPACTED, before, after, made)
 
 
 def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Summary] | None:
@@ -580,23 +603,6 @@ def _why(context: Sequence[ContextItem], target: int) -> str:
     return (
         f"{prompt_tokens(context):,} tokens are left where {target:,} fit: the newest turn takes "
         f"{prompt_tokens(turn):,}, summaries {prompt_tokens(folded):,}, other messages {max(rest, 0):,}"
-    )
-
-
-def _report(outcome: CompactionOutcome, sweeping: _Sweep, before: int, target: int) -> CompactionReport:
-    return CompactionReport(
-        why=_why(sweeping.context, target) if not outcome.ok and outcome.exhausted else "",
-        ok=outcome.ok,
-        compacted=outcome.compacted,
-        reason=outcome.reason,
-        tokens_before=before,
-        tokens_after=sweeping.stored_tokens,
-        summary_ids=tuple(sweeping.summary_ids),
-        calls=sweeping.calls,
-        exhausted=outcome.exhausted,
-        stop=sweeping.stop,
-        until=sweeping.until,
-        failure=sweeping.failure,
     )
 
 
@@ -699,9 +705,9 @@ def finish_drain(
     return _stamped(waiting, now)
 
 
-def drain_ending(outcome: CompactionOutcome, stop: StopReason | None) -> DrainEnding:
+def drain_ending(report: CompactionReport) -> DrainEnding:
     """How a drain came out, from what its compaction said and why its last sweep stopped."""
-    match stop:
+    match stop := report.stop:
         case "auth failure":
             return "refused"
         case "model failure":
@@ -712,11 +718,11 @@ def drain_ending(outcome: CompactionOutcome, stop: StopReason | None) -> DrainEn
             return stop
         case "busy" | "stale":
             return "unfinished"
-    if outcome.exhausted:
+    if report.exhausted:
         return "exhausted"
-    if outcome.ok and outcome.reason is not CompactionReason.STILL_OVER:
+    if report.ok and report.reason is not CompactionReason.STILL_OVER:
         return "done"
-    return "unfinished" if outcome.compacted else "failed"
+    return "unfinished" if report.compacted else "failed"
 
 
 def drain_backoff(attempts: int) -> timedelta:

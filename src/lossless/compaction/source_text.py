@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lossless.model.messages import File, Opaque, Text
+from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.context import Summary
-    from lossless.model.messages import Json, Message, Role, StoredMessage
+    from lossless.model.messages import Json, Message, Role, StoredMessage, ToolCall
 
 #: XML blocks that memory plugins put into user messages.
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
@@ -46,29 +46,11 @@ _REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning", "thi
 _MINING_DEPTH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SourceToolCall:
-    """What a model asked a tool to do."""
-
-    name: str
-    input: Json
-    call_id: str | None = None
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.input, str):
-            return self.input
-        return json.dumps(self.input, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceToolOutput:
-    """What a tool answered, and whether it failed."""
-
-    name: str | None
-    text: str
-    call_id: str | None = None
-    is_error: bool = False
+def input_text(call: ToolCall) -> str:
+    """What a tool was given, as text."""
+    if isinstance(call.input, str):
+        return call.input
+    return json.dumps(call.input, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +62,8 @@ class SourceMessage:
     text: str
     #: The sender as the host reported it (untrusted), JSON.
     sender: str | None = None
-    inputs: tuple[SourceToolCall, ...] = ()
-    outputs: tuple[SourceToolOutput, ...] = ()
+    inputs: tuple[ToolCall, ...] = ()
+    outputs: tuple[ToolResult, ...] = ()
     file_ids: tuple[str, ...] = ()
 
     @property
@@ -115,9 +97,8 @@ class SourceSummary:
 def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -> SourceMessage:
     """A stored message as a line: its words, its tool calls and results, never its reasoning."""
     message = stored.message
-    inputs = tuple(SourceToolCall(call.name, call.input, call.id) for call in message.tool_calls)
     outputs = tuple(
-        SourceToolOutput(result.name, clean_source(_unwrapped(result.text), tags), result.call_id, result.is_error)
+        ToolResult(result.call_id, result.name, clean_source(_unwrapped(result.text), tags), result.is_error)
         for result in message.tool_results
     )
     text = clean_source(_words(message), tags)
@@ -127,13 +108,13 @@ def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -
         text = ""
     if any(isinstance(part, File) for part in message.parts):
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
-    found = (stored.file_id or "", text, *(o.text for o in outputs), *(i.text for i in inputs))
+    found = (stored.file_id or "", text, *(o.text for o in outputs), *map(input_text, message.tool_calls))
     return SourceMessage(
         role=message.role,
         created_at=stored.created_at,
         text=text,
         sender=stored.sender,
-        inputs=inputs,
+        inputs=tuple(message.tool_calls),
         outputs=tuple(output for output in outputs if output.text or output.is_error),
         file_ids=file_ids_in(found),
     )
@@ -234,7 +215,7 @@ def file_ids_in(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _body(line: SourceMessage) -> str:
     pieces = [line.text] if line.text else []
-    pieces += [f"Tool input ({call.name}): {clean_source(call.text, ())}" for call in line.inputs]
+    pieces += [f"Tool input ({call.name}): {clean_source(input_text(call), ())}" for call in line.inputs]
     for output in line.outputs:
         label = ", ".join(filter(None, (output.name, "failed" if output.is_error else "")))
         pieces.append(f"Tool output ({label or 'unnamed'}): {output.text}")
@@ -463,8 +444,8 @@ def touched_files(lines: Iterable[SourceMessage]) -> dict[str, str]:
             operations = _operations(call)
             for path, operation in operations:
                 note_operation(found, path, operation)
-            if call.call_id and operations:
-                waiting[call.call_id] = [path for path, _ in operations]
+            if call.id and operations:
+                waiting[call.id] = [path for path, _ in operations]
         for output in line.outputs:
             for path in waiting.pop(output.call_id or "", []) if output.is_error else ():
                 found[path] = f"{found[path].removesuffix(' failed')} failed"
@@ -505,7 +486,7 @@ def parse_files_line(row: str) -> list[tuple[str, str]]:
     return [(match[1], match[2] or "") for match in named if match and len(match[1]) <= _MAX_PATH]
 
 
-def call_arguments(call: SourceToolCall) -> Mapping[str, Json]:
+def call_arguments(call: ToolCall) -> Mapping[str, Json]:
     """The arguments of a call by name; nothing when they are not an object."""
     value = call.input
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -516,12 +497,12 @@ def call_arguments(call: SourceToolCall) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
 
 
-def file_operation(call: SourceToolCall) -> str:
+def file_operation(call: ToolCall) -> str:
     """What a tool does to the file that its call names; '' when it names none, or has another kind of name."""
     return _operation(call.name[:80]) if _first_path(call_arguments(call), PATH_KEYS) else ""
 
 
-def _operations(call: SourceToolCall) -> list[tuple[str, str]]:
+def _operations(call: ToolCall) -> list[tuple[str, str]]:
     given = call_arguments(call)
     command = next((given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)), None)
     path = _first_path(given, _NEW_PATH_KEYS) or _first_path(given, PATH_KEYS)
@@ -577,8 +558,7 @@ _PLAIN_CLAUSE = re.compile(
 )
 _MARKS = " \t\r\f\v*#>•·–—-|"
 _INTERJECTION = re.compile(
-    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)",
-    re.IGNORECASE,
+    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)", re.IGNORECASE
 )
 _LIST_NUMBER = re.compile(r"^\d{1,2}[.)](?: +|$)")
 _PAUSES = frozenset(",!.")

@@ -14,13 +14,13 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
 from lossless.compaction.source_text import (
@@ -40,9 +40,11 @@ from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from types import TracebackType
+
+    from lossless.llm.completion import Completion
 
 SYSTEM_TEMPLATE = "system"
 #: The templates by name, as in the override folder (`leaf.md`, …).
@@ -224,19 +226,8 @@ _REFUSAL = re.compile(
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|$)|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
-    """What a model answered; `incomplete` when it was cut off before its end."""
-
-    text: str
-    model: str
-    incomplete: bool = False
-
-
-class AskForSummary(Protocol):
-    """Sends one prompt to a model. Raises a `ModelError`, or `GuardOpen` when no call is allowed."""
-
-    def __call__(self, prompt: SummaryPrompt, /) -> ModelAnswer: ...
+#: Sends one prompt to a model. Raises a `ModelError`, or `GuardOpen` when no call is allowed.
+AskForSummary: TypeAlias = "Callable[[SummaryPrompt], Completion]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,27 +244,22 @@ class SummarySource:
 
 
 @dataclass(frozen=True, slots=True)
-class SummarySizes:
-    """How long summaries should be, and how much longer a model's may get before it is cut."""
+class SummaryStyle:
+    """How summaries are written: their sizes, and how the prompts read."""
 
     leaf_target_tokens: int = 2_400
     condensed_target_tokens: int = 2_000
+    #: How much longer a model's may get before it is cut.
     overage_factor: float = 3.0
     fallback_max_tokens: int = 512
-
-
-@dataclass(frozen=True, slots=True)
-class PromptWording:
-    """How the prompts read: the operator's instructions, the override folder, the zone of the times."""
-
+    #: The operator's instructions, the override folder, the zone of the times.
     instructions: str = ""
     folder: Path | None = None
     timezone: str = "UTC"
 
 
 _ENDING = f"\n{EXPAND}{NOTHING_ELSE}"
-_SIZES = SummarySizes()
-_WORDING = PromptWording()
+_STYLE = SummaryStyle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,15 +278,8 @@ class WrittenSummary:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelAttempt:
-    """What became of asking a model: a summary, or the reason why there is none."""
-
-    text: str | None
-    level: SummaryLevel = "normal"
-    model: str = ""
-    calls: int = 0
-    failure: str | None = None
+#: What there is before anybody was asked.
+_NOTHING = WrittenSummary("", "normal", 0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,21 +289,18 @@ class _SummaryJob:
     source: SummarySource
     text: str
     weight: int
-    sizes: SummarySizes
-    wording: PromptWording
+    style: SummaryStyle
 
     def target(self, mode: PromptMode = "normal") -> int:
         if self.source.depth == 0:
-            return leaf_target(estimate_tokens(self.text), self.sizes.leaf_target_tokens, mode)
-        return condensed_target(self.sizes.condensed_target_tokens)
+            return leaf_target(estimate_tokens(self.text), self.style.leaf_target_tokens, mode)
+        return condensed_target(self.style.condensed_target_tokens)
 
 
 def summarise(
     source: SummarySource,
     ask: AskForSummary | None = None,
-    *,
-    sizes: SummarySizes = _SIZES,
-    wording: PromptWording = _WORDING,
+    style: SummaryStyle = _STYLE,
     on_failure: OnFailure = "extractive",
 ) -> WrittenSummary | None:
     """Write the summary of a source, or return None when no level makes it smaller.
@@ -334,24 +310,17 @@ def summarise(
     """
     if not any(part.is_meaningful for part in source.parts):
         return None
-    text = _text(source, wording.timezone)
+    lines, sections = _lines(source), _sections(source)
+    text = leaf_text(lines, style.timezone) if lines else condensed_text(sections, style.timezone)
     weight = estimate_tokens(text) if source.tokens is None else source.tokens
-    job = _SummaryJob(source, text, weight, sizes, wording)
-    attempt = _ask_model(job, ask, on_failure) if ask else _ModelAttempt(None)
-    if attempt.text is None:
-        attempt = _without_model(job, attempt)
-    if attempt.text is None:
+    job = _SummaryJob(source, text, weight, style)
+    made = _ask_model(job, ask, on_failure) if ask else _NOTHING
+    if not made.text:
+        made = _without_model(job, made)
+    if not made.text:
         return None
     found = (*(file_id for part in source.parts for file_id in part.file_ids), text)
-    return WrittenSummary(
-        text=attempt.text,
-        level=attempt.level,
-        tokens=estimate_tokens(attempt.text),
-        model=attempt.model,
-        calls=attempt.calls,
-        file_ids=file_ids_in(found),
-        failure=attempt.failure,
-    )
+    return replace(made, tokens=estimate_tokens(made.text), file_ids=file_ids_in(found))
 
 
 def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
@@ -372,7 +341,7 @@ def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
     return cut_to_tokens(body, most).rstrip()
 
 
-def tidy_answer(answer: ModelAnswer) -> str:
+def tidy_answer(answer: Completion) -> str:
     """An answer as a summary: no reasoning, no fence, no orders to a model, the last line in its place.
 
     Empty when nothing else is left, and when the model refused.
@@ -383,8 +352,9 @@ def tidy_answer(answer: ModelAnswer) -> str:
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
     body, expand = _parted(remove_overrides(text))
-    if answer.incomplete and not expand:
-        body = _without_broken_end(body)
+    if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
+        end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
+        body = body[:end].rstrip() if end >= len(body) // 2 else body
     if not body.replace(DIRECTIVE_OMITTED, "").strip():
         return ""
     return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
@@ -399,10 +369,19 @@ def is_refusal(text: str) -> bool:
     return len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text) is not None
 
 
-def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> _ModelAttempt:
-    calls = 0
+def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> WrittenSummary:
+    """What a model wrote; without a text when it failed, with why."""
+    source, style, calls = job.source, job.style, 0
     for mode in _MODES:
-        prompt = _prompt(job, mode)
+        prompt = render_prompt(
+            job.text,
+            job.target(mode),
+            depth=source.depth,
+            mode=mode,
+            previous_context=ISOLATED_PREVIOUS if source.is_isolated else source.previous_context,
+            instructions=style.instructions,
+            folder=style.folder,
+        )
         try:
             answer = ask(prompt)
         except ModelAuth:
@@ -411,44 +390,30 @@ def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> _
             if on_failure == "raise":
                 raise
             was_called = not isinstance(error, (ModelDenied, GuardOpen))
-            return _ModelAttempt(None, calls=calls + was_called, failure=error.code)
+            return replace(_NOTHING, calls=calls + was_called, failure=error.code)
         calls += 1
         summary = tidy_answer(answer)
         if not summary:
-            return _ModelAttempt(None, calls=calls, failure=ModelBadAnswer.code)
-        if job.source.is_isolated:
+            return replace(_NOTHING, calls=calls, failure=ModelBadAnswer.code)
+        if source.is_isolated:
             summary = f"{ISOLATED_NOTE}\n{summary}"
         if estimate_tokens(summary) < job.weight:
-            cut = cap_summary(summary, prompt.target_tokens, job.sizes.overage_factor)
-            return _ModelAttempt(cut or summary, "capped" if cut else mode, answer.model, calls)
-    return _ModelAttempt(None, calls=calls, failure=NOT_SMALLER)
+            cut = cap_summary(summary, prompt.target_tokens, style.overage_factor)
+            return WrittenSummary(cut or summary, "capped" if cut else mode, 0, answer.model, calls)
+    return replace(_NOTHING, calls=calls, failure=NOT_SMALLER)
 
 
-def _prompt(job: _SummaryJob, mode: PromptMode) -> SummaryPrompt:
-    source, wording = job.source, job.wording
-    return render_prompt(
-        job.text,
-        job.target(mode),
-        depth=source.depth,
-        mode=mode,
-        previous_context=ISOLATED_PREVIOUS if source.is_isolated else source.previous_context,
-        instructions=wording.instructions,
-        folder=wording.folder,
-    )
-
-
-def _without_model(job: _SummaryJob, asked: _ModelAttempt) -> _ModelAttempt:
-    lines, sections = _lines(job.source), _sections(job.source)
-    target, timezone = job.target(), job.wording.timezone
+def _without_model(job: _SummaryJob, asked: WrittenSummary) -> WrittenSummary:
+    lines, target, timezone = _lines(job.source), job.target(), job.style.timezone
     summary = (
         extract(lines, target, source_tokens=job.weight, timezone=timezone)
         if lines
-        else condense(sections, target, source_tokens=job.weight, timezone=timezone)
+        else condense(_sections(job.source), target, source_tokens=job.weight, timezone=timezone)
     )
     level: SummaryLevel = "extractive"
     if summary is None:
         summary, level = _cut(job, is_asked=asked.failure is not None)
-    return _ModelAttempt(summary, level, EXTRACTIVE_MODEL, asked.calls, asked.failure)
+    return replace(asked, text=summary or "", level=level, model=EXTRACTIVE_MODEL)
 
 
 def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]:
@@ -456,19 +421,13 @@ def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]
 
     The mark of a fallback is for a model that failed and can be asked again: without one, nobody could write it anew.
     """
-    most = job.sizes.fallback_max_tokens
+    most = job.style.fallback_max_tokens
     if job.weight <= most:
         return None, "fallback"
     if is_asked:
         return fallback_summary(job.text, most, job.weight), "fallback"
     words = cut_to_tokens(remove_directives(job.text)[0], most - estimate_tokens(_ENDING)).rstrip()
     return (words + _ENDING if words else None), "extractive"
-
-
-def _text(source: SummarySource, timezone: str) -> str:
-    if lines := _lines(source):
-        return leaf_text(lines, timezone)
-    return condensed_text(_sections(source), timezone)
 
 
 def _lines(source: SummarySource) -> list[SourceMessage]:
@@ -488,12 +447,6 @@ def _parted(text: str) -> tuple[str, str]:
     body = "\n".join(row for row in (*rows[:at], *rows[at + 1 :]) if not row.lstrip().startswith(EXPAND.strip()))
     expand = rows[at].strip()
     return body.strip(), expand if len(expand) > len(EXPAND) else EXPAND + NOTHING_ELSE
-
-
-def _without_broken_end(body: str) -> str:
-    """A cut-off text up to its last whole sentence, when that is most of it."""
-    end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
-    return body[:end].rstrip() if end >= len(body) // 2 else body
 
 
 #: What a child runs: it finds modules where its parent does, then serves until its input ends.
@@ -536,9 +489,7 @@ class ExtractionPool:
         for process in self._started:
             process.close()
 
-    def extracted(
-        self, sources: Iterable[SummarySource], sizes: SummarySizes, wording: PromptWording
-    ) -> Iterator[WrittenSummary | None]:
+    def extracted(self, sources: Iterable[SummarySource], style: SummaryStyle) -> Iterator[WrittenSummary | None]:
         """The summaries of sources in their order; sources are asked for only a little ahead."""
         if not self._started:
             self._started = [_ExtractionProcess(self._program) for _ in range(self._size)]
@@ -546,7 +497,7 @@ class ExtractionPool:
                 self._free.put(process)
         waiting: deque[Future[WrittenSummary | None]] = deque()
         for source in sources:
-            waiting.append(self._threads.submit(self._extract, source, sizes, wording))
+            waiting.append(self._threads.submit(self._extract, source, style))
             if len(waiting) >= _AHEAD * self._size:
                 yield self._result(waiting.popleft())
         while waiting:
@@ -561,18 +512,18 @@ class ExtractionPool:
                 process.end()
             return future.result()
 
-    def _extract(self, source: SummarySource, sizes: SummarySizes, wording: PromptWording) -> WrittenSummary | None:
+    def _extract(self, source: SummarySource, style: SummaryStyle) -> WrittenSummary | None:
         process = self._free.get()
         try:
             if process is not None:
-                return process.ask((source, sizes, wording))
+                return process.ask((source, style))
         except _BROKEN:
             if process is not None:
                 process.end()
             process = None
         finally:
             self._free.put(process)
-        return None if self._is_closed else summarise(source, sizes=sizes, wording=wording)
+        return None if self._is_closed else summarise(source, style=style)
 
 
 class _ExtractionProcess:
@@ -584,7 +535,7 @@ class _ExtractionProcess:
         self._is_ended = False
         self._changing = threading.Lock()
 
-    def ask(self, question: tuple[SummarySource, SummarySizes, PromptWording]) -> WrittenSummary | None:
+    def ask(self, question: tuple[SummarySource, SummaryStyle]) -> WrittenSummary | None:
         """What the child makes of a source."""
         child = self._child or self._start()
         assert child.stdin is not None
@@ -595,7 +546,8 @@ class _ExtractionProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._changing:
-            if self._is_ended or not _is_python(self._program):
+            is_python = Path(self._program).name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
+            if self._is_ended or not is_python:
                 raise EOFError
             child = self._child = subprocess.Popen(
                 [self._program, "-P", "-c", _CHILD],
@@ -624,11 +576,6 @@ class _ExtractionProcess:
                     pipe.close()
 
 
-def _is_python(program: str | None) -> bool:
-    """Whether a program is an interpreter, and not one that carries it."""
-    return Path(program or "").name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
-
-
 def _send(pipe: IO[bytes], value: object) -> None:
     pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()
@@ -648,5 +595,5 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
             question: Any = pickle.load(questions)
         except EOFError:
             return
-        source, sizes, wording = question
-        _send(answers, summarise(source, sizes=sizes, wording=wording))
+        source, style = question
+        _send(answers, summarise(source, style=style))

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes, summarise
+from lossless.compaction.summarise import SummaryStyle, summarise
 from lossless.errors import GuardOpen, Stale
 from lossless.files.describe import DescribeReport, PayloadDescriber
-from lossless.llm.chain import BREAKER_GUARD, ModelChain
-from lossless.llm.completion import Prompt, read_prices
+from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
+from lossless.llm.completion import NO_USAGE, Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
 from lossless.llm.providers import HostModel, ModelConnector
 from lossless.model.paths import expand_path
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
     from lossless.files.vault import Vault
-    from lossless.llm.chain import Attempt, Gate
-    from lossless.llm.completion import Complete, Completion
+    from lossless.llm.chain import CallEnding
+    from lossless.llm.completion import Complete, Completion, Usage
     from lossless.model.messages import StoredFile
     from lossless.settings import Settings
     from lossless.store.archive import Archive
@@ -43,15 +43,22 @@ BREAKER_OPEN_TEXT = "summary provider circuit breaker is open"
 _SKEW = timedelta(minutes=1)
 
 
-# The breaker: refused credentials, again and again.
-
-
 @dataclass(frozen=True, slots=True)
-class BreakerLimits:
-    """After how many refusals in a row a breaker opens, and for how long."""
+class GuardLimits:
+    """When a model or a scope rests."""
 
+    #: After how many refusals in a row a breaker opens, and for how long.
     threshold: int = 5
     cooldown: timedelta = timedelta(minutes=30)
+    #: How many calls a scope may make in a window, and how long it rests when it wants more.
+    window: timedelta = timedelta(minutes=10)
+    max_calls: int = 24
+    backoff: timedelta = timedelta(minutes=30)
+    #: How long a reserved slot may stay unsettled before its caller counts as gone.
+    slot: timedelta = timedelta(minutes=5)
+
+
+# The breaker: refused credentials, again and again.
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +79,13 @@ def breaker_key(provider: str, model: str) -> str:
     return f"provider:{provider};model:{model}"
 
 
-def breaker_after_failure(state: BreakerState, now: datetime, limits: BreakerLimits) -> BreakerState:
+def breaker_after_failure(state: BreakerState, now: datetime, limits: GuardLimits) -> BreakerState:
     """Count one refusal. The breaker opens at the threshold; after its pause, one more opens it again."""
     failures = state.failures + 1
     return BreakerState(state.key, failures, now + limits.cooldown if failures >= limits.threshold else None)
 
 
-def breaker_needs_notice(state: BreakerState, limits: BreakerLimits) -> bool:
+def breaker_needs_notice(state: BreakerState, limits: GuardLimits) -> bool:
     """Whether a person should hear of a refusal that led here: half way to the threshold, and when it opens."""
     return state.open_until is not None or state.failures == -(-limits.threshold // 2)
 
@@ -88,7 +95,7 @@ def breaker_after_success(state: BreakerState) -> BreakerState:
     return BreakerState(state.key)
 
 
-def breaker_allows(state: BreakerState, now: datetime, limits: BreakerLimits) -> bool:
+def breaker_allows(state: BreakerState, now: datetime, limits: GuardLimits) -> bool:
     """Whether the model may be asked now. A pause that is too long was written before the clock went back."""
     if state.open_until is None or now >= state.open_until:
         return True
@@ -103,66 +110,7 @@ def breaker_refusal(state: BreakerState) -> GuardOpen:
 
 # The spend limit: too many calls in a window.
 
-EntryKind: TypeAlias = Literal["call", "reset", "backoff"]
 CallResult: TypeAlias = Literal["reserved", "done", "failed", "auth"]
-
-
-@dataclass(frozen=True, slots=True)
-class SpendLimits:
-    """How many calls a scope may make in a window, and how long it rests when it wants more."""
-
-    window: timedelta = timedelta(minutes=10)
-    max_calls: int = 24
-    backoff: timedelta = timedelta(minutes=30)
-    #: How long a reserved slot may stay unsettled before its caller counts as gone.
-    slot: timedelta = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class SpendEntry:
-    """One row of the ledger: a call, the opening of a back-off, or a person's reset."""
-
-    scope: str
-    kind: EntryKind
-    at: datetime
-    #: When a call's slot runs out unsettled, or when a back-off ends.
-    until: datetime | None = None
-    #: When the window began that a call counts in.
-    window_at: datetime | None = None
-    result: CallResult = "reserved"
-
-    @property
-    def counts(self) -> bool:
-        """Whether it uses up the window: every call but one whose credentials were refused.
-
-        A slot that was never settled counts: its caller may have died after the call.
-        """
-        return self.kind == "call" and self.result != "auth"
-
-
-@dataclass(frozen=True, slots=True)
-class SpendState:
-    """Where a scope stands: calls in the window that is running, and the back-off if one is open."""
-
-    scope: str
-    window_at: datetime | None = None
-    calls: int = 0
-    backoff_until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SpendSlot:
-    """Leave for one call: write `entry` before it and settle it after."""
-
-    entry: SpendEntry
-
-
-@dataclass(frozen=True, slots=True)
-class SpendRefusal:
-    """No leave: raise `error`, after writing `entry` when this refusal opened the back-off."""
-
-    error: GuardOpen
-    entry: SpendEntry | None = None
 
 
 def compaction_scope(queue_key: str) -> str:
@@ -170,65 +118,61 @@ def compaction_scope(queue_key: str) -> str:
     return f"compaction:{queue_key}"
 
 
-def entries_since(now: datetime, limits: SpendLimits) -> datetime:
+def entries_since(now: datetime, limits: GuardLimits) -> datetime:
     """How far back a decision looks: older ledger entries change nothing."""
     return now - max(limits.window, limits.backoff)
 
 
-def spend_state(scope: str, entries: Iterable[SpendEntry], now: datetime, limits: SpendLimits) -> SpendState:
-    """Where `scope` stands by its ledger, oldest entry first; all before its last reset is forgiven.
+def spend_state(
+    scope: str, entries: Iterable[LedgerRow], now: datetime, limits: GuardLimits
+) -> tuple[datetime | None, int, datetime | None]:
+    """Where `scope` stands by its ledger, oldest entry first: the running window, its calls, the end of a back-off.
 
-    Entries of the future, from before the clock went back, count for nothing.
+    All before its last reset is forgiven. Entries of the future, from before the clock went back, count for nothing.
+    Refused credentials use up nothing; a slot that was never settled does: its caller may have died after the call.
     """
-    since_reset: list[SpendEntry] = []
+    since_reset: list[LedgerRow] = []
     for entry in entries:
-        if entry.at > now + _SKEW:
+        if entry.scope != scope or entry.at > now + _SKEW:
             continue
-        if entry.scope == scope and entry.kind == "reset":
+        if entry.kind == "reset":
             since_reset.clear()
-        elif entry.scope == scope:
+        else:
             since_reset.append(entry)
     ends = [entry.until for entry in since_reset if entry.kind == "backoff" and entry.until is not None]
     backoff_until = max((end for end in ends if end > now), default=None)
-    starts = [entry.window_at for entry in since_reset if entry.kind == "call" and entry.window_at is not None]
-    window_at = max(starts, default=None)
+    calls = [entry for entry in since_reset if entry.kind == "call" and entry.window_at is not None]
+    window_at = max((entry.window_at for entry in calls if entry.window_at is not None), default=None)
     if window_at is None or now >= window_at + limits.window or any(window_at < end <= now for end in ends):
-        return SpendState(scope, backoff_until=backoff_until)
-    calls = sum(entry.counts and entry.window_at == window_at for entry in since_reset)
-    return SpendState(scope, window_at, calls, backoff_until)
+        return None, 0, backoff_until
+    return window_at, sum(entry.result != "auth" and entry.window_at == window_at for entry in calls), backoff_until
 
 
 def reserve_call(
-    scope: str, entries: Sequence[SpendEntry], now: datetime, limits: SpendLimits
-) -> SpendSlot | SpendRefusal:
-    """Leave for one more call of `scope`, or a refusal.
+    scope: str, entries: Sequence[LedgerRow], now: datetime, limits: GuardLimits
+) -> tuple[LedgerRow | None, GuardOpen | None]:
+    """What to write into the ledger before one more call of `scope`, and why the call must not be made.
 
     A window is fixed: it begins with its first call and ends after `limits.window`. The call past the limit
     opens the back-off. Read, decide and write in one transaction, so that processes share the limit.
     """
-    state = spend_state(scope, entries, now, limits)
-    if state.backoff_until is not None:
-        return SpendRefusal(_spend_refusal(scope, "summary spend backoff open", state.backoff_until))
-    if state.calls >= limits.max_calls:
-        entry = backoff_entry(scope, now, limits)
-        reason = f"{state.calls} model calls within {limits.window.total_seconds() / 60:g} min"
-        return SpendRefusal(_spend_refusal(scope, reason, now + limits.backoff), entry)
-    return SpendSlot(SpendEntry(scope, "call", now, now + limits.slot, state.window_at or now))
+    window_at, calls, backoff_until = spend_state(scope, entries, now, limits)
+    if backoff_until is not None:
+        return None, _spend_refusal(scope, "summary spend backoff open", backoff_until)
+    if calls >= limits.max_calls:
+        reason = f"{calls} model calls within {limits.window.total_seconds() / 60:g} min"
+        return backoff_entry(scope, now, limits), _spend_refusal(scope, reason, now + limits.backoff)
+    return LedgerRow(0, scope, "call", now, now + limits.slot, window_at or now, "reserved"), None
 
 
-def settle_call(entry: SpendEntry, result: CallResult) -> SpendEntry:
-    """The ledger entry of a call that has ended."""
-    return replace(entry, result=result, until=None)
-
-
-def backoff_entry(scope: str, now: datetime, limits: SpendLimits) -> SpendEntry:
+def backoff_entry(scope: str, now: datetime, limits: GuardLimits) -> LedgerRow:
     """The ledger entry that makes a scope rest: past the limit, or after a sweep that got nowhere."""
-    return SpendEntry(scope, "backoff", now, now + limits.backoff)
+    return LedgerRow(0, scope, "backoff", now, now + limits.backoff, None, "reserved")
 
 
-def reset_entry(scope: str, now: datetime) -> SpendEntry:
+def reset_entry(scope: str, now: datetime) -> LedgerRow:
     """The ledger entry of a person's order to go on: ends the back-off and begins a new window."""
-    return SpendEntry(scope, "reset", now)
+    return LedgerRow(0, scope, "reset", now, None, None, "reserved")
 
 
 def _spend_refusal(scope: str, reason: str, until: datetime) -> GuardOpen:
@@ -238,25 +182,19 @@ def _spend_refusal(scope: str, reason: str, until: datetime) -> GuardOpen:
 _log = logging.getLogger("lossless.compaction")
 
 
-@dataclass(frozen=True, slots=True)
-class GateTicket:
-    """Leave for one call: the ledger line to settle and the breaker to tell."""
-
-    entry_id: int
-    breaker_key: str
-    model: str
+#: Leave for one call: the ledger line to settle, the breaker to tell, the model.
+GateTicket: TypeAlias = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveGate:
+class ArchiveGate(Gate):
     """The gate in front of the models of one scope; every process that shares the archive sees it."""
 
     archive: Archive
     scope: str
     conversation_id: int | None
     clock: Callable[[], datetime]
-    spend: SpendLimits
-    breaker: BreakerLimits
+    limits: GuardLimits
     purpose: str = "summary"
     #: Says, before each call, whether its answer is still wanted.
     is_wanted: Callable[[], bool] = lambda: True
@@ -269,22 +207,18 @@ class ArchiveGate:
         Raises `Stale` when the answer is no longer wanted.
         """
         key, now = breaker_key(candidate.provider, candidate.model), self.clock()
-        refusal = None
         with self.archive.writing():
             if not self.is_wanted():
                 raise Stale("another worker took this conversation over")
             state = self._breaker(key)
-            if not breaker_allows(state, now, self.breaker):
+            if not breaker_allows(state, now, self.limits):
                 raise breaker_refusal(state)
-            answer = reserve_call(self.scope, self._entries(now), now, self.spend)
-            if isinstance(answer, SpendSlot):
-                ticket = GateTicket(self._write(answer.entry, candidate.name), key, candidate.name)
-                self.tickets.append(ticket)
-                return ticket
-            refusal = answer.error
-            if answer.entry is not None:
-                self._write(answer.entry, None)
-        raise refusal
+            entry, refusal = reserve_call(self.scope, self._entries(now), now, self.limits)
+            id_ = 0 if entry is None else self._write(entry, candidate.name if refusal is None else None)
+        if refusal is not None:
+            raise refusal
+        self.tickets.append((id_, key, candidate.name))
+        return self.tickets[-1]
 
     def resting(self, candidates: Sequence[ModelCandidate]) -> Literal["breaker open", "spend backoff"] | None:
         """Why none of these models would be let through now; None when one would, or there is none. Writes nothing."""
@@ -292,35 +226,35 @@ class ArchiveGate:
             return None
         now = self.clock()
         states = [self._breaker(breaker_key(one.provider, one.model)) for one in candidates]
-        if not any(breaker_allows(state, now, self.breaker) for state in states):
+        if not any(breaker_allows(state, now, self.limits) for state in states):
             return "breaker open"
-        spent = spend_state(self.scope, self._entries(now), now, self.spend)
-        return None if spent.backoff_until is None else "spend backoff"
+        backoff_until = spend_state(self.scope, self._entries(now), now, self.limits)[2]
+        return None if backoff_until is None else "spend backoff"
 
-    def leave(self, ticket: object, attempt: Attempt) -> None:
+    def leave(self, ticket: GateTicket, ending: CallEnding, usage: Usage = NO_USAGE) -> None:
         """Settle the call, and open or close the breaker."""
-        assert isinstance(ticket, GateTicket)
-        usage, now = attempt.usage, self.clock()
+        entry_id, key, model = ticket
+        now = self.clock()
         with self.archive.writing():
             self.archive.guards.settle(
-                ticket.entry_id,
-                attempt.ending,
-                model=ticket.model,
+                entry_id,
+                ending,
+                model=model,
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
                 cost=usage.cost,
             )
-            state = self._breaker(ticket.breaker_key)
-            if attempt.ending == "auth":
-                state = breaker_after_failure(state, now, self.breaker)
-            elif attempt.ending == "done" and state.failures:
+            state = self._breaker(key)
+            if ending == "auth":
+                state = breaker_after_failure(state, now, self.limits)
+            elif ending == "done" and state.failures:
                 state = breaker_after_success(state)
             else:
                 return
             self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
-        if attempt.ending == "auth" and breaker_needs_notice(state, self.breaker):
+        if ending == "auth" and breaker_needs_notice(state, self.limits):
             rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
-            _log.warning("%s refused its credentials %d times in a row%s", ticket.model, state.failures, rest)
+            _log.warning("%s refused its credentials %d times in a row%s", model, state.failures, rest)
 
     def reset(self) -> None:
         """A person asked for it: the window begins anew and a back-off ends."""
@@ -330,26 +264,13 @@ class ArchiveGate:
     def _breaker(self, key: str) -> BreakerState:
         return BreakerState(key, *self.archive.guards.breaker(key))
 
-    def _entries(self, now: datetime) -> list[SpendEntry]:
-        rows = self.archive.guards.ledger(self.scope, entries_since(now, self.spend))
-        return [
-            SpendEntry(row.scope, _kind(row.kind), row.at, row.until, row.window_at, _result(row.result))
-            for row in rows
-        ]
+    def _entries(self, now: datetime) -> list[LedgerRow]:
+        return self.archive.guards.ledger(self.scope, entries_since(now, self.limits))
 
-    def _write(self, entry: SpendEntry, model: str | None) -> int:
-        row = LedgerRow(0, entry.scope, entry.kind, entry.at, entry.until, entry.window_at, entry.result)
+    def _write(self, entry: LedgerRow, model: str | None) -> int:
         return self.archive.guards.add_entry(
-            row, conversation_id=self.conversation_id, purpose=self.purpose, model=model
+            entry, conversation_id=self.conversation_id, purpose=self.purpose, model=model
         )
-
-
-def _kind(text: str) -> EntryKind:
-    return text if text in ("reset", "backoff") else "call"  # type: ignore[return-value]
-
-
-def _result(text: str) -> CallResult:
-    return text if text in ("done", "failed", "auth") else "reserved"  # type: ignore[return-value]
 
 
 #: Room for a model to think before it writes.
@@ -371,15 +292,6 @@ class Summariser:
     #: Makes a candidate's callable; another one in tests.
     connect: Callable[[ModelCandidate], Complete] | None = None
 
-    @property
-    def sizes(self) -> SummarySizes:
-        return SummarySizes(
-            self.settings.leaf_target_tokens,
-            self.settings.condensed_target_tokens,
-            self.settings.summary_max_overage_factor,
-            self.settings.fallback_max_tokens,
-        )
-
     def instructed(self, instructions: str | None) -> Summariser:
         """One that is told this besides what the settings say; itself when there is nothing to add."""
         if not instructions or not instructions.strip():
@@ -388,16 +300,23 @@ class Summariser:
         return replace(self, settings=replace(self.settings, custom_instructions=both))
 
     @property
-    def wording(self) -> PromptWording:
+    def style(self) -> SummaryStyle:
         settings = self.settings
-        folder = self.prompt_folder or (expand_path(settings.prompt_dir) if settings.prompt_dir else None)
-        return PromptWording(settings.custom_instructions, folder, settings.timezone or "UTC")
+        return SummaryStyle(
+            settings.leaf_target_tokens,
+            settings.condensed_target_tokens,
+            settings.summary_max_overage_factor,
+            settings.fallback_max_tokens,
+            settings.custom_instructions,
+            self.prompt_folder or (expand_path(settings.prompt_dir) if settings.prompt_dir else None),
+            settings.timezone or "UTC",
+        )
 
     def write(
         self, source: SummarySource, ask: AskForSummary | None = None, on_failure: OnFailure = "extractive"
     ) -> WrittenSummary | None:
-        """`summarise` with the sizes and the wording of the settings."""
-        return summarise(source, ask, sizes=self.sizes, wording=self.wording, on_failure=on_failure)
+        """`summarise` in the style of the settings."""
+        return summarise(source, ask, self.style, on_failure)
 
     def lease(
         self, archive: Archive, conversation_id: int, clock: Callable[[], datetime], *, takes_over: bool = False
@@ -430,12 +349,13 @@ class Summariser:
             compaction_scope(str(conversation_id)),
             conversation_id,
             clock,
-            SpendLimits(
+            GuardLimits(
+                limits.circuit_breaker_threshold,
+                timedelta(milliseconds=limits.circuit_breaker_cooldown_ms),
                 timedelta(milliseconds=limits.summary_call_window_ms),
                 limits.summary_max_calls_per_window,
                 timedelta(milliseconds=limits.summary_spend_backoff_ms),
             ),
-            BreakerLimits(limits.circuit_breaker_threshold, timedelta(milliseconds=limits.circuit_breaker_cooldown_ms)),
         )
 
     def chain(self, gate: Gate) -> ModelChain:
@@ -452,12 +372,12 @@ class Summariser:
         orders = [configured_candidates(candidate_order(named)) if self.complete is None else (), self.candidates()]
         return [(order[0].name, ModelChain(order, self._connect, seconds, gate)) for order in orders if order]
 
-    def ask(self, gate: ArchiveGate) -> Callable[[SummaryPrompt], ModelAnswer]:
+    def ask(self, gate: ArchiveGate) -> AskForSummary:
         """One summary prompt to the chain."""
         chain, thinking = self.chain(gate), self.settings.enable_summary_thinking
 
-        def ask(prompt: SummaryPrompt, /) -> ModelAnswer:
-            completion: Completion = chain(
+        def ask(prompt: SummaryPrompt, /) -> Completion:
+            return chain(
                 Prompt(
                     prompt.system,
                     prompt.user,
@@ -467,7 +387,6 @@ class Summariser:
                     target_tokens=prompt.target_tokens,
                 )
             )
-            return ModelAnswer(completion.text, completion.model, completion.incomplete)
 
         return ask
 

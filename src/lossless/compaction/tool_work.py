@@ -7,12 +7,13 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, split_units
+from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, input_text, split_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lossless.compaction.source_text import SourceMessage, SourceToolCall, SourceToolOutput
+    from lossless.compaction.source_text import SourceMessage
+    from lossless.model.messages import ToolCall, ToolResult
 
 #: How much a unit counts: a row that a tool printed, one at an edge of it; a command, one that only looks, one that
 #: failed, and what the line of files names anyway.
@@ -36,6 +37,10 @@ _STEP = re.compile(r"\s*(?:&&|[;|\n]|2>&1)\s*(?:(?:tail|head|grep) [^&;|]*)?")
 _EXIT = re.compile(r"\b[Ee]xit(?:ed)?(?: with)?(?: code| status)?[ :=]+(-?\d{1,4})\b")
 #: Rows that only say that something failed, and what a runner prints around it.
 _FRAME = re.compile(r"(?:Command )?[Ee]xit|Command aborted|> |npm (?:error|ERR!)|Traceback \(|Debugger|Waiting for")
+#: What runners print around anything.
+_RUNNER = re.compile(
+    r"npm (?:error|ERR!) (?:code|path|workspace|location|command|errno|Lifecycle)|Debugger|Waiting for"
+)
 _FAILURE = re.compile(
     r"\b(?:\w*[Ee]rrors?|ERRORS?|\w*[Ee]xception|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|fatal|panic|denied|refused|aborted"
     r"|[Nn]o such|not found|[Cc]annot|[Uu]nable)\b"
@@ -57,12 +62,12 @@ _CODE = re.compile(
 )
 
 
-def outputs_by_call(lines: Iterable[SourceMessage]) -> dict[str, SourceToolOutput]:
+def outputs_by_call(lines: Iterable[SourceMessage]) -> dict[str, ToolResult]:
     """What the calls of some messages came to, by the id of the call."""
     return {output.call_id: output for line in lines for output in line.outputs if output.call_id}
 
 
-def attempt(call: SourceToolCall, output: SourceToolOutput | None) -> tuple[str, float]:
+def attempt(call: ToolCall, output: ToolResult | None) -> tuple[str, float]:
     """A call in one row with how it ended, and how much that counts."""
     asked = _asked(call)
     ended = outcome(output) if output is not None else ""
@@ -74,12 +79,12 @@ def attempt(call: SourceToolCall, output: SourceToolOutput | None) -> tuple[str,
     return row, FAILED if has_failed(output) else RAN
 
 
-def is_look(call: SourceToolCall) -> bool:
+def is_look(call: ToolCall) -> bool:
     """Whether a command only looks at something: then nothing hangs on how it ended."""
     return _LOOK.match(_asked(call)) is not None
 
 
-def has_failed(output: SourceToolOutput | None) -> bool:
+def has_failed(output: ToolResult | None) -> bool:
     """Whether a tool says that it failed."""
     if output is None:
         return False
@@ -87,7 +92,7 @@ def has_failed(output: SourceToolOutput | None) -> bool:
     return output.is_error or code not in (None, 0)
 
 
-def outcome(output: SourceToolOutput) -> str:
+def outcome(output: ToolResult) -> str:
     """How a call ended, where that can be told: its exit code, the row that says why, the tally of its tests."""
     rows = _ends(output.text)
     if not has_failed(output):
@@ -108,7 +113,7 @@ def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str],
     if len(rows) > 2 * _EDGE_ROWS:
         middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
         rows = list(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = split_units("\n".join(row for row in rows if not is_code(row)))
+    pieces = split_units("\n".join(row for row in rows if not is_code(row) and not _RUNNER.match(row.lstrip())))
     if len(pieces) <= _FIRST + _LAST:
         return pieces, [EDGE] * len(pieces)
     return pieces, [EDGE] * _FIRST + [PRINTED] * (len(pieces) - _FIRST - _LAST) + [EDGE] * _LAST
@@ -128,7 +133,7 @@ def open_ends(lines: Sequence[SourceMessage]) -> list[str]:
     failed: dict[str, str] = {}
     outputs = outputs_by_call(lines)
     for call in (call for line in lines for call in line.inputs):
-        output = outputs.get(call.call_id or "")
+        output = outputs.get(call.id or "")
         if output is None or is_look(call) or file_operation(call):
             continue
         asked = _asked(call)
@@ -147,11 +152,11 @@ def shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _asked(call: SourceToolCall) -> str:
+def _asked(call: ToolCall) -> str:
     """A tool call in one short row: its command alone, or its arguments by name."""
     given = call_arguments(call)
     if not given:
-        return shorten(call.text, _INPUT_CHARS)
+        return shorten(input_text(call), _INPUT_CHARS)
     shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
     if "command" in shown:
         return shorten(shown["command"], _INPUT_CHARS)

@@ -7,7 +7,7 @@ import re
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.context import MessageItem, SummaryItem, part_share
 from lossless.model.search_text import letter_pairs, unspaced_runs
@@ -31,14 +31,6 @@ MIN_MESSAGE_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class CoveringSummary:
-    """A condensed summary outside the context that covers several summaries in it."""
-
-    summary_id: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class ContextCandidate:
     """An item of the context, with its size in the prompt."""
 
@@ -53,7 +45,6 @@ class ContextCandidate:
     score: float = 0.0
     #: Candidates with the same number are kept or dropped together (`atoms.atoms`).
     atom: int | None = None
-    covered_by: CoveringSummary | None = None
     #: Its size with stubbed tool results; None when there is nothing to stub.
     stub_tokens: int | None = None
     #: Its minimum size when shown in part; None when that is impossible.
@@ -127,8 +118,8 @@ class SelectionPolicy:
 
 
 #: How a candidate appears in the prompt: in full; its beginning and end; the reference to its file; with stubs for its
-#: results; the condensed summary that covers it; one line for a run of them.
-ItemForm = Literal["verbatim", "shortened", "reference", "stub", "stand-in", "run"]
+#: results; one line for a run of them.
+ItemForm = Literal["verbatim", "shortened", "reference", "stub", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +220,8 @@ def turn_stages(
 
     The user's message and the newest `policy.verbatim_in_turn` messages stay verbatim, and so does a call without its
     result. If that is not enough, the turn's summaries are dropped except for the widest; results among the newest that
-    the model has read become stubs; then the longest items are shown in part; and at last unread results become stubs,
-    and the widest summary is dropped.
+    the model has read become stubs; then the longest items are shown in part; unread results become stubs; and at last
+    steps that the model has read are dropped, and the widest summary.
     """
     said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
     users = [i for i in said if _role(candidates[i]) == "user"]
@@ -249,27 +240,32 @@ def turn_stages(
     unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
     asked = {i: sizes.pop(i) for i in users if i in sizes}
     ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
-    folded, widest = _summaries(candidates, summaries, policy, ladder)
+    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i), default=None)
+    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
+    line = 0 if has_run else policy.run_tokens
+    folded, line = _join_run(candidates, [[i] for i in summaries if i != widest], {}, line)
     stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    stages.append(widest)
+    needed = unread.union(users, said[-1:])
+    joined, line = _join_run(candidates, [atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
+    stages += [joined, _join_run(candidates, [] if widest is None else [[widest]], {}, line)[0]]
     return ladder, stages, list(_shorter(candidates, asked, policy))
 
 
-def _summaries(
-    candidates: Sequence[ContextCandidate], summaries: Sequence[int], policy: SelectionPolicy, ladder: TrimStage
-) -> tuple[TrimStage, TrimStage]:
-    """Summaries of the turn join the run, oldest first; the one that covers most is last."""
-    if not summaries:
-        return TrimStage(()), TrimStage(())
-    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
-    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
-    made, line = [], 0 if has_run else policy.run_tokens
-    for i in (*(i for i in summaries if i != widest), widest):
-        made.append(_collapsed([_LiveGroup([i], candidates[i].tokens, candidates[i].moves)], line))
-        line = 0
-    return TrimStage(tuple(made[:-1]), is_ladder=True), TrimStage(tuple(made[-1:]))
+def _join_run(
+    candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: Mapping[int, int], line: int
+) -> tuple[TrimStage, int]:
+    """Atoms join the run, oldest first; the first that free more than its line make it. What is left of the line."""
+    actions: list[TrimAction] = []
+    waiting: list[_LiveGroup] = []
+    for atom in atoms:
+        tokens = sum(sizes.get(i, candidates[i].tokens) for i in atom)
+        waiting.append((atom, tokens, sum(candidates[i].moves for i in atom)))
+        if sum(group[1] for group in waiting) > line:
+            actions.append(_collapsed(waiting, line))
+            waiting, line = [], 0
+    return TrimStage(tuple(actions), is_ladder=True), line
 
 
 def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:
@@ -321,13 +317,8 @@ def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes:
     return TrimAction(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
 
 
-@dataclass(frozen=True, slots=True)
-class _LiveGroup:
-    """An atom that is still in the prompt, stubbed as far as possible."""
-
-    atom: Sequence[int]
-    tokens: int
-    weight: int
+#: An atom that is still in the prompt, stubbed as far as possible: its candidates, tokens and weight.
+_LiveGroup: TypeAlias = "tuple[Sequence[int], int, int]"
 
 
 def _collapse_ladder(
@@ -346,18 +337,14 @@ def _collapse_ladder(
         stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
         if stub.frees > 0:
             actions.append(stub)
-        left = _LiveGroup(
-            atom,
-            sum(candidates[i].tokens for i in atom) - stub.frees,
-            sum(candidates[i].moves for i in atom) - stub.moves,
-        )
-        live.append(left)
-        weight += left.weight
+        tokens, moves = sum(candidates[i].tokens for i in atom), sum(candidates[i].moves for i in atom)
+        live.append((atom, tokens - stub.frees, moves - stub.moves))
+        weight += moves - stub.moves
         if weight > most:
             gone = []
             while live and 2 * weight > most:
                 gone.append(live.popleft())
-                weight -= gone[-1].weight
+                weight -= gone[-1][2]
             actions.append(_collapsed(gone, line))
             line = 0
     if weight > line:
@@ -368,11 +355,11 @@ def _collapse_ladder(
 
 def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
     """Moves atoms into the run; the first ones leave a line of `line` tokens in their place."""
-    indices = [i for entry in entries for i in entry.atom]
+    indices = [i for atom, _, _ in entries for i in atom]
     changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
     if line:
         changes[0] = FormChange(indices[0], "run", line, COLLAPSED_STEP)
-    frees, weight = sum(entry.tokens for entry in entries), sum(entry.weight for entry in entries)
+    frees, weight = sum(tokens for _, tokens, _ in entries), sum(weight for _, _, weight in entries)
     return TrimAction(frees - line, tuple(changes), weight - line)
 
 
@@ -406,19 +393,12 @@ class KeptItem:
 
 
 @dataclass(frozen=True, slots=True)
-class OmittedItem:
-    """A candidate that is omitted, and why."""
-
-    candidate: ContextCandidate
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class PromptSelection:
-    """The included items, in the context's order, and the omitted ones."""
+    """What is included, in the context's order, and what is not."""
 
     kept: tuple[KeptItem, ...]
-    left_out: tuple[OmittedItem, ...]
+    #: Omitted candidates, and why.
+    left_out: tuple[tuple[ContextCandidate, str], ...]
     limit: int
     #: The share of the limit for each lane of `SHARE_TARGETS`, and the rest as `background`.
     shares: Mapping[str, float]
@@ -460,9 +440,9 @@ class _ProtectionZones:
 def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
     """What fits: the fresh tail always, then the widest summary, then the newest of the older items.
 
-    Summaries that do not fit are replaced by the condensed one that covers them. A tail that is over budget alone loses
-    what precedes the newest user message; a turn that is over budget alone loses its older tool results, oldest first,
-    but never the user's message. A message that exceeds the budget by itself is shown in part.
+    A tail that is over budget alone loses what precedes the newest user message; a turn that is over budget alone loses
+    its older tool results, oldest first, but never the user's message. A message that exceeds the budget by itself is
+    shown in part.
     """
     candidates = _shorten_oversized(candidates, policy)
     zones = _zones(candidates, policy)
@@ -498,9 +478,6 @@ def _in_part(candidate: ContextCandidate, room: int, lengths: Sequence[int]) -> 
     return replace(candidate, tokens=max(least, length), form="shortened")
 
 
-# --- protected items ------------------------------------------------------------------------------
-
-
 def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
     tail_start = min(policy.tail_start, len(candidates))
     head = range(sum(1 for _ in takewhile(_is_system, candidates)))
@@ -530,48 +507,23 @@ def _with_atoms(candidates: Sequence[ContextCandidate], indices: Iterable[int]) 
     return found | {i for i, candidate in enumerate(candidates) if candidate.atom in atoms}
 
 
-# --- trimming -------------------------------------------------------------------------------------
-
-
 def _trim_stages(
     candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
-) -> _TrimStages:
-    """Messages that no turn needs first, then summaries and their replacements, then the widest summary.
+) -> tuple[TrimStage, TrimStage, TrimStage, TrimStage]:
+    """Messages that no turn needs first, then summaries, then the widest summary, then the tail.
 
     With `policy.keeps_tail` older items are dropped in their order, and messages of the tail last.
     """
     raw: list[TrimAction] = []
     details: list[TrimAction] = []
-    stand_ins: list[TrimAction] = []
-    kept_whole = candidates[zones.widest].covered_by if zones.widest is not None else None
     for unit in _units(candidates, zones.older, policy):
-        stand_in = candidates[unit[0]].covered_by
-        tokens = 0 if stand_in is None else sum(candidates[i].tokens for i in unit)
-        if not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit):
-            raw.append(_omit(candidates, unit, OVER_BUDGET))
-        elif stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
-            details.append(_omit(candidates, unit, OVER_BUDGET))
-        else:
-            reason = f"covered by {stand_in.summary_id}"
-            rest = (FormChange(i, None, reason=reason) for i in unit[1:])
-            first = FormChange(unit[0], "stand-in", stand_in.tokens, reason)
-            details.append(TrimAction(tokens - stand_in.tokens, (first, *rest), sum(candidates[i].moves for i in unit)))
-            stand_ins.append(TrimAction(stand_in.tokens, (FormChange(unit[0], None, reason=OVER_BUDGET),)))
+        is_raw = not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit)
+        (raw if is_raw else details).append(_omit(candidates, unit, OVER_BUDGET))
     widest = () if zones.widest is None else (_omit(candidates, (zones.widest,), OVER_BUDGET),)
     tail = [_omit(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy)]
     if not policy.keeps_tail:
         raw, tail = [*raw, *tail], []
-    return _TrimStages(*(TrimStage(tuple(some)) for some in (raw, details, stand_ins, widest, tail)))
-
-
-class _TrimStages(NamedTuple):
-    """The stages of trimming, in order."""
-
-    raw: TrimStage
-    details: TrimStage
-    stand_ins: TrimStage
-    widest: TrimStage
-    tail: TrimStage
+    return TrimStage(tuple(raw)), TrimStage(tuple(details)), TrimStage(widest), TrimStage(tuple(tail))
 
 
 def _units(
@@ -581,7 +533,7 @@ def _units(
     units: dict[object, list[int]] = {}
     for i in indices:
         candidate = candidates[i]
-        key = candidate.covered_by or (i if candidate.atom is None else ("atom", candidate.atom))
+        key = i if candidate.atom is None else ("atom", candidate.atom)
         units.setdefault(key, []).append(i)
     found = list(map(tuple, units.values()))
     if policy.is_prompt_aware:
@@ -598,21 +550,22 @@ def _omit(candidates: Sequence[ContextCandidate], unit: Sequence[int], reason: s
 
 
 def _shorten_turn(
-    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy, stages: _TrimStages
+    candidates: Sequence[ContextCandidate],
+    zones: _ProtectionZones,
+    policy: SelectionPolicy,
+    stages: Sequence[TrimStage],
 ) -> tuple[TrimAction, ...]:
     """Only the widest summary and the current turn are left, and the turn is shortened from within.
 
     The summary stays as long as anything of the turn except the user's message can be shortened.
     """
     ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
-    before = [action for stage in stages if stage is not stages.widest for action in stage.actions]
-    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + stages.widest.frees - policy.limit
-    within = [ladder, *shorter, stages.widest, *last_resorts]
+    raw, details, widest, tail = stages
+    before = [action for stage in (raw, details, tail) for action in stage.actions]
+    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + widest.frees - policy.limit
+    within = [ladder, *shorter, widest, *last_resorts]
     found = free_tokens(within, excess, policy.step)
     return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
-
-
-# --- result ---------------------------------------------------------------------------------------
 
 
 def _make_selection(
@@ -625,13 +578,13 @@ def _make_selection(
     in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == COLLAPSED_STEP)
     protected = {*zones.tail, *zones.turn}
     kept: list[KeptItem] = []
-    left_out: list[OmittedItem] = []
+    left_out: list[tuple[ContextCandidate, str]] = []
     for i, candidate in enumerate(candidates):
         change = changes.get(i)
         if change is None:
             kept.append(KeptItem(candidate, candidate.form, candidate.tokens, i in protected))
         elif change.form is None:
-            left_out.append(OmittedItem(candidate, change.reason))
+            left_out.append((candidate, change.reason))
         else:
             stands_for = in_run if change.form == "run" else ()
             kept.append(KeptItem(candidate, change.form, change.tokens, i in protected, stands_for))

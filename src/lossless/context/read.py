@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.context import render
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.context import ContextItem, Summary
     from lossless.model.messages import Message
+    from lossless.model.records import StoredBrief
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange
     from lossless.store.rows import MessageSketch
@@ -85,8 +86,8 @@ class ContextSnapshot:
     border: int
     stored: Mapping[int, MessageSketch]
     summaries: Mapping[str, Summary]
-    pins: tuple[render.Pin, ...]
-    brief: render.FocusBrief | None
+    pins: tuple[tuple[str, str], ...]
+    brief: StoredBrief | None
     newest_seqs: Mapping[str, int]
     #: Summaries that are newer than the brief, whatever their position.
     newcomers: frozenset[str]
@@ -125,7 +126,9 @@ class ContextSnapshot:
             for item in self.items
             if isinstance(item, SummaryItem)
             and item.summary_id not in self.newcomers
-            and brief.covers(self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at)
+            and render.brief_covers(
+                brief, self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at
+            )
         )
         if not covered:
             return self.items, ()
@@ -162,38 +165,31 @@ class ContextSnapshot:
 
     def formed(self, kept: KeptItem, message: Message, request: AssembleRequest) -> Message:
         """A message in the form in which it was chosen."""
-        item, covered_by = kept.candidate.item, kept.candidate.covered_by
+        item = kept.candidate.item
         if isinstance(item, MessageItem):
             if kept.form == "stub":
                 return render.stub_results(message, item.message_id, recall=request.recall)
             if kept.form == "reference":
                 return self.exact(item, self.kept(item), request)
             if kept.form == "shortened":
-                return self._shortened(item, message, kept.tokens, request)
+                return self.shortened(item, message, kept.tokens, request)
         if kept.form == "run":
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
             return render.collapsed_steps_stub(ids, names, recall=request.recall)
-        if kept.form == "stand-in" and covered_by is not None:
-            return self._summary(covered_by.summary_id, request)
         return message
 
     def _summary(self, summary_id: str, request: AssembleRequest) -> Message:
         xml = render_summary(self.summaries[summary_id], request.timezone)
         return render.summary_message(xml, self.changes.get(summary_id, ()))
 
-    def least(self, item: MessageItem, message: Message, request: AssembleRequest, shortest: int) -> Message:
-        """A message cut to its minimum size."""
-        return self._shortened(item, message, shortest, request)
-
-    def _shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
-        id_, whole = item.message_id if request.recall else None, self._to_cut(item, message)
+    def shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
+        """A message cut to a size; when its payload is too large, the stored one with the reference."""
+        id_, whole = item.message_id if request.recall else None, message
+        if item.ordinal in self.payloads:
+            whole = self.kept(item)
         share = whole.tokens / max(1, self.estimate(item, whole))
         return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
-
-    def _to_cut(self, item: MessageItem, message: Message) -> Message:
-        """The message to cut: when its payload is too large, the stored one with the reference."""
-        return self.kept(item) if item.ordinal in self.payloads else message
 
 
 def read_snapshot(
@@ -221,8 +217,8 @@ def read_snapshot(
         border,
         stored,
         {summary.id: summary for summary in summaries},
-        tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
-        _brief_from_row(brief) if brief else None,
+        tuple((f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
+        brief,
         archive.beside.newest_seqs(conversation_id) if brief else {},
         archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
         archive.beside.files(file_ids) if file_ids else {},
@@ -268,19 +264,6 @@ def _with_openclaw_format(message: Message) -> Message:
     return replace(message, format="openclaw")
 
 
-def _brief_from_row(row: Any) -> render.FocusBrief:
-    return render.FocusBrief(
-        row.id,
-        row.prompt,
-        row.content,
-        row.tokens,
-        row.target_tokens,
-        row.created_at,
-        row.covered_latest_at,
-        row.covered_message_seq,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CandidateBuilder:
     """Makes candidates of items. Shorter forms are measured only when they may be needed."""
@@ -303,7 +286,7 @@ class CandidateBuilder:
             sizes = [framed_tokens(self.material.estimate(item, message)) for item, message in pairs]
         user = newest_user_index(items) or 0
         is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
-        newest = len(items) - self.policy.verbatim_in_turn
+        newest, payloads = len(items) - self.policy.verbatim_in_turn, self.material.payloads
         found = []
         for n, item in enumerate(items):
             in_turn = is_long_turn and n >= user
@@ -321,7 +304,7 @@ class CandidateBuilder:
                     least_tokens=self._least(item, messages[n], sizes[n]) if may_be_cut and is_message else None,
                     reference_tokens=self._reference(item) if may_be_cut and is_message else None,
                     is_unanswered=n in open_at,
-                    form="reference" if self._is_reference(item) else "verbatim",
+                    form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
                 )
             )
         return found
@@ -335,7 +318,7 @@ class CandidateBuilder:
 
     def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
         assert isinstance(item, MessageItem)
-        least = self.material.least(item, message, self.request, MIN_MESSAGE_TOKENS)
+        least = self.material.shortened(item, message, MIN_MESSAGE_TOKENS, self.request)
         tokens = self._sent(least)
         return tokens if tokens < size else None
 
@@ -347,8 +330,3 @@ class CandidateBuilder:
 
     def _sent(self, message: Message) -> int:
         return tokens_as_sent(message, encode_for_model(message, self.request.format))
-
-    def _is_reference(self, item: ContextItem) -> bool:
-        """Whether it is in the newest turn and has a payload that is too large."""
-        payloads = self.material.payloads
-        return item.ordinal in payloads and payloads[item.ordinal] is None

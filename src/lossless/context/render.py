@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from json.encoder import encode_basestring
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
 from lossless.files.references import tool_reference
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lossless.formats import EncodedMessage
     from lossless.model.messages import Json, Part, Role
+    from lossless.model.records import StoredBrief
     from lossless.store.context import SourceChange
 
 
@@ -44,30 +45,16 @@ def _corrections(changes: Sequence[Sequence[SourceChange]]) -> list[str]:
     return [correction_line([(one.message_id, one.kind, one.content) for one in some]) for some in changes if some]
 
 
-# --- focus briefs ---------------------------------------------------------------------------------
+def brief_covers(brief: StoredBrief, latest_seq: int | None, latest_at: datetime | None) -> bool:
+    """Whether a brief replaces a summary whose newest message has this seq and time."""
+    if brief.covered_message_seq is not None and latest_seq is not None:
+        return latest_seq <= brief.covered_message_seq
+    return brief.covered_latest_at is not None and latest_at is not None and latest_at <= brief.covered_latest_at
 
 
-@dataclass(frozen=True, slots=True)
-class FocusBrief:
-    """A long summary written for one question; it replaces the summaries that it covers."""
-
-    id: str
-    prompt: str
-    content: str
-    tokens: int
-    target_tokens: int
-    created_at: datetime | None
-    covered_latest_at: datetime | None = None
-    covered_message_seq: int | None = None
-
-    def covers(self, latest_seq: int | None, latest_at: datetime | None) -> bool:
-        """Whether the brief replaces a summary whose newest message has this seq and time."""
-        if self.covered_message_seq is not None and latest_seq is not None:
-            return latest_seq <= self.covered_message_seq
-        return self.covered_latest_at is not None and latest_at is not None and latest_at <= self.covered_latest_at
-
-
-def focus_message(brief: FocusBrief, timezone: tzinfo = UTC, changes: Sequence[Sequence[SourceChange]] = ()) -> Message:
+def focus_message(
+    brief: StoredBrief, timezone: tzinfo = UTC, changes: Sequence[Sequence[SourceChange]] = ()
+) -> Message:
     """The brief as a user message; prompt and content are escaped, so neither can end its element.
 
     `changes` concern the summaries that it replaces, one line each.
@@ -103,15 +90,8 @@ def _stamp(moment: datetime | None, timezone: tzinfo) -> str:
     return aware.astimezone(timezone).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-# --- pins -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A text that the model must always see, verbatim."""
-
-    id: str
-    text: str
+#: A text that the model must always see, verbatim: its id, and the text.
+Pin: TypeAlias = tuple[str, str]
 
 
 def choose_pins(pins: Sequence[Pin], limit: int, share: float = 0.10) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
@@ -132,15 +112,15 @@ def pins_message(pins: Sequence[Pin]) -> Message | None:
     """
     if not pins:
         return None
-    content = "\n\n".join([PINNED_TEXT, *map(_pin_block, pins)])
+    content = "\n\n".join([PINNED_TEXT, *(_pin_block(id_, text) for id_, text in pins)])
     return Message(role="user", content=content, tokens=estimate_tokens(content))
 
 
-def _pin_block(pin: Pin) -> str:
+def _pin_block(id_: str, text: str) -> str:
     tag = "pinned"
-    while f"</{tag}" in pin.text:
-        tag = f"pinned-{hashlib.sha256((tag + pin.text).encode('utf-8', 'replace')).hexdigest()[:8]}"
-    return f'<{tag} id="{escape_markup(pin.id, quote=True)}">\n{pin.text}\n</{tag}>'
+    while f"</{tag}" in text:
+        tag = f"pinned-{hashlib.sha256((tag + text).encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f'<{tag} id="{escape_markup(id_, quote=True)}">\n{text}\n</{tag}>'
 
 
 RECALL_POLICY = """\
@@ -321,8 +301,7 @@ def stub_results(message: Message, message_id: int, *, recall: bool = True) -> M
     results = answering_results(message)
     parts = tuple(
         replace(
-            part,
-            text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall),
+            part, text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall)
         )
         if isinstance(part, ToolResult) and part in results
         else part
@@ -560,8 +539,12 @@ def shorten_text(text: str, room: int, ref: str | None = None) -> str:
     """
     if 2 * len(text) <= room or estimate_tokens(text) <= room:
         return text
-    head = _to_line_end(cut_to_tokens(text, int(room * _HEAD_SHARE)))
-    tail = _from_line_start(_end(text, room - estimate_tokens(head)))
+    head = cut_to_tokens(text, int(room * _HEAD_SHARE))
+    line = head.rfind("\n") + 1
+    head = head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
+    tail = _end(text, room - estimate_tokens(head))
+    line = tail.find("\n") + 1
+    tail = tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
     short = shortened_text(head, tail, len(text), ref)
     return short if len(short) < len(text) else text
 
@@ -569,16 +552,6 @@ def shorten_text(text: str, room: int, ref: str | None = None) -> str:
 def _end(text: str, room: int) -> str:
     """The longest suffix of a text with at most `room` tokens."""
     return cut_to_tokens(text[: -4 * room - 1 : -1], room)[::-1] if room > 0 else ""
-
-
-def _to_line_end(head: str) -> str:
-    line = head.rfind("\n") + 1
-    return head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
-
-
-def _from_line_start(tail: str) -> str:
-    line = tail.find("\n") + 1
-    return tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
 
 
 def _short_input(value: Json, room: int, ref: str | None) -> Json:

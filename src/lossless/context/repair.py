@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.context.render import (
     answering_results,
     is_blank,
     is_thinking_only,
-    is_user_turn,
     newest_user,
     open_calls,
     same_if_unchanged,
@@ -70,15 +70,12 @@ def _calls_once(message: Message, called: set[str | None], awaited: set[str | No
     ids = {call.id for call in calls}
     if len(ids) < len(calls) or not called.isdisjoint(ids) or message.stop_reason in BROKEN_OFF_REASONS:
         return False
-    if message.tool_results or (len(calls) == 1 and _thinks_after(message.parts, calls[0])):
+    after = message.parts[message.parts.index(calls[0]) :] if len(calls) == 1 else ()
+    if message.tool_results or any(isinstance(part, Reasoning) for part in after):
         return False
     called |= ids
     awaited |= ids
     return True
-
-
-def _thinks_after(parts: Sequence[Part], call: ToolCall) -> bool:
-    return any(isinstance(part, Reasoning) for part in parts[parts.index(call) :])
 
 
 def _answers_once(message: Message, awaited: set[str | None]) -> bool:
@@ -219,24 +216,18 @@ def _with_calls(message: Message, ids: set[str | None], claimed: set[str | None]
             claimed.add(part.id)
         kept.append(part)
     places = [i for i, part in enumerate(kept) if isinstance(part, ToolCall)]
-    parts = _thinking_first(kept, places[0]) if len(places) == 1 else tuple(kept)
+    parts = tuple(kept)
+    if len(places) == 1:  # thinking after a single call moves before it
+        late = sorted(parts[places[0] :], key=lambda part: not isinstance(part, Reasoning))
+        parts = (*parts[: places[0]], *late)
     if parts == message.parts:
         return message
     changed = with_parts(message, parts)
     return changed if says_something(changed) else None
 
 
-def _thinking_first(parts: Sequence[Part], call: int) -> tuple[Part, ...]:
-    """Moves thinking after a single call before it."""
-    late = tuple(part for part in parts[call:] if isinstance(part, Reasoning))
-    rest = tuple(part for part in parts[call:] if not isinstance(part, Reasoning))
-    return (*parts[:call], *late, *rest)
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundResult:
-    index: int
-    result: ToolResult
+#: The index of the message with the result of a call (-1 for none), and the result.
+_FoundResult: TypeAlias = tuple[int, ToolResult]
 
 
 def _choose_results(
@@ -254,15 +245,12 @@ def _choose_results(
                 continue
             rank = 2 if is_synthetic(result) else int(index < call)
             before = best[result.call_id][0] if result.call_id in best else rank + 1
-            is_later = rank == before == 0 and (is_provider_id(result.call_id) or _follows(messages, call, index))
+            between = messages[call + 1 : index]
+            follows = all(message is None or answering_results(message) for message in between)
+            is_later = rank == before == 0 and (is_provider_id(result.call_id) or follows)
             if rank < before or is_later:
-                best[result.call_id] = rank, _FoundResult(index, result)
+                best[result.call_id] = rank, (index, result)
     return {id: found for id, (_, found) in best.items()}
-
-
-def _follows(messages: Sequence[Message | None], call: int, index: int) -> bool:
-    """Whether there are only results between a call and a message."""
-    return all(message is None or answering_results(message) for message in messages[call + 1 : index])
 
 
 def _emit(
@@ -297,10 +285,7 @@ def _turn_end(messages: Sequence[Message | None], start: int, chosen: Mapping[st
 
 
 def _results_end(
-    messages: Sequence[Message | None],
-    start: int,
-    calls: Sequence[ToolCall],
-    chosen: Mapping[str | None, _FoundResult],
+    messages: Sequence[Message | None], start: int, calls: Sequence[ToolCall], chosen: Mapping[str | None, _FoundResult]
 ) -> int | None:
     """Where the results end, if those of `calls` are already in order at `start`; else None."""
     awaited = {call.id for call in calls}
@@ -309,7 +294,7 @@ def _results_end(
         if message is None or message.role == "assistant" or not awaited:
             break
         results = answering_results(message)
-        mine = {r.call_id for r in results if r.call_id in awaited and chosen[r.call_id].result is r}
+        mine = {r.call_id for r in results if r.call_id in awaited and chosen[r.call_id][1] is r}
         rest = () if message.role == "tool" else message.parts[len(results) :]
         if not results or len(mine) != len(results) or any(isinstance(part, ToolResult) for part in rest):
             break
@@ -326,14 +311,14 @@ def _gather_results(
     chosen: Mapping[str | None, _FoundResult],
 ) -> Iterator[Message]:
     """The results of `calls` in call order; in one message where the format requires it."""
-    found = [chosen.get(call.id) or _FoundResult(-1, _missing(call)) for call in calls]
-    sources = [message for f in found if f.index >= 0 and (message := messages[f.index])]
+    found = [chosen.get(call.id) or (-1, ToolResult(call.id, call.name, SYNTHETIC_RESULT, True)) for call in calls]
+    sources = [message for index, _ in found if index >= 0 and (message := messages[index])]
     together = next((s for s in sources if s.role == "user" or s.format == "anthropic"), None)
     if together is not None:
-        yield _carrying(together, tuple(f.result for f in found))
+        yield _carrying(together, tuple(result for _, result in found))
         return
-    for index, group in groupby(found, key=lambda f: f.index):
-        results = tuple(f.result for f in group)
+    for index, group in groupby(found, key=itemgetter(0)):
+        results = tuple(result for _, result in group)
         source = messages[index] if index >= 0 else None
         if source is not None:
             yield _carrying(source, results)
@@ -346,10 +331,6 @@ def _carrying(source: Message, results: tuple[ToolResult, ...]) -> Message:
     """A tool's own message moves as a whole, with its images; from any other only the results move."""
     whole = source.tool_results if source.role == "tool" else source.parts
     return source if whole == results else with_parts(source, results)
-
-
-def _missing(call: ToolCall) -> ToolResult:
-    return ToolResult(call_id=call.id, name=call.name, text=SYNTHETIC_RESULT, is_error=True)
 
 
 def _leftover(message: Message) -> Message | None:
@@ -393,7 +374,8 @@ def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     owner: dict[str, int] = {}
     early: dict[str, list[int]] = {}
     for index, message in enumerate(messages):
-        if index and message.role == "assistant" and _thinks_ahead(messages[index - 1]):
+        before = messages[index - 1] if index and message.role == "assistant" else None
+        if before and before.parts and before.role == "assistant" and not says_something(before):
             yield index - 1, index
         if not message.parts:
             continue
@@ -417,10 +399,6 @@ def _unread_ids(message: Message) -> Iterator[str]:
         id = raw.get("call_id") if isinstance(raw, Mapping) else None
         if isinstance(id, str):
             yield id
-
-
-def _thinks_ahead(message: Message) -> bool:
-    return bool(message.parts) and message.role == "assistant" and not says_something(message)
 
 
 def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
@@ -448,26 +426,16 @@ def drop_unanswered(
             for call in open_calls(message)
             if call.id not in later and (index < tail_start or call.id in answered_elsewhere)
         }
-        changed = _without_calls(message, gone) if gone else message
-        if changed is not None:
-            kept.append(changed)
+        if gone:
+            left = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in gone)]
+            message = with_parts(message, left)
+        if not gone or says_something(message):
+            kept.append(message)
     return same_if_unchanged(messages, reversed(kept))
-
-
-def _without_calls(message: Message, ids: AbstractSet[str | None]) -> Message | None:
-    left = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in ids)]
-    changed = with_parts(message, left)
-    return changed if says_something(changed) else None
 
 
 #: Inserted where a provider requires a user message and there is none.
 OPENING_MESSAGE = Message(role="user", content=OPENING_TEXT)
-
-ProblemCode = Literal[
-    "call-without-id", "duplicate-call", "unanswered-call", "orphan-result", "duplicate-result",
-    "results-not-first", "empty-content", "blank-text", "thinking-only", "foreign-block",
-    "no-user", "first-not-user", "system-inside", "trailing-assistant",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,15 +468,6 @@ def provider_rules(provider: str) -> ProviderRules:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageProblem:
-    """Something that a strict provider would refuse, and at which message."""
-
-    code: ProblemCode
-    index: int | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class MessageRepair:
     """A kind of repair and how often it was made."""
 
@@ -524,85 +483,8 @@ class ValidMessages:
     repairs: tuple[MessageRepair, ...] = ()
 
 
-# --- checks ---------------------------------------------------------------------------------------
-
-
-def find_problems(
-    messages: Sequence[Message],
-    provider: str,
-    *,
-    model: ModelIdentity | None = None,
-    allow_trailing_assistant: bool = False,
-) -> list[MessageProblem]:
-    """Everything in `messages` that the provider would refuse; empty when it may be sent.
-
-    Leading system messages are separate and not part of the conversation.
-    """
-    shape = provider_rules(provider)
-    start = _first_after_system(messages)
-    found = [*_pairing_problems(messages, shape), *_content_problems(messages, shape, model)]
-    if not any(map(is_user_turn, messages)):
-        found.append(MessageProblem("no-user"))
-    if shape.starts_with_user and start < len(messages) and messages[start].role != "user":
-        found.append(MessageProblem("first-not-user", start, messages[start].role))
-    if shape.system_apart:
-        found += [
-            MessageProblem("system-inside", i) for i in range(start, len(messages)) if messages[i].role == "system"
-        ]
-    if messages and messages[-1].role == "assistant" and not allow_trailing_assistant:
-        found.append(MessageProblem("trailing-assistant", len(messages) - 1))
-    return found
-
-
 def _first_after_system(messages: Sequence[Message]) -> int:
     return next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
-
-
-def _pairing_problems(messages: Sequence[Message], shape: ProviderRules) -> Iterator[MessageProblem]:
-    called: set[str | None] = set()
-    awaited: dict[str | None, int] = {}
-    done: set[str | None] = set()
-    may_call = True
-    for index, message in enumerate(messages):
-        calls, results = open_calls(message), answering_results(message)
-        goes_on = shape.item_style and message.role == "assistant" and may_call
-        if not results and not goes_on:
-            yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
-            awaited, done = {}, set()
-        for result in results:
-            known = result.call_id in awaited
-            if not known:
-                yield MessageProblem("duplicate-result" if result.call_id in done else "orphan-result", index)
-            awaited.pop(result.call_id, None)
-            done.add(result.call_id)
-        if results and message.role == "user":
-            if any(isinstance(part, ToolResult) for part in message.parts[len(results) :]):
-                yield MessageProblem("results-not-first", index)
-            if len(message.parts) > len(results):
-                yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
-                awaited = {}
-        for call in calls:
-            if call.id is None or call.id in called:
-                yield MessageProblem("call-without-id" if call.id is None else "duplicate-call", index, call.name)
-            awaited[call.id] = index
-            called.add(call.id)
-        may_call = message.role == "assistant"
-    yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
-
-
-def _content_problems(
-    messages: Sequence[Message], shape: ProviderRules, model: ModelIdentity | None
-) -> Iterator[MessageProblem]:
-    for index, message in enumerate(messages):
-        if is_thinking_only(message):
-            if not _thinks_for_next(messages, index, shape):
-                yield MessageProblem("thinking-only", index)
-        elif not says_something(message):
-            yield MessageProblem("empty-content", index, message.role)
-        elif any(map(is_blank, message.parts)):
-            yield MessageProblem("blank-text", index)
-        if _foreign(message, shape, model):
-            yield MessageProblem("foreign-block", index)
 
 
 def _foreign(message: Message, shape: ProviderRules, model: ModelIdentity | None) -> list[Reasoning | Opaque]:
@@ -617,22 +499,16 @@ def _foreign(message: Message, shape: ProviderRules, model: ModelIdentity | None
     thinking = [part for part in bound if isinstance(part, Reasoning)]
     if shape.is_host:
         return [part for part in thinking if part.signature and made_by is None]
-    if made_by is None or model is None or _same_model(made_by, model):
+    is_other = made_by and model and replace(made_by, response_model=None) != replace(model, response_model=None)
+    if not is_other:
         return [part for part in thinking if shape.thinking_is_signed and not part.signature]
     return list(thinking)
-
-
-def _same_model(one: ModelIdentity, other: ModelIdentity) -> bool:
-    return (one.provider, one.api, one.model) == (other.provider, other.api, other.model)
 
 
 def _thinks_for_next(messages: Sequence[Message], index: int, shape: ProviderRules) -> bool:
     """Whether thinking in a separate item belongs to the assistant's next item."""
     after = index + 1
     return shape.item_style and after < len(messages) and messages[after].role == "assistant"
-
-
-# --- repairs --------------------------------------------------------------------------------------
 
 
 def make_valid(
@@ -681,17 +557,15 @@ def _drop_foreign_blocks(
         if not foreign:
             return message
         if shape.is_host and message.format in shape.native:
-            return with_parts(message, [_unsigned(p) if p in foreign else p for p in message.parts])
+            unsigned = {id(part): replace(part, signature=None) for part in foreign if isinstance(part, Reasoning)}
+            parts = [unsigned.get(id(part), part) for part in message.parts]
+            return with_parts(message, parts)
         parts = [part for part in message.parts if part not in foreign]
         if message.content.strip() and not any(isinstance(part, (Text, ToolResult)) for part in parts):
             parts.append(Text(message.content))
         return with_parts(message, parts) if parts else None
 
     return same_if_unchanged(messages, filter(None, map(change, messages)))
-
-
-def _unsigned(part: Part) -> Part:
-    return replace(part, signature=None) if isinstance(part, Reasoning) else part
 
 
 def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
@@ -737,11 +611,8 @@ def _described(name: str, before: Sequence[Message], after: Sequence[Message]) -
         yield MessageRepair(name, max(1, len({id(m) for m in before} - {id(m) for m in after})))
         return
     old, new = _count_pairs(before), _count_pairs(after)
-    for what in ("call removed", "result removed"):
-        if old[what] > new[what]:
-            yield MessageRepair(what, old[what] - new[what])
-    if new["missing result noted"] > old["missing result noted"]:
-        yield MessageRepair("missing result noted", new["missing result noted"] - old["missing result noted"])
+    changed = {"call removed": old - new, "result removed": old - new, "missing result noted": new - old}
+    yield from (MessageRepair(what, counts[what]) for what, counts in changed.items() if counts[what])
     if old == new:
         yield MessageRepair("results moved to their calls")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from lossless.context.choose import ContextCandidate, KeptItem
+    from lossless.context.choose import KeptItem
     from lossless.context.repair import MessageRepair
     from lossless.files.vault import Vault
     from lossless.model.budget import HistoryBudget
@@ -181,7 +181,7 @@ def make_receipt(
         capacity=policy.capacity,
         tokens=chosen.tokens + sum(beside.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
-        left_out=(*((out.candidate.id, out.reason) for out in chosen.left_out), *left_out),
+        left_out=(*((candidate.id, reason) for candidate, reason in chosen.left_out), *left_out),
         tokens_by_kind={**chosen.tokens_by_kind, **beside},
         shares=chosen.shares,
         repairs=tuple(repairs),
@@ -303,10 +303,7 @@ def cue_message(snippets: Iterable[tuple[str, str]], shown: str = "") -> Message
     if not lines:
         return None
     body = "\n".join(lines.values())
-    return Message(
-        role="user",
-        content=f"{CUE_OPEN}{body}{CUE_CLOSE}",
-    )
+    return Message(role="user", content=f"{CUE_OPEN}{body}{CUE_CLOSE}")
 
 
 def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
@@ -391,7 +388,7 @@ def assemble(
     cues = search if not quoted else None
     final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
     wire = desk.wire(final) if cue_tokens else prompt.wire
-    left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
+    left_out = [(id_, "no room among the pins") for id_, _ in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     made = make_receipt(
         prompt.chosen,
@@ -509,11 +506,17 @@ class PromptBuilder:
         return self.blocks[block.content]
 
     def fitting_prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
-        """What fits, with space for repairs."""
+        """What fits, with space for repairs, and for what shorter forms take beyond their estimate."""
         prompt, mending = self.prompt(policy), 0
         while prompt.tokens > policy.capacity and prompt.mending > mending:
             mending = prompt.mending
             prompt = self.prompt(replace(policy, reserved=policy.reserved + mending))
+        spare = max(0, mending)
+        for _ in range(_MAX_REMEASURES):
+            if (over := prompt.tokens - policy.capacity) <= 0:
+                break
+            spare = 2 * spare + over
+            prompt = self.prompt(replace(policy, reserved=policy.reserved + spare))
         return prompt
 
     def prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
@@ -532,7 +535,7 @@ class PromptBuilder:
         """A selection with its extras, as a strict provider accepts it."""
         beside = [*self.beside, *([] if notice is None else [notice]), *(self._block(block) for block in evidence)]
         valid = make_valid(
-            _in_prompt_order(self._inserted(chosen, kept, notice, evidence), self.beside),
+            self._inserted(chosen, kept, notice, evidence),
             self.request.format,
             model=self.request.model,
             allow_trailing_assistant=self.request.allow_trailing_assistant,
@@ -549,9 +552,9 @@ class PromptBuilder:
         kept: Sequence[Message],
         notice: Message | None,
         evidence: Sequence[EvidenceBlock],
-    ) -> list[Message]:
-        """Inserts the line about omitted items before the first verbatim message, and evidence directly before its
-        user message, or at the end while that is not stored.
+    ) -> tuple[Message, ...]:
+        """System prompts, the extras, then the rest, with the line about omitted items before the first verbatim
+        message, and evidence directly before its user message, or at the end while that is not stored.
         """
         blocks = {block.message_id: self._block(block) for block in evidence}
         found: list[Message] = []
@@ -563,11 +566,13 @@ class PromptBuilder:
                 notice = None
             found.append(message)
         found += [] if notice is None else [notice]
-        return [*found, blocks[None]] if None in blocks else found
+        found += [blocks[None]] if None in blocks else []
+        talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
+        return (*found[:talk], *self.beside, *found[talk:])
 
     def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
-        out = [left.candidate.item for left in chosen.left_out if left.reason in OMITTED_WITHOUT_TRACE]
+        out = [candidate.item for candidate, reason in chosen.left_out if reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
@@ -603,17 +608,18 @@ class PromptBuilder:
             kept, tokens = self._built(chosen)
             if tokens <= policy.limit:
                 return chosen, kept, tokens
-            again = choose([self._as_measured(candidate) for candidate in candidates], policy)
+            messages = [self.rendered[candidate.item.ordinal] for candidate in candidates]
+            measured = [
+                replace(candidate, tokens=self._size(message)) if id(message) in self.measured else candidate
+                for candidate, message in zip(candidates, messages, strict=True)
+            ]
+            again = choose(measured, policy)
             if again.kept == chosen.kept:
                 break
             chosen = again
         sizes = [self._size(self._whole(item)) for item in self.items]
         chosen = choose(offers.candidates(self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
-
-    def _as_measured(self, candidate: ContextCandidate) -> ContextCandidate:
-        message = self.rendered[candidate.item.ordinal]
-        return candidate if id(message) not in self.measured else replace(candidate, tokens=self._size(message))
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
         """The chosen items as messages, and their tokens."""
@@ -659,12 +665,6 @@ def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
     """The verbatim messages of a selection."""
     items = (kept.candidate.item for kept in chosen.kept)
     return [item for item in items if isinstance(item, MessageItem)]
-
-
-def _in_prompt_order(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:
-    """System prompts first, then the extras, then the rest."""
-    talk = next((n for n, message in enumerate(kept) if message.role != "system"), len(kept))
-    return (*kept[:talk], *beside, *kept[talk:])
 
 
 def _add_cue(

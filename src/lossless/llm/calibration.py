@@ -72,8 +72,3 @@ def safety_factor(record: Calibration) -> float:
     if not record.is_learned:
         return max(record.ratio, 1.0) * (1 + MARGIN_UNLEARNED)
     return max(1.0, record.ratio * (1 + min(max(record.spread, MARGIN_MIN), MARGIN_MAX)))
-
-
-def budget_in_estimate(budget: int, record: Calibration) -> int:
-    """How many estimated tokens fit into a real budget of `budget` tokens."""
-    return int(budget / safety_factor(record))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.llm import completion
@@ -25,39 +25,20 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """The result of one call: how it ended, how long it took, what it consumed."""
+class Gate:
+    """Called before and after every call; this one allows every call. See `ArchiveGate` for breaker and spend limit."""
 
-    candidate: ModelCandidate
-    ending: CallEnding
-    seconds: float
-    usage: Usage = NO_USAGE
-    #: The `code` of the error that ended it, empty when there was none.
-    error: str = ""
-
-
-class Gate(Protocol):
-    """Called before and after every call; implements breaker and spend limit."""
+    __slots__ = ()
 
     def enter(self, candidate: ModelCandidate) -> object:
         """Permission for one call, as a ticket to return. Raises `GuardOpen` when the call must not be made."""
-
-    def leave(self, ticket: object, attempt: Attempt) -> None:
-        """The call is over."""
-
-
-class OpenGate:
-    """A gate that allows every call."""
-
-    def enter(self, candidate: ModelCandidate) -> object:
         return candidate
 
-    def leave(self, ticket: object, attempt: Attempt) -> None:
-        """Does nothing."""
+    def leave(self, ticket: Any, ending: CallEnding, usage: Usage = NO_USAGE) -> None:
+        """The call is over: how it ended, and what it consumed."""
 
 
-_OPEN_GATE = OpenGate()
+_OPEN_GATE = Gate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +56,6 @@ class ModelChain:
     timeout_seconds: float = 60.0
     gate: Gate = _OPEN_GATE
     sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
 
     def __call__(self, prompt: Prompt, /) -> Completion:
         if not self.candidates:
@@ -85,7 +65,7 @@ class ModelChain:
             try:
                 return self._ask_twice(candidate, prompt)
             except (ModelError, GuardOpen) as error:
-                if _ends_the_chain(error):
+                if isinstance(error, ModelDenied) or (isinstance(error, GuardOpen) and error.guard != BREAKER_GUARD):
                     raise
                 _log.warning("%s gave no answer (%s), calling the next model", candidate.name, error.code)
             self.sleep(pause_seconds(index))
@@ -97,7 +77,8 @@ class ModelChain:
         if first.text and not first.incomplete:
             return first
         try:
-            second = self._ask(candidate, complete, with_more_room(prompt))
+            room = max(2 * prompt.max_tokens, prompt.target_tokens)
+            second = self._ask(candidate, complete, replace(prompt, max_tokens=room, reasoning="low"))
         except ModelError as error:
             if first.text and not isinstance(error, ModelDenied):
                 return first
@@ -112,21 +93,13 @@ class ModelChain:
 
     def _ask(self, candidate: ModelCandidate, complete: Complete, prompt: Prompt) -> Completion:
         ticket = self.gate.enter(candidate)
-        started = self.clock()
         try:
             answer = completion.ask_within(complete, prompt, self.timeout_seconds)
         except LosslessError as error:
-            ending: CallEnding = "auth" if isinstance(error, ModelAuth) else "failed"
-            attempt = Attempt(candidate, ending, self.clock() - started, error=error.code)
-            self.gate.leave(ticket, attempt)
+            self.gate.leave(ticket, "auth" if isinstance(error, ModelAuth) else "failed")
             raise
-        self.gate.leave(ticket, Attempt(candidate, "done", self.clock() - started, answer.usage))
+        self.gate.leave(ticket, "done", answer.usage)
         return answer
-
-
-def with_more_room(prompt: Prompt) -> Prompt:
-    """The prompt for a second try: twice the token limit, at least the target, and low effort."""
-    return replace(prompt, max_tokens=max(2 * prompt.max_tokens, prompt.target_tokens), reasoning="low")
 
 
 def pause_seconds(index: int) -> float:
@@ -136,7 +109,3 @@ def pause_seconds(index: int) -> float:
     [0.5, 1.0, 8.0, 8.0]
     """
     return min(_FIRST_PAUSE_SECONDS * (1 << min(index, 10)), _LONGEST_PAUSE_SECONDS)
-
-
-def _ends_the_chain(error: LosslessError) -> bool:
-    return isinstance(error, ModelDenied) or (isinstance(error, GuardOpen) and error.guard != BREAKER_GUARD)

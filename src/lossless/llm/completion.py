@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from lossless.errors import LosslessError, ModelError, ModelTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from types import TracebackType
+    from collections.abc import Iterable
 
     from lossless.settings import ModelPrice
 
@@ -69,71 +70,45 @@ class Completion:
     blocks: tuple[str, ...] = ()
 
 
-class Complete(Protocol):
-    """Sends one prompt to a language model and returns its answer.
-
-    Slow and fallible: raises `ModelError` or a subclass. Called from a worker thread when there is a time limit. Never
-    accesses the archive.
-    """
-
-    def __call__(self, prompt: Prompt, /) -> Completion: ...
-
-
+#: Sends one prompt to a language model and returns its answer. Slow and fallible: raises `ModelError` or a subclass.
+#: Called from a worker thread when there is a time limit. Never accesses the archive.
+Complete: TypeAlias = Callable[[Prompt], Completion]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome(Generic[T]):
-    """The result of foreign code: a value, or an error."""
-
-    value: T | None = None
-    error: BaseException | None = None
-
-
-class _ThreadResult(Generic[T]):
-    """Captures a thread's result, or whatever it raised."""
-
-    def __init__(self) -> None:
-        self.value: T | None = None
-        self.error: BaseException | None = None
-        self.done = threading.Event()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        self.error = error
-        self.done.set()
-        return True
-
-
-def run_within(function: Callable[[], T], seconds: float) -> CallOutcome[T]:
-    """The outcome of `function` within `seconds`; after that, an outcome whose error is `ModelTimeout`.
+def run_within(function: Callable[[], T], seconds: float) -> tuple[T | None, BaseException | None]:
+    """What `function` returns or raises within `seconds`, as a pair; after that a `ModelTimeout`.
 
     It runs in its own daemon thread with the caller's context variables. A thread that hangs is abandoned: it blocks
     neither the caller nor the exit of the process.
     """
-    box: _ThreadResult[T] = _ThreadResult()
+    values: list[T] = []
+    errors: list[BaseException | None] = []
+    done = threading.Event()
     context = contextvars.copy_context()
 
+    def ended(_kind: object, error: BaseException | None, _trace: object) -> bool:
+        errors.append(error)
+        done.set()
+        return True
+
     def work() -> None:
-        with box:
-            box.value = context.run(function)
+        with ExitStack() as stack:
+            stack.push(ended)
+            values.append(context.run(function))
 
     threading.Thread(target=work, name="lossless-model", daemon=True).start()
-    if not box.done.wait(seconds):
-        return CallOutcome(error=ModelTimeout(f"no answer within {seconds:g} s"))
-    return CallOutcome(box.value, box.error)
+    if not done.wait(seconds):
+        return None, ModelTimeout(f"no answer within {seconds:g} s")
+    return (values[0] if values else None), errors[0]
 
 
 def ask_within(complete: Complete, prompt: Prompt, seconds: float) -> Completion:
     """The answer of `complete` within `seconds`; any failure is raised as a `LosslessError`."""
-    outcome = run_within(lambda: complete(prompt), seconds)
-    if outcome.value is not None:
-        return outcome.value
-    raise as_lossless_error(outcome.error)
+    answer, error = run_within(lambda: complete(prompt), seconds)
+    if answer is not None:
+        return answer
+    raise as_lossless_error(error)
 
 
 def as_lossless_error(error: BaseException | None) -> BaseException:
@@ -153,16 +128,6 @@ _MILLION = Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class TokenPrice:
-    """US dollars per million tokens; a missing cache price is the input price."""
-
-    input: Decimal
-    output: Decimal
-    cache_read: Decimal | None = None
-    cache_write: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TotalCost:
     """A sum of costs: the known total, and how many calls have no known cost."""
 
@@ -176,17 +141,9 @@ class TotalCost:
         return f"{format_cost(self.known)} + {calls}" if self.known else "unknown"
 
 
-def read_prices(setting: Iterable[ModelPrice]) -> dict[str, TokenPrice]:
-    """The user's prices by `provider/model`, as exact decimals."""
-    return {
-        price.model: TokenPrice(
-            _exact(price.input),
-            _exact(price.output),
-            None if price.cache_read is None else _exact(price.cache_read),
-            None if price.cache_write is None else _exact(price.cache_write),
-        )
-        for price in setting
-    }
+def read_prices(setting: Iterable[ModelPrice]) -> dict[str, ModelPrice]:
+    """The user's prices by `provider/model`."""
+    return {price.model: price for price in setting}
 
 
 def list_prices() -> tuple[dict[str, dict[str, float]], str]:
@@ -201,20 +158,19 @@ def list_prices() -> tuple[dict[str, dict[str, float]], str]:
     return table["prices"], table["asOf"]
 
 
-def _exact(number: float) -> Decimal:
-    """The number as it was written: 0.1 is exactly a tenth."""
-    return Decimal(str(number))
+def with_cost(usage: Usage, price: ModelPrice | None) -> Usage:
+    """`usage` with its cost: reported, else computed from `price`, else unknown. A missing cache price is the input's.
 
-
-def with_cost(usage: Usage, price: TokenPrice | None) -> Usage:
-    """`usage` with its cost: reported, else computed from `price`, else unknown."""
+    Prices count as they are written: 0.1 is exactly a tenth.
+    """
     if usage.cost is not None or price is None or not (usage.input_tokens or usage.output_tokens):
         return usage
-    read = price.input if price.cache_read is None else price.cache_read
-    write = price.input if price.cache_write is None else price.cache_write
+    counts = (usage.cache_read, usage.cache_write, usage.output_tokens)
     fresh = max(0, usage.input_tokens - usage.cache_read - usage.cache_write)
-    total = fresh * price.input + usage.cache_read * read + usage.cache_write * write
-    return replace(usage, cost=(total + usage.output_tokens * price.output) / _MILLION)
+    charged = (price.input if each is None else each for each in (price.cache_read, price.cache_write, price.output))
+    total = fresh * Decimal(str(price.input))
+    total += sum(count * Decimal(str(each)) for count, each in zip(counts, charged, strict=True))
+    return replace(usage, cost=total / _MILLION)
 
 
 def format_cost(cost: Decimal | None) -> str:

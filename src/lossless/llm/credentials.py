@@ -6,10 +6,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ModelAuth
 from lossless.model.paths import replacing
@@ -48,58 +48,33 @@ class AuthProfile:
         return self.type == "oauth" and bool(self.refresh_token) and not owner.endswith("-cli")
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshedTokens:
-    access: str = field(repr=False)
-    refresh: str = field(repr=False)
-    expires_ms: int = 0
+#: Exchanges a profile's refresh token at its provider: the profile with new tokens. Raises `ModelAuth` when the
+#: provider refuses. This package has no implementation: pass your own.
+RefreshTokens: TypeAlias = Callable[[AuthProfile], AuthProfile]
 
 
-class RefreshTokens(Protocol):
-    """Exchanges a profile's refresh token for new tokens at its provider.
+def read_profiles(path: Path, provider: str, now_ms: int) -> list[AuthProfile]:
+    """A provider's profiles in an `auth-profiles.json`, preferred first, those in cooldown last; none in a broken file.
 
-    Raises `ModelAuth` when the provider refuses. This package has no implementation: pass your own.
+    The file's own `order` decides if there is one; otherwise logins come before keys, and least recently used first.
     """
+    document = read_json_file(path)
+    if not isinstance(document, Mapping):
+        return []
+    profiles = (_profile(str(id), raw) for id, raw in _inner(document, "profiles").items() if isinstance(raw, Mapping))
+    found = {profile.id: profile for profile in profiles if profile is not None and profile.provider == provider}
+    listed = _inner(document, "order").get(provider)
+    order = [id for id in listed if isinstance(id, str)] if isinstance(listed, list) else []
+    stats = _inner(document, "usageStats")
 
-    def __call__(self, profile: AuthProfile, /) -> RefreshedTokens: ...
+    def rank(profile: AuthProfile) -> tuple[bool, int, int]:
+        record = _inner(stats, profile.id)
+        resting = max(_number(record, "cooldownUntil"), _number(record, "disabledUntil")) > now_ms
+        if order:
+            return resting, order.index(profile.id), 0
+        return resting, _TYPE_RANK.get(profile.type, 9), _number(record, "lastUsed")
 
-
-@dataclass(frozen=True, slots=True)
-class AuthProfiles:
-    """The profiles in one `auth-profiles.json`; none when it is missing or broken."""
-
-    path: Path
-
-    def profiles(self, provider: str, now_ms: int) -> list[AuthProfile]:
-        """A provider's profiles, preferred first, those in cooldown last.
-
-        The file's own `order` decides if there is one; otherwise logins come before keys, and the least recently used
-        first.
-        """
-        document = read_json_file(self.path)
-        if not isinstance(document, Mapping):
-            return []
-        stored = document.get("profiles")
-        entries = stored.items() if isinstance(stored, Mapping) else ()
-        found = {
-            str(id): profile
-            for id, raw in entries
-            if isinstance(raw, Mapping) and (profile := _profile(str(id), raw)) and profile.provider == provider
-        }
-        order = _listed(document, provider)
-        usage = document.get("usageStats")
-        stats = usage if isinstance(usage, Mapping) else {}
-        chosen = [found[id] for id in order if id in found] if order else list(found.values())
-
-        def rank(profile: AuthProfile) -> tuple[bool, int, int, int]:
-            used = stats.get(profile.id)
-            record = used if isinstance(used, Mapping) else {}
-            resting = max(_number(record, "cooldownUntil"), _number(record, "disabledUntil"))
-            if order:
-                return resting > now_ms, order.index(profile.id), 0, 0
-            return resting > now_ms, _TYPE_RANK.get(profile.type, 9), _number(record, "lastUsed"), 0
-
-        return sorted(chosen, key=rank)
+    return sorted([found[id] for id in order if id in found] if order else found.values(), key=rank)
 
 
 def refresh_profile(path: Path, profile: AuthProfile, refresh: RefreshTokens, now_ms: int) -> AuthProfile:
@@ -110,17 +85,20 @@ def refresh_profile(path: Path, profile: AuthProfile, refresh: RefreshTokens, no
     """
     with _locked(path):
         document = read_json_file(path)
-        stored = document.get("profiles") if isinstance(document, dict) else None
-        raw = stored.get(profile.id) if isinstance(stored, dict) else None
-        if not isinstance(raw, dict):
+        raw = _inner(_inner(document, "profiles"), profile.id)
+        if not raw:
             raise ModelAuth(f"auth profile {profile.id!r} has gone")
         current = _profile(profile.id, raw)
         if current is not None and not current.is_expired(now_ms):
             return current
-        tokens = refresh(current or profile)
-        raw |= {"access": tokens.access, "refresh": tokens.refresh, "expires": tokens.expires_ms}
-        _write_json(path, document)
-    return replace(profile, secret=tokens.access, refresh_token=tokens.refresh, expires_ms=tokens.expires_ms)
+        fresh = refresh(current or profile)
+        raw |= {"access": fresh.secret, "refresh": fresh.refresh_token, "expires": fresh.expires_ms or 0}
+        try:
+            with replacing(path) as new:  # atomic, and readable by its owner only
+                new.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            raise ModelAuth(f"{path.name} cannot be written: {error.strerror}") from error
+    return fresh
 
 
 def read_json_file(path: Path) -> object:
@@ -131,6 +109,12 @@ def read_json_file(path: Path) -> object:
         return None
 
 
+def _inner(raw: object, key: str) -> dict[str, Any]:
+    """An object inside another; empty when there is none."""
+    value = raw.get(key) if isinstance(raw, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
 def _profile(id: str, raw: Mapping[str, object]) -> AuthProfile | None:
     kind, provider = raw.get("type"), raw.get("provider")
     if not isinstance(kind, str) or not isinstance(provider, str):
@@ -138,29 +122,16 @@ def _profile(id: str, raw: Mapping[str, object]) -> AuthProfile | None:
     secret_key = {"api_key": "key", "token": "token", "oauth": "access"}.get(kind)
     if secret_key is None:
         return None
-    expires = _number(raw, "expires")
+    reference = _inner(raw, f"{secret_key}Ref")  # references to other stores are not followed
     return AuthProfile(
         id=id,
         provider=provider.strip().lower(),
         type=kind,
         secret=_text(raw, secret_key),
-        secret_variable=_variable(raw.get(f"{secret_key}Ref")),
+        secret_variable=_text(reference, "id") if reference.get("source") == "env" else "",
         refresh_token=_text(raw, "refresh"),
-        expires_ms=expires or None,
+        expires_ms=_number(raw, "expires") or None,
     )
-
-
-def _variable(reference: object) -> str:
-    """The variable of a secret reference; references to other stores are not followed."""
-    if isinstance(reference, Mapping) and reference.get("source") == "env":
-        return _text(reference, "id")
-    return ""
-
-
-def _listed(document: Mapping[str, object], provider: str) -> list[str]:
-    orders = document.get("order")
-    order = orders.get(provider) if isinstance(orders, Mapping) else None
-    return [id for id in order if isinstance(id, str)] if isinstance(order, list) else []
 
 
 def _text(raw: Mapping[str, object], key: str) -> str:
@@ -183,10 +154,10 @@ def _locked(path: Path) -> Iterator[None]:
             lock.mkdir()
             break
         except FileExistsError:
-            if _is_left_behind(lock):
-                with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # a holder that lives touches it every few seconds
+                if lock.is_dir() and time.time() - lock.stat().st_mtime > _LOCK_STALE_SECONDS:
                     lock.rmdir()
-                continue
+                    continue
             if time.monotonic() > give_up:
                 raise ModelAuth(f"{path.name} is locked by another process") from None
             time.sleep(0.05)
@@ -196,23 +167,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.rmdir()
-
-
-def _is_left_behind(lock: Path) -> bool:
-    """Whether the holder of a lock has died: a live one touches it every few seconds."""
-    try:
-        return lock.is_dir() and time.time() - lock.stat().st_mtime > _LOCK_STALE_SECONDS
-    except FileNotFoundError:
-        return False
-
-
-def _write_json(path: Path, document: object) -> None:
-    """Replace the file atomically, readable by its owner only."""
-    try:
-        with replacing(path) as new:
-            new.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
-    except OSError as error:
-        raise ModelAuth(f"{path.name} cannot be written: {error.strerror}") from error
 
 
 CredentialKind: TypeAlias = Literal["api_key", "bearer"]
@@ -238,16 +192,6 @@ class Credential:
     def redact(self, text: str) -> str:
         """`text` with the secret masked."""
         return text.replace(self.secret, "[secret]") if len(self.secret) >= 6 else text
-
-
-@dataclass(frozen=True, slots=True)
-class CustomProvider:
-    """A provider's entry in a models file: its URL, its API dialect, its key."""
-
-    base_url: str | None = None
-    #: `openai-completions`, `openai-responses` or `anthropic-messages`.
-    api: str | None = None
-    credential: Credential | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +223,7 @@ def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -
             return found
     except ModelAuth as error:
         problem = error
-    found = _from_environment(provider, sources.environ) or custom_provider(provider, sources).credential
+    found = _from_environment(provider, sources.environ) or custom_provider(provider, sources)[2]
     if found is None and problem is not None:
         raise problem
     return found
@@ -295,28 +239,22 @@ def key_variables(provider: str) -> tuple[str, ...]:
     return _VARIABLES.get(provider, (usual,))
 
 
-def custom_provider(provider: str, sources: CredentialSources) -> CustomProvider:
-    """A provider's entry in the models file; empty when there is none."""
+def custom_provider(provider: str, sources: CredentialSources) -> tuple[str, str, Credential | None]:
+    """A provider's entry in the models file: its URL, its API dialect, its key; empty when there is none."""
     path = sources.models_file or _beside_profiles(sources, "models.json")
     document = read_json_file(path) if path is not None else None
-    providers = document.get("providers") if isinstance(document, Mapping) else None
-    entry = providers.get(provider) if isinstance(providers, Mapping) else None
-    if not isinstance(entry, Mapping):
-        return CustomProvider()
-    key = _expand(_credentials_text(entry, "apiKey"), sources.environ)
+    entry = _inner(_inner(document, "providers"), provider)
+    key = _expand(_text(entry, "apiKey"), sources.environ)
     credential = Credential(key, source=f"models file ({provider})") if key else None
-    return CustomProvider(
-        _credentials_text(entry, "baseUrl") or None, _credentials_text(entry, "api") or None, credential
-    )
+    return _text(entry, "baseUrl"), _text(entry, "api"), credential
 
 
 def _from_environment(provider: str, environ: Mapping[str, str]) -> Credential | None:
-    for name in key_variables(provider):
+    names: list[tuple[str, CredentialKind]] = [(name, "api_key") for name in key_variables(provider)]
+    names += [(name, "bearer") for name in _BEARER_VARIABLES.get(provider, ())]
+    for name, kind in names:
         if secret := environ.get(name, "").strip():
-            return Credential(secret, source=f"environment ({name})")
-    for name in _BEARER_VARIABLES.get(provider, ()):
-        if secret := environ.get(name, "").strip():
-            return Credential(secret, "bearer", f"environment ({name})")
+            return Credential(secret, kind, f"environment ({name})")
     return None
 
 
@@ -326,31 +264,22 @@ def _from_profiles(provider: str, sources: CredentialSources, now_ms: int) -> Cr
     if path is None:
         return None
     problem: ModelAuth | None = None
-    for profile in AuthProfiles(path).profiles(provider, now_ms):
+    for profile in read_profiles(path, provider, now_ms):
         try:
-            usable = _renewed(path, profile, sources.refresh, now_ms)
+            if profile.is_expired(now_ms):
+                if sources.refresh is None or not profile.may_refresh:
+                    how = "log in again with the tool that made it"
+                    raise ModelAuth(f"auth profile {profile.id!r} has expired; {how}")
+                profile = refresh_profile(path, profile, sources.refresh, now_ms)
         except ModelAuth as error:
             problem = problem or error
             continue
-        if credential := _credential(usable, sources.environ):
-            return credential
+        if secret := profile.secret or sources.environ.get(profile.secret_variable, ""):
+            kind: CredentialKind = "api_key" if profile.type == "api_key" else "bearer"
+            return Credential(secret, kind, f"auth profile {profile.id!r}")
     if problem is not None:
         raise problem
     return None
-
-
-def _renewed(path: Path, profile: AuthProfile, refresh: RefreshTokens | None, now_ms: int) -> AuthProfile:
-    if not profile.is_expired(now_ms):
-        return profile
-    if refresh is None or not profile.may_refresh:
-        raise ModelAuth(f"auth profile {profile.id!r} has expired; log in again with the tool that made it")
-    return refresh_profile(path, profile, refresh, now_ms)
-
-
-def _credential(profile: AuthProfile, environ: Mapping[str, str]) -> Credential | None:
-    secret = profile.secret or environ.get(profile.secret_variable, "")
-    kind: CredentialKind = "api_key" if profile.type == "api_key" else "bearer"
-    return Credential(secret, kind, f"auth profile {profile.id!r}") if secret else None
 
 
 def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:
@@ -369,8 +298,3 @@ def _expand(value: str, environ: Mapping[str, str]) -> str:
         return value
     name = match[1] or match[2]
     return environ.get(name, "") if match[1] else environ.get(name, value)
-
-
-def _credentials_text(entry: Mapping[str, object], key: str) -> str:
-    value = entry.get(key)
-    return value.strip() if isinstance(value, str) else ""

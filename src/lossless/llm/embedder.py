@@ -12,9 +12,9 @@ import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
-from functools import cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadSetting, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, ModelTimeout
 
@@ -39,10 +39,8 @@ _BLOCK = 8_192
 _NEEDS_NUMPY = 'an embedder needs the extra "embeddings": pip install "lossless[embeddings]"'
 
 
-class TextVectors(Protocol):
-    """Makes vectors of texts; raises a `ModelError` when it cannot."""
-
-    def __call__(self, texts: Sequence[str], seconds: float, /) -> list[Sequence[float]]: ...
+#: Makes vectors of texts within so many seconds; raises a `ModelError` when it cannot.
+TextVectors: TypeAlias = "Callable[[Sequence[str], float], Sequence[Sequence[float]]]"
 
 
 class Embedder:
@@ -88,65 +86,56 @@ def connect_embedder(settings: Settings) -> Embedder | None:
     if "://" in where:
         if not model:
             raise BadSetting("embedderModel", model, "settings", "the name of a model at the address in embedder")
-        return Embedder(f"{where.rstrip('/')} {model}", _EmbeddingsApi(where.rstrip("/"), model))
+        return Embedder(
+            f"{where.rstrip('/')} {model}", partial(_from_address, f"{where.rstrip('/')}/embeddings", model)
+        )
     folder = Path(where).expanduser()
-    return Embedder(f"{folder} {model}".strip(), _LocalModel(folder, model))
+    return Embedder(f"{folder} {model}".strip(), partial(_from_folder, folder, model))
 
 
-class _EmbeddingsApi:
-    """An OpenAI-compatible `/embeddings`."""
-
-    def __init__(self, address: str, model: str) -> None:
-        self._address, self._model = f"{address}/embeddings", model
-
-    def __call__(self, texts: Sequence[str], seconds: float, /) -> list[Sequence[float]]:
-        body = json.dumps({"model": self._model, "input": list(texts)}).encode()
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get(KEY_VARIABLE):
-            headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self._address, body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=seconds) as answer:
-                rows = json.load(answer)["data"]
-                return [row["embedding"] for row in sorted(rows, key=lambda row: row["index"])]
-        except urllib.error.HTTPError as error:
-            kind = ModelAuth if error.code in (401, 403) else ModelDenied
-            raise kind(f"embedder {self._address}: it answered {error.code}") from error
-        except TimeoutError as error:
-            raise ModelTimeout(f"embedder {self._address}: no answer in {seconds:g} s") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelBadAnswer(f"embedder {self._address}: {type(error).__name__}") from error
+def _from_address(address: str, model: str, texts: Sequence[str], seconds: float) -> list[Sequence[float]]:
+    """Vectors from an OpenAI-compatible `/embeddings`."""
+    body = json.dumps({"model": model, "input": list(texts)}).encode()
+    headers = {"Content-Type": "application/json"}
+    if key := os.environ.get(KEY_VARIABLE):
+        headers["Authorization"] = f"Bearer {key}"
+    request = urllib.request.Request(address, body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            rows = json.load(answer)["data"]
+            return [row["embedding"] for row in sorted(rows, key=lambda row: row["index"])]
+    except urllib.error.HTTPError as error:
+        kind = ModelAuth if error.code in (401, 403) else ModelDenied
+        raise kind(f"embedder {address}: it answered {error.code}") from error
+    except TimeoutError as error:
+        raise ModelTimeout(f"embedder {address}: no answer in {seconds:g} s") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelBadAnswer(f"embedder {address}: {type(error).__name__}") from error
 
 
-class _LocalModel:
+def _from_folder(folder: Path, model: str, texts: Sequence[str], _seconds: float) -> list[Sequence[float]]:
+    return [[float(value) for value in vector] for vector in _load(folder, model)(list(texts))]
+
+
+@lru_cache(maxsize=1)
+def _load(folder: Path, model: str) -> Callable[[list[str]], Any]:
     """A model in a folder: through fastembed by its name, else through model2vec."""
+    if not folder.is_dir():
+        raise ModelDenied(f"embedder {str(folder)!r}: it is no folder with a model")
+    try:
+        if model:
+            from fastembed import TextEmbedding
 
-    def __init__(self, folder: Path, model: str) -> None:
-        self._folder, self._model = folder, model
-        self._encode: Callable[[list[str]], Any] | None = None
+            known = TextEmbedding(model, specific_model_path=str(folder), local_files_only=True)
+            return lambda texts: list(known.embed(texts))
+        from model2vec import StaticModel
 
-    def __call__(self, texts: Sequence[str], _seconds: float, /) -> list[Sequence[float]]:
-        if self._encode is None:
-            self._encode = self._load()
-        return [[float(value) for value in vector] for vector in self._encode(list(texts))]
-
-    def _load(self) -> Callable[[list[str]], Any]:
-        if not self._folder.is_dir():
-            raise ModelDenied(f"embedder {str(self._folder)!r}: it is no folder with a model")
-        try:
-            if self._model:
-                from fastembed import TextEmbedding
-
-                known = TextEmbedding(self._model, specific_model_path=str(self._folder), local_files_only=True)
-                return lambda texts: list(known.embed(texts))
-            from model2vec import StaticModel
-
-            return StaticModel.from_pretrained(str(self._folder)).encode  # type: ignore[no-any-return]
-        except ImportError as error:
-            package = "fastembed" if self._model else "model2vec"
-            raise ModelDenied(f"embedder {str(self._folder)!r}: it needs the package {package}") from error
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelDenied(f"embedder {str(self._folder)!r}: {type(error).__name__}: {error}") from error
+        return StaticModel.from_pretrained(str(folder)).encode  # type: ignore[no-any-return]
+    except ImportError as error:
+        package = "fastembed" if model else "model2vec"
+        raise ModelDenied(f"embedder {str(folder)!r}: it needs the package {package}") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelDenied(f"embedder {str(folder)!r}: {type(error).__name__}: {error}") from error
 
 
 def _as_bytes(vector: Sequence[float]) -> bytes:

@@ -1,17 +1,18 @@
-"""What a model would have cost for the summaries of an archive that were made without one."""
+"""What a model costs: for the summaries of an archive that were made without one, and for all of its messages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.llm.completion import list_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lossless.model.records import DepthSizes
+    from lossless.settings import Settings
 
 #: Models whose prices are named, where they are known.
 _EXAMPLES = ("openai/gpt-5-mini", "anthropic/claude-haiku-4-5")
@@ -57,3 +58,13 @@ def estimate_model(depths: Iterable[DepthSizes]) -> ModelEstimate | None:
 
 def _cost(price: dict[str, float], read: int, written: int) -> Decimal:
     return (Decimal(str(price["input"])) * read + Decimal(str(price["output"])) * written) / _MILLION
+
+
+def archive_price(tokens: int, settings: Settings, price: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What it takes to have so many tokens of messages summarised once; the newest messages never need it."""
+    leaves = tokens / settings.leaf_chunk_tokens
+    above = leaves / max(1, settings.condensed_min_fanout - 1)
+    read = tokens + leaves * settings.leaf_target_tokens
+    written = leaves * settings.leaf_target_tokens + above * settings.condensed_target_tokens
+    cost = None if price is None else (read * price["input"] + written * price["output"]) / _MILLION
+    return {"messageTokens": tokens, "inputTokens": round(read), "outputTokens": round(written), "cost": cost}

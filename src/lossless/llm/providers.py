@@ -11,10 +11,9 @@ import shlex
 import signal
 import subprocess
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import (
     BadSetting,
@@ -27,18 +26,11 @@ from lossless.errors import (
     ModelTimeout,
 )
 from lossless.llm import completion, response
-from lossless.llm import response as llm_response
 from lossless.llm.completion import Completion, Usage
 from lossless.llm.credentials import CredentialSources, custom_provider, key_variables, resolve_credential
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lossless.llm.completion import Complete, Prompt, TokenPrice
-    from lossless.settings.model_rules import ModelCandidate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
@@ -47,9 +39,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIResponsesModelSettings
 
-    from lossless.llm.completion import Prompt, TokenPrice
+    from lossless.llm.completion import Complete, Prompt
     from lossless.llm.credentials import Credential
+    from lossless.settings.model_rules import ModelCandidate, ModelPrice
 
+    _Tap: TypeAlias = Callable[[Any], Awaitable[None]]
     _Model: TypeAlias = AnthropicModel | OpenAIChatModel | OpenAIResponsesModel
 
 Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-messages"]
@@ -130,16 +124,16 @@ class ProviderModel:
 
     endpoint: Endpoint
     timeout_seconds: float = 60.0
-    price: TokenPrice | None = None
+    price: ModelPrice | None = None
 
     def __call__(self, prompt: Prompt, /) -> Completion:
         if not is_llm_installed():
             raise ModelDenied(_MISSING)
         self.endpoint.check()
-        outcome = completion.run_within(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
-        if outcome.value is None:
-            raise completion.as_lossless_error(outcome.error)
-        return replace(outcome.value, usage=completion.with_cost(outcome.value.usage, self.price))
+        answer, error = completion.run_within(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
+        if answer is None:
+            raise completion.as_lossless_error(error)
+        return replace(answer, usage=completion.with_cost(answer.usage, self.price))
 
     def _run(self, prompt: Prompt) -> Completion:
         """Runs the request in its own event loop: the calling thread may already have one."""
@@ -152,45 +146,24 @@ def is_llm_installed() -> bool:
     return importlib.util.find_spec("pydantic_ai") is not None
 
 
-class _HttpResponse(Protocol):
-    """An HTTP response whose body may not have been read yet."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    async def aread(self) -> bytes: ...
-
-
-@dataclass(slots=True)
-class _ResponseTap:
-    """Keeps the last JSON response for fields that the client library drops."""
-
-    body: object = None
-
-    async def __call__(self, response: _HttpResponse) -> None:
-        if "json" in response.headers.get("content-type", ""):
-            try:
-                self.body = json.loads(await response.aread())
-            except ValueError:
-                self.body = None
-
-
-@dataclass(slots=True)
-class _ProviderCall:
-    endpoint: Endpoint
-    prompt: Prompt
-    tap: _ResponseTap = field(default_factory=_ResponseTap)
-
-
 async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion:
     import asyncio
 
     from pydantic_ai import exceptions
 
-    call = _ProviderCall(endpoint, prompt)
+    bodies: list[object] = [None]  # the last JSON response, for fields that the client library drops
+
+    async def tap(answer: Any) -> None:
+        if "json" in answer.headers.get("content-type", ""):
+            try:
+                bodies[0] = json.loads(await answer.aread())
+            except ValueError:
+                bodies[0] = None
+
     try:
         async with asyncio.timeout(seconds):
-            return await _request(call, seconds)
+            answer = await _request(endpoint, prompt, tap, seconds)
+        return _completion(endpoint.name, answer, bodies[0])
     except ImportError as error:
         raise ModelDenied(_MISSING) from error
     except TimeoutError:
@@ -198,38 +171,30 @@ async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion
     except exceptions.ModelAPIError as error:
         raise _api_failure(endpoint, error) from None
     except exceptions.UnexpectedModelBehavior as error:
-        return _odd_answer(call, error)
+        return _odd_answer(endpoint, bodies[0], error)
     except exceptions.UserError as error:
         raise ModelError(f"{endpoint.name}: {_redact(endpoint, error.message)}") from None
 
 
-async def _request(call: _ProviderCall, seconds: float) -> Completion:
+async def _request(endpoint: Endpoint, prompt: Prompt, tap: _Tap, seconds: float) -> ModelResponse:
+    """The response through our own client, which never retries."""
     from pydantic_ai import exceptions
     from pydantic_ai.direct import model_request
 
-    async with _connected(call, seconds) as model:
-        settings = _settings(call.endpoint, model, call.prompt)
-        messages = _messages(call.prompt)
+    client, model = (_anthropic if endpoint.dialect == "anthropic-messages" else _openai)(endpoint, tap, seconds)
+    async with client:
+        settings = _settings(endpoint, model, prompt)
+        messages = _messages(prompt)
         try:
-            response = await model_request(model, messages, model_settings=settings, instrument=False)
+            return await model_request(model, messages, model_settings=settings, instrument=False)
         except exceptions.ModelRequestRejectedError as error:
             if "temperature" not in settings or "temperature" not in str(error):
                 raise
             settings.pop("temperature")
-            response = await model_request(model, messages, model_settings=settings, instrument=False)
-    return _completion(call, response)
+            return await model_request(model, messages, model_settings=settings, instrument=False)
 
 
-@asynccontextmanager
-async def _connected(call: _ProviderCall, seconds: float) -> AsyncIterator[_Model]:
-    """The library's model with our own client, which never retries."""
-    anthropic = call.endpoint.dialect == "anthropic-messages"
-    connection = (_anthropic if anthropic else _openai)(call.endpoint, call.tap, seconds)
-    async with connection[0]:
-        yield connection[1]
-
-
-def _anthropic(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[AsyncAnthropic, _Model]:
+def _anthropic(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncAnthropic, _Model]:
     import anthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -247,7 +212,7 @@ def _anthropic(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[A
     return client, AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
 
 
-def _openai(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[AsyncOpenAI, _Model]:
+def _openai(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncOpenAI, _Model]:
     import openai
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -277,16 +242,14 @@ def _settings(endpoint: Endpoint, model: _Model, prompt: Prompt) -> OpenAIRespon
         thinks = False
     if prompt.reasoning is not None and thinks:
         settings["thinking"] = prompt.reasoning
-    if prompt.temperature is not None and _takes_temperature(model.profile, settings):
+    refuses = model.profile.get("openai_supports_reasoning") or model.profile.get(
+        "anthropic_disallows_sampling_settings"
+    )
+    if prompt.temperature is not None and not refuses and "thinking" not in settings:
         settings["temperature"] = prompt.temperature
     if endpoint.dialect == "openai-responses":
         settings["openai_store"] = False
     return settings
-
-
-def _takes_temperature(profile: Mapping[str, object], settings: Mapping[str, object]) -> bool:
-    refuses = profile.get("openai_supports_reasoning") or profile.get("anthropic_disallows_sampling_settings")
-    return not refuses and "thinking" not in settings
 
 
 def _messages(prompt: Prompt) -> list[ModelMessage]:
@@ -296,39 +259,39 @@ def _messages(prompt: Prompt) -> list[ModelMessage]:
     return [ModelRequest(parts=[*system, UserPromptPart(prompt.user)])]
 
 
-def _completion(call: _ProviderCall, response: ModelResponse) -> Completion:
+def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
     """The library's response as a `Completion`; when it found no text, from the raw response."""
     from pydantic_ai.messages import TextPart
 
-    raw = llm_response.parse_completion(call.tap.body, call.endpoint.name)
-    if response.finish_reason == "content_filter":
-        raise ModelBadAnswer(f"{call.endpoint.name} refused to answer (content filter)")
-    texts = [part.content for part in response.parts if isinstance(part, TextPart)]
-    reason = raw.stop_reason or response.finish_reason
+    raw = response.parse_completion(body, name)
+    if answer.finish_reason == "content_filter":
+        raise ModelBadAnswer(f"{name} refused to answer (content filter)")
+    texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
+    reason = raw.stop_reason or answer.finish_reason
     return Completion(
-        text=llm_response.answer_text(texts) or raw.text,
-        model=call.endpoint.name,
+        text=response.answer_text(texts) or raw.text,
+        model=name,
         usage=Usage(
-            input_tokens=response.usage.input_tokens,
-            output_tokens=response.usage.output_tokens,
-            cache_read=response.usage.cache_read_tokens,
-            cache_write=response.usage.cache_write_tokens,
-            cost=raw.usage.cost,
+            answer.usage.input_tokens,
+            answer.usage.output_tokens,
+            answer.usage.cache_read_tokens,
+            answer.usage.cache_write_tokens,
+            raw.usage.cost,
         ),
         stop_reason=reason,
-        incomplete=llm_response.is_incomplete(reason) or response.finish_reason == "length",
-        blocks=raw.blocks or tuple(part.part_kind for part in response.parts),
+        incomplete=response.is_incomplete(reason) or answer.finish_reason == "length",
+        blocks=raw.blocks or tuple(part.part_kind for part in answer.parts),
     )
 
 
-def _odd_answer(call: _ProviderCall, error: Exception) -> Completion:
+def _odd_answer(endpoint: Endpoint, body: object, error: Exception) -> Completion:
     """Parses a response that the library rejects."""
-    body, name = call.tap.body, call.endpoint.name
+    name = endpoint.name
     if response.answer_is_auth_failure(body):
-        raise ModelAuth(f"{name}: {_redact(call.endpoint, response.error_message(body))}")
+        raise ModelAuth(f"{name}: {_redact(endpoint, response.error_message(body))}")
     if (problem := response.error_in_response(body)) is not None:
-        raise ModelError(f"{name}: {_redact(call.endpoint, response.error_message(problem))}")
-    answer = llm_response.parse_completion(body, name)
+        raise ModelError(f"{name}: {_redact(endpoint, response.error_message(problem))}")
+    answer = response.parse_completion(body, name)
     if not answer.text and not answer.blocks:
         raise ModelBadAnswer(f"{name}: an answer of unknown format ({type(error).__name__})")
     return answer
@@ -393,25 +356,19 @@ class CommandModel:
         at_exit = atexit.register(partial(_end, process, os.getpid()))
         try:
             with process:
-                output, complaints = self._communicate(process, text.encode("utf-8", "surrogatepass"))
+                try:
+                    given = text.encode("utf-8", "surrogatepass")
+                    output, complaints = process.communicate(given, timeout=self.timeout_seconds)
+                except subprocess.TimeoutExpired:
+                    _kill(process)
+                    raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
         finally:
             atexit.unregister(at_exit)
         if process.returncode != 0:
-            raise self._failure(process.returncode, complaints)
-        return response.parse_completion(output, self.name)
-
-    def _communicate(self, process: subprocess.Popen[bytes], text: bytes) -> tuple[str, str]:
-        try:
-            output, complaints = process.communicate(text, timeout=self.timeout_seconds)
-        except subprocess.TimeoutExpired:
-            _kill(process)
-            raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
-        return output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace")
-
-    def _failure(self, code: int, complaints: str) -> ModelError:
-        tail = complaints.strip()[-_TAIL_CHARACTERS:]
-        reason = f"{self.name}: exit code {code}{f': {tail}' if tail else ''}"
-        return ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+            tail = complaints.decode("utf-8", "replace").strip()[-_TAIL_CHARACTERS:]
+            reason = f"{self.name}: exit code {process.returncode}{f': {tail}' if tail else ''}"
+            raise ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+        return response.parse_completion(output.decode("utf-8", "replace"), self.name)
 
 
 def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> CommandModel:
@@ -460,7 +417,7 @@ class ModelConnector:
     #: Base URLs by provider; they take precedence over the known ones.
     base_urls: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 60.0
-    prices: Mapping[str, TokenPrice] = field(default_factory=dict)
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
 
     def __call__(self, candidate: ModelCandidate, /) -> Complete:
@@ -472,23 +429,16 @@ class ModelConnector:
 
     def endpoint(self, candidate: ModelCandidate) -> Endpoint:
         """The endpoint of a candidate; raises `ModelAuth` when its login has expired."""
-        custom = custom_provider(candidate.provider, self.sources)
+        base_url, api, _ = custom_provider(candidate.provider, self.sources)
+        if api and api not in APIS:
+            raise BadSetting("api", api, "models file", ", ".join(APIS))
         return Endpoint(
             candidate.provider,
             candidate.model,
-            self.base_urls.get(candidate.provider) or custom.base_url,
-            _api(custom.api),
+            self.base_urls.get(candidate.provider) or base_url or None,
+            next((known for known in APIS if known == api), None),
             resolve_credential(candidate.provider, self.sources, int(self.clock() * 1000)),
         )
-
-
-def _api(name: str | None) -> Api | None:
-    for api in APIS:
-        if api == name:
-            return api
-    if name is None:
-        return None
-    raise BadSetting("api", name, "models file", ", ".join(APIS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,12 +454,9 @@ class HostModel:
     timeout_seconds: float = 60.0
 
     def __call__(self, prompt: Prompt, /) -> Completion:
-        outcome = completion.run_within(lambda: self.call(prompt), self.timeout_seconds)
-        if outcome.error is not None:
-            raise self._failure(outcome.error)
-        return self._answer(outcome.value)
-
-    def _answer(self, result: object) -> Completion:
+        result, error = completion.run_within(lambda: self.call(prompt), self.timeout_seconds)
+        if error is not None:
+            raise self._failure(error)
         if result is None:
             raise ModelDenied(f"{self.name} has no model")
         if isinstance(result, Completion):
@@ -519,8 +466,8 @@ class HostModel:
             raise ModelDenied(f"{self.name} gave a coroutine: pass a callable that waits for its answer")
         if response.answer_is_auth_failure(result):
             raise ModelAuth(f"{self.name}: {response.error_message(result) or 'credentials were refused'}")
-        if (error := response.error_in_response(result)) is not None:
-            raise self._failure(error)
+        if (problem := response.error_in_response(result)) is not None:
+            raise self._failure(problem)
         return response.parse_completion(result, self.name)
 
     def _failure(self, error: object) -> BaseException:

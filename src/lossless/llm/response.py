@@ -5,23 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
-_TEXT_KEYS = (
-    "text",
-    "output_text",
-    "value",
-    "content",
-    "summary",
-    "output",
-    "message",
-    "response",
-    "choices",
-    "delta",
-)
+_TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
@@ -30,6 +20,7 @@ _LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])"
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
+_MOST_TOKENS = 1 << 40
 #: Longer than any requested answer; the rest is not read.
 _MOST_CHARS = 500_000
 
@@ -171,18 +162,19 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    """The usage in an answer, in OpenAI's, Anthropic's or a host's spelling."""
+    """The usage in an answer."""
     for level in _envelopes(response):
         raw = level.get("usage")
         if isinstance(raw, Mapping):
-            return _usage(raw)
+            return read_usage(raw)
     return Usage()
 
 
-def _usage(raw: Mapping[object, object]) -> Usage:
+def read_usage(raw: Mapping[Any, object]) -> Usage:
+    """A usage object, in OpenAI's, Anthropic's or a host's spelling."""
     details = raw.get("prompt_tokens_details") or raw.get("input_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
-    read = _count(raw, "cache_read_input_tokens", "cacheRead", "cache_read") or cached
+    read = _count(raw, "cache_read_input_tokens", "cacheRead", "cached_tokens", "cache_read") or cached
     write = _count(raw, "cache_creation_input_tokens", "cacheWrite", "cache_write")
     tokens = _count(raw, "prompt_tokens", "input_tokens", "input", "inputTokens")
     beside = any(key in raw for key in ("cache_read_input_tokens", "cache_creation_input_tokens", "cacheRead"))
@@ -195,15 +187,16 @@ def _usage(raw: Mapping[object, object]) -> Usage:
     )
 
 
-def _count(raw: Mapping[object, object], *keys: str) -> int:
+def _count(raw: Mapping[Any, object], *keys: str) -> int:
+    """The first of some counts that a provider may have made."""
     for key in keys:
         value = raw.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
+            return int(value)
     return 0
 
 
-def reported_cost(raw: Mapping[object, object]) -> Decimal | None:
+def reported_cost(raw: Mapping[Any, object]) -> Decimal | None:
     """The cost in a usage object; None when there is none."""
     value = raw.get("cost")
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless import __version__
 from lossless.errors import BadInput, LosslessError
 from lossless.files.vault import find_damage
-from lossless.llm.chain import OpenGate
+from lossless.llm.chain import Gate
 from lossless.llm.completion import Prompt
 from lossless.maintenance import repair
 from lossless.maintenance.prune import files_of_other_archives
@@ -425,7 +425,7 @@ def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
     """Ask each configured model for one word; an unconfigured key in the environment is not used."""
     found = []
     for candidate in summariser.candidates():
-        chain = replace(summariser.chain(OpenGate()), candidates=(candidate,), timeout_seconds=seconds)
+        chain = replace(summariser.chain(Gate()), candidates=(candidate,), timeout_seconds=seconds)
         started = time.monotonic()
         try:
             chain(_TEST)

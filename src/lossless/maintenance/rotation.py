@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.plan import FAILED_STOPS, threshold_rounds
-from lossless.compaction.run import CompactionJob, compact
+from lossless.compaction.plan import threshold_rounds
+from lossless.compaction.run import FAILED_STOPS, CompactionJob, compact
 from lossless.errors import LosslessError
 from lossless.ingest.sessions import imported_from
 from lossless.ingest.transcripts.following import renumber_lines

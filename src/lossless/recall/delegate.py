@@ -170,8 +170,7 @@ def is_model_refusal(error: LosslessError) -> bool:
 
 def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | DelegateFailure:
     """A task done by the host's sub-agent, whatever it does."""
-    outcome = completion.run_within(lambda: delegate(task), task.seconds)
-    error = outcome.error
+    words, error = completion.run_within(lambda: delegate(task), task.seconds)
     if isinstance(error, ModelTimeout | TimeoutError):
         return timeout_failure(task.seconds)
     if isinstance(error, DelegateError):
@@ -180,7 +179,7 @@ def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | Dele
         if not isinstance(error, Exception):
             raise error
         return phase_failure("wait", f"the sub-agent failed: {type(error).__name__}")
-    return parse_reply(outcome.value)
+    return parse_reply(words)
 
 
 def parse_reply(text: str | None) -> DelegateReply | DelegateFailure:

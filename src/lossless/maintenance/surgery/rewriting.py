@@ -301,9 +301,9 @@ class DraftWriter:
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
         count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        limit = count * len(self.summariser.candidates()) * _CALLS_EACH
-        spend = replace(gate.spend, max_calls=max(gate.spend.max_calls, limit))
-        gate = replace(gate, is_wanted=is_wanted, spend=spend)
+        most = count * len(self.summariser.candidates()) * _CALLS_EACH
+        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, most))
+        gate = replace(gate, is_wanted=is_wanted, limits=limits)
         gate.reset()
         try:
             yield self.summariser.ask(gate)
@@ -672,20 +672,20 @@ def _bridges(
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
     """The first prompt for a summary of a source, with the summariser's template."""
-    wording, sizes = summariser.wording, summariser.sizes
+    style = summariser.style
     if source.depth == 0:
-        text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], wording.timezone)
-        target = leaf_target(estimate_tokens(text), sizes.leaf_target_tokens)
+        text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], style.timezone)
+        target = leaf_target(estimate_tokens(text), style.leaf_target_tokens)
     else:
-        text = condensed_text([part for part in source.parts if isinstance(part, SourceSummary)], wording.timezone)
-        target = condensed_target(sizes.condensed_target_tokens)
+        text = condensed_text([part for part in source.parts if isinstance(part, SourceSummary)], style.timezone)
+        target = condensed_target(style.condensed_target_tokens)
     return render_prompt(
         text,
         target,
         depth=source.depth,
         previous_context=source.previous_context,
-        instructions=wording.instructions,
-        folder=wording.folder,
+        instructions=style.instructions,
+        folder=style.folder,
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lossless.compaction.source_text import SourceSummary
+from lossless.compaction.source_text import SourceSummary, input_text
 from lossless.compaction.summarise import WrittenSummary
 from lossless.errors import GuardOpen, ModelError, Stale
 from lossless.maintenance.surgery.rewriting import summary_source
@@ -141,4 +141,4 @@ def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSu
 def _source_text(part: SourceMessage | SourceSummary) -> str:
     if part.text or isinstance(part, SourceSummary):
         return part.text
-    return " ".join((*(call.text for call in part.inputs), *(result.text for result in part.outputs)))
+    return " ".join((*map(input_text, part.inputs), *(result.text for result in part.outputs)))
