@@ -15,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 import lossless
+from tests.built import built
 from tests.waiting import wait_for
 
 from .conftest import sound, sql
@@ -35,9 +36,12 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     monkeypatch.setenv("LCM_LEAF_CHUNK_TOKENS", "2000")
+    return built(path, _build_long)
+
+
+def _build_long(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(LONG, CHAT)
-    return path
 
 
 def script(path: Path, text: str) -> str:

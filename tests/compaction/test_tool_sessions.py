@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     budget=st.sampled_from((16_000, 40_000, 64_000, 90_000, 128_000)),
     most=st.sampled_from((2_000, 10_000, 40_000)),
 )
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_every_prompt_after_the_first_fold_shows_a_summary_and_none_is_too_large(
     seed: int, budget: int, most: int
 ) -> None:

@@ -16,6 +16,7 @@ from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.rewriting import subtree_by_subtree
 from lossless.model.context import EXTRACTIVE_MODEL, Summary
+from tests.built import built
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, rows, told
 
 if TYPE_CHECKING:
@@ -49,10 +50,15 @@ class Mortal:
 @pytest.fixture
 def folded(path: Path) -> int:
     """How many summaries a conversation has whose graph is three deep; all are extracted."""
-    with open_engine(path) as engine:
-        count = len(depths(engine, told(engine)))
+    with open_engine(built(path, _build)) as engine:
+        count = len(depths(engine, 1))
         assert count > 3 * LIMIT
         return count
+
+
+def _build(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
 
 
 def by_model(engine: lossless.Engine) -> Counter[str]:

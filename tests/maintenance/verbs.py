@@ -1,13 +1,9 @@
-"""Every verb of surgery and of the doctor on a small archive: what has to be there first, and the deed itself.
-
-As a program it is the child that dies in the middle: `python -m tests.maintenance.verbs PATH VERB STATEMENT`.
-"""
+"""Every verb of surgery and of the doctor on a small archive: what has to be there first, and the deed itself."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +193,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def main(path: str, verb: str, number: int) -> None:
+def die_at(path: str, verb: str, number: int) -> None:
     """Die in place of a statement that writes, counted from 0."""
     writes = 0
 
@@ -210,8 +206,3 @@ def main(path: str, verb: str, number: int) -> None:
 
     with open_small(path, write) as engine, before_each_statement(engine.archive.database, die):
         VERBS[verb].operate(engine)
-    sys.stdout.write("done\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -73,7 +73,7 @@ def place() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(given_talks=talks())
 def test_through_remnic_and_back_is_the_same(given_talks: list[Talk]) -> None:
     with place() as name:
@@ -101,7 +101,7 @@ DROP = [f"DROP TABLE lcm_x_{name}" for name in ("edges", "summary_messages", "so
 GRAPH = ("leaves", "sources", "summaries")
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(given_talks=talks())
 def test_remnics_own_tables_are_enough_for_the_graph(given_talks: list[Talk]) -> None:
     """Where conversations do not take turns in one session, and no summary is used twice."""
@@ -166,7 +166,7 @@ def _tree(draw: st.DrawFn, session: str, turns: list[int]) -> list[tuple[Any, ..
     return found[::-1]
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(memory=memories())
 def test_what_remnic_heard_goes_there_and_back(memory: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]) -> None:
     with place() as name:
@@ -192,7 +192,7 @@ def test_what_remnic_heard_goes_there_and_back(memory: tuple[list[tuple[Any, ...
         assert to_remnic(folder / "lcm.db", again).sessions_touched == []
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(given_talks=talks())
 def test_every_way_into_an_archive_is_exact(given_talks: list[Talk]) -> None:
     with place() as name:
@@ -207,7 +207,7 @@ def test_every_way_into_an_archive_is_exact(given_talks: list[Talk]) -> None:
         assert nothing_new(bring("archive", folder / "all.jsonl", folder / "lcm.db"))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(given_talks=talks(), data=st.data())
 def test_a_part_and_then_the_rest_is_all(given_talks: list[Talk], data: Any) -> None:
     names = sorted({talk.session_id or "" for talk in given_talks})
@@ -229,7 +229,7 @@ def test_a_part_and_then_the_rest_is_all(given_talks: list[Talk], data: Any) -> 
             assert rows(folder / "memory.sqlite", sql) == rows(folder / "whole.sqlite", sql)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(given_talks=talks(), data=st.data())
 def test_a_conversation_that_grows_is_never_doubled(given_talks: list[Talk], data: Any) -> None:
     with place() as name:

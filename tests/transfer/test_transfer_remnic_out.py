@@ -274,11 +274,11 @@ def test_a_summary_used_twice(tmp_path: Path, target: Path) -> None:
 
 
 def test_a_summary_of_very_many_messages(tmp_path: Path, target: Path) -> None:
-    lines = [Line("m") for _ in range(50_000)]
-    source = real(tmp_path / "lcm.db", [Talk("s", lines, None, {"sum_all": range(50_000)}, {}, ["sum_all"])])
+    lines = [Line("m") for _ in range(33_000)]
+    source = real(tmp_path / "lcm.db", [Talk("s", lines, None, {"sum_all": range(33_000)}, {}, ["sum_all"])])
     with open_claw(source) as archive:
-        assert export_remnic(archive, None, target).messages_inserted == 50_000
-    assert rows(target, "SELECT msg_start, msg_end FROM lcm_summary_nodes") == [(0, 49_999)]
+        assert export_remnic(archive, None, target).messages_inserted == 33_000
+    assert rows(target, "SELECT msg_start, msg_end FROM lcm_summary_nodes") == [(0, 32_999)]
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
     path, behind = tree.leaf_path(), records[1:]
     if path is None:
         return list(behind)
-    places = path.order if path.order is not None else [n for n, kept in enumerate(path.kept) if kept]
+    kept, order = path
+    places = order if order is not None else [n for n, is_kept in enumerate(kept) if is_kept]
     return [behind[place] for place in places]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lossless.ingest.match import ShownMessage, StoredMark, match
+from lossless.ingest.match import MatchedMessage, match
 from lossless.model.times import parse_time, row_time, state_time
 
 if TYPE_CHECKING:
@@ -295,8 +295,8 @@ def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) ->
     stored = [n for n, mark in enumerate(others) if n in taken or mark in both]
     place = {n: k for k, n in enumerate(stored)}
     found = match(
-        [ShownMessage(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
-        [StoredMark(others[n], "user") for n in stored],
+        [MatchedMessage(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
+        [MatchedMessage(others[n], "user") for n in stored],
         _EqualMessages([coming[n] for n in shown], [there[n] for n in stored]),
         last=range(len(stored)),
         follows=begin > 0,
@@ -358,7 +358,7 @@ class _EqualMessages:
     def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
         return False
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:  # noqa: ARG002
         return False
 
 
