@@ -296,4 +296,4 @@ def test_the_readme_begins_with_what_matters() -> None:
 def test_the_integration_runs_the_test_command_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert read(script).splitlines()[-2:] == ["make test", "make test-openclaw QUICK=1"]
+    assert read(script).splitlines()[-2:] == ["make test", "make test-hosts QUICK=1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +40,7 @@ from lossless.files.recipe import (
     with_value,
 )
 from lossless.files.references import file_reference, image_label, image_reference, raw_reference, tool_reference
-from lossless.model.js_json import stringify_js
+from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
 
@@ -412,7 +411,7 @@ def _shrink(draft: MessageDraft, keep: _Keep, path: JsonPath, value: Any) -> Non
         draft.put_reference(path, reference, payload)
         return
     if not isinstance(value, list):
-        payload, reference = keep(_json(value), True)
+        payload, reference = keep(compact_json(value), True)
         draft.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id, JSON_FORM),)),)))
         return
     for number, item in enumerate(value):
@@ -442,7 +441,7 @@ def _collapse(draft: MessageDraft, keep: _Keep, path: JsonPath) -> None:
             holes.append(((number, *inner), (FileSlice(payload.file_id, TEXT_FORM, at, end),)))
             at = end + 1
     else:
-        payload, reference = keep(_json([items[number] for number in rest]), True)
+        payload, reference = keep(compact_json([items[number] for number in rest]), True)
         for place, number in enumerate(rest):
             frame[number] = None
             holes.append(((number,), (FileSlice(payload.file_id, JSON_FORM, place),)))
@@ -473,16 +472,6 @@ def _text_in(item: Any) -> tuple[str | None, JsonPath]:
     if isinstance(item, dict) and item.get("type") in TEXT_TYPES and isinstance(item.get("text"), str):
         return item["text"], ("text",)
     return None, ()
-
-
-def _json(value: Any) -> str:
-    """JSON that round-trips; lone surrogates are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
-    return text
 
 
 __all__ = ["Intercepted", "Payload", "intercept", "restore_message"]

@@ -433,7 +433,7 @@ def _find_payloads(
                 if call.id == call_id:
                     return call.name
         stored = archive.files.call(conversation.id, call_id)
-        return None if stored is None else stored.tool
+        return None if stored is None else stored[0]
 
     found: dict[int, Intercepted] = {}
     for n, item in enumerate(new):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.records import ArchiveCounts
     from lossless.store.bundles.other_programs import ReclaimableTables
-    from lossless.store.maintenance.deletion import ConversationSize, PayloadLocation
+    from lossless.store.maintenance.deletion import ConversationSize
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
@@ -282,14 +282,16 @@ def apply_prune(
     return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(left), files_left)
 
 
-def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[PayloadLocation]) -> list[OrphanFile]:
+def _remove_files(
+    archive: Archive, vault: Vault | None, files: Sequence[tuple[str, int, str, int]]
+) -> list[OrphanFile]:
     """Delete the bytes of files whose rows are gone; files outside of the vault stay."""
     if vault is None or not files:
         return []
     orphans = [
-        OrphanFile(vault.root / str(file.conversation_id) / Path(file.place).name, file.id, file.bytes)
-        for file in files
-        if Path(file.place).name.startswith(f"{file.id}.")
+        OrphanFile(vault.root / str(conversation_id) / Path(place).name, id_, size)
+        for id_, conversation_id, place, size in files
+        if Path(place).name.startswith(f"{id_}.")
     ]
     there = [orphan for orphan in orphans if orphan.path.is_file()]
     try:

@@ -29,6 +29,7 @@ from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_o
 from lossless.maintenance.backup import sweep_leftovers
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.paths import fsync_path
 from lossless.store.maintenance.deletion import ConversationRemover
@@ -198,16 +199,8 @@ def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[byt
         if record.id is None or record.parent == before:
             yield raw
         else:
-            yield _dumped(json.loads(raw) | {"parentId": before})
+            yield compact_json(json.loads(raw) | {"parentId": before}).encode() + b"\n"
         before = record.id or before
-
-
-def _dumped(value: dict[str, Any]) -> bytes:
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, separators=(",", ":")).encode()
-    return text + b"\n"
 
 
 _PAGE = 500

@@ -364,7 +364,8 @@ class Guards(TableAccess):
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
-        self._run("set_breaker", key=key, failures=failures, open_until=_format_moment(open_until), now=state_time(now))
+        until = None if open_until is None else state_time(open_until)
+        self._run("set_breaker", key=key, failures=failures, open_until=until, now=state_time(now))
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
         """A model's tokenizer calibration: ratio, spread, observations."""
@@ -400,10 +401,6 @@ class Guards(TableAccess):
 
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
-
-
-def _format_moment(moment: datetime | None) -> str | None:
-    return None if moment is None else state_time(moment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,7 +453,7 @@ class Merger:
             ordinal = items[-1].ordinal + 1 if items else 0
             shown = [id_ for id_ in new if id_ not in theirs]
             for n, id_ in enumerate(shown):
-                self._archive.context.put_message(conversation_id, ordinal + n, id_, self._now)
+                self._archive.context.put(conversation_id, ordinal + n, id_, self._now)
         after = self._archive.context.items(conversation_id)
         left = [item_id(item) for item in after]
         change = ContextChange(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt
+from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time, state_time
 from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.bundles.other_programs import RemnicFile, explain_bad_text, open_claw
@@ -176,7 +176,7 @@ class _RemnicExport:
             "source_seq": message["seq"],
             "title": given["title"],
         }
-        text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
+        text = compact_json(metadata)
         role = remnic_format.remnic_role(message)
         tokens = message["token_count"] or 0
         return place.session, place.turn, role, message["content"], tokens, self._time(message["created_at"]), text, id_

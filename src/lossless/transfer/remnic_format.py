@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
 from lossless.transfer.archive_format import dump_row
 from lossless.transfer.files import PayloadCopier
@@ -408,14 +409,15 @@ def part_to_remnic(part: RowValues) -> RowValues:
     if "part_type" not in part:
         payload = _object(part.get("payload"))
         return {
-            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": _json(payload),
+            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": compact_json(payload),
             "tool_name": part.get("tool_name"), "file_path": part.get("file_path"),
             "created_at": part.get("created_at"),
         }  # fmt: skip
     payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
     return {
-        "ordinal": part["ordinal"], "kind": _kind(part), "payload": _json(payload), "tool_name": part.get("tool_name"),
-        "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
+        "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload),
+        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"),
+        "created_at": None,
     }  # fmt: skip
 
 
@@ -450,8 +452,8 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
     if kind == "tool_result":
         columns |= {"tool_call_id": _text(payload, "call_id", "id"), "tool_output": _some(payload, "output", "content")}
     raw_type = {"tool_call": "toolCall", "tool_result": "toolResult"}.get(kind, kind)
-    said_by = "toolResult" if role == "tool" else role
-    columns["metadata"] = _json({"originalRole": said_by, "rawType": raw_type, "raw": {"type": raw_type} | payload})
+    metadata = {"originalRole": "toolResult" if role == "tool" else role, "rawType": raw_type}
+    columns["metadata"] = compact_json(metadata | {"raw": {"type": raw_type} | payload})
     return place | {name: value for name, value in columns.items() if value is not None}
 
 
@@ -471,8 +473,4 @@ def _text(payload: dict[str, Any], *names: str) -> str | None:
 
 
 def _some(payload: dict[str, Any], *names: str) -> str | None:
-    return next((_json(payload[name]) for name in names if payload.get(name) is not None), None)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return next((compact_json(payload[name]) for name in names if payload.get(name) is not None), None)

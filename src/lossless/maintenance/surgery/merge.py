@@ -146,7 +146,7 @@ def apply_merge(
             for n, (id_, offset) in enumerate(zip(sources, offsets, strict=False))
         ]
         for id_ in sources:
-            merging.set_context(id_, [], now)
+            archive.context.set_items(id_, [], now)
         merging.shift(target, offsets[-1])
         for things in taken:  # everything of a source moves; its state for the next turn is deleted
             merging.move_messages(things["id"], target, things["offset"])
@@ -155,7 +155,7 @@ def apply_merge(
             merging.move(things, target, things["id"])
             merging.move_keys(things["id"], target)
             merging.drop_states(things["id"])
-        merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
+        archive.context.set_items(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
         merging.request_sweep(target, now)
         added = tuple(item_id(item) for item in moved)
@@ -172,7 +172,7 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
     merging, detail = ConversationMerger(archive), entry.detail
     gone = {item for source in detail["sources"] for _, item in source["context"]}
     stays = [item for item in archive.context.items(conversation_id) if item_id(item) not in gone]
-    merging.set_context(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
+    archive.context.set_items(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
     for prompt in detail["superseded"]:
         archive.context.unhide(conversation_id, prompt)
     for source in detail["sources"]:
@@ -183,7 +183,7 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         merging.move_records(source["records"], conversation_id, source["id"], -source["offset"])
         merging.move(source, source["id"], conversation_id)
         merging.revive_briefs(source)
-        merging.set_context(source["id"], [(ordinal, item) for ordinal, item in source["context"]], now)
+        archive.context.set_items(source["id"], [(ordinal, item) for ordinal, item in source["context"]], now)
     merging.shift(conversation_id, -detail["shift"])
     for rows in detail["ids"]:
         merging.set_ids(rows)

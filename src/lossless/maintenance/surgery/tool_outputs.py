@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.messages import Json, JsonObject
     from lossless.store.archive import Archive
-    from lossless.store.files import CallRow, LargeFileRows, LargeOutput
+    from lossless.store.files import LargeFileRows, LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
 
 #: Messages per transaction: others may write in between.
@@ -89,11 +89,11 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
 
 def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
     call = None if row.tool else _call(files, row)
-    tool = row.tool or (call.tool if call else None)
+    tool = row.tool or (call[0] if call else None)
     return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> CallRow | None:
+def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
@@ -103,7 +103,7 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     if not stored or stored[0].file_id is not None:
         return False
     call = _call(archive.files, output)
-    payload = stub_payload(output, stored[0].message.content, call.input if call else None)
+    payload = stub_payload(output, stored[0].message.content, call[1] if call else None)
     store_payloads(archive.files, vault, output.conversation_id, [payload], now)
     archive.files.set_stub(output.message_id, payload.file_id)
     return True
