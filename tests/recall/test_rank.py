@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lossless
 from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.rank import (
     PIECE_WEIGHT,
@@ -148,6 +149,27 @@ def test_the_time_that_is_asked_about_lifts_and_never_excludes() -> None:
     assert [hit.id for hit in rank(found, span=RankTimeSpan(DAY, DAY + 1))] == [1, 0]
 
 
+def test_a_message_by_the_one_whom_the_question_names_comes_first() -> None:
+    query = parse_query("Where does Ada keep her kayak?")
+    texts = [("bob", "Ada, you keep a kayak?"), ("ada", "A kayak, Ada says, is what I keep"), ("ada", "We met.")]
+    rows = [Passage(at, 1, at, at * DAY, text, speaker=speaker) for at, (speaker, text) in enumerate(texts)]
+    counts = TermCounts(100, (0,) * len(query.terms))
+    assert rank(weigh(query, rows, counts))[0].id == 1
+    assert weigh(query, rows, counts).speaker == "ada"
+    both = parse_query("Do Ada and Bob keep a kayak?")
+    assert weigh(both, rows, TermCounts(100, (0,) * len(both.terms))).speaker is None
+
+
+def test_the_places_of_a_question_for_several_things_are_not_all_taken_by_one_session() -> None:
+    texts = ["I read a book, a good book"] * 9 + ["We read it, the third book"]
+    for question, others in (("Which books did we read?", 9), ("Which book did we read?", 0)):
+        query = parse_query(question)
+        rows = [Passage(at, 1, at, at * 60.0 + (at > 8) * DAY, text) for at, text in enumerate(texts)]
+        hits = rank(weigh(query, rows, TermCounts(100, (0,) * len(query.terms))))
+        alone = next(place for place, hit in enumerate(hits) if hit.id == 9)
+        assert (alone < 9) == (others == 9)
+
+
 def test_recency_is_newest_first_among_full_matches() -> None:
     texts = ["zebra crossing", "zebra crossing zebra crossing", "zebra"]
     assert order("zebra crossing", texts, sort="recency") == [1, 0]
@@ -236,3 +258,15 @@ def test_a_later_correction_comes_before_what_it_corrects(later: str, is_first: 
     found = corrections_first(ranked, finder, (1.0,) * len(query.terms))
     assert [text.id for text, _ in found] == ([2, 1] if is_first else [1, 2])
     assert corrections_first(ranked[::-1], finder, (1.0,) * len(query.terms)) == ranked[::-1]
+
+
+def test_who_speaks_is_what_the_host_reports_or_how_a_message_begins() -> None:
+    said = [
+        {"role": "user", "content": "Bob: Ada, I like a kayak"},
+        {"role": "user", "content": "Ada: what I like is my kayak"},
+        {"role": "user", "content": "what I like is a kayak, says Bob", "name": "Carol"},
+    ]
+    with lossless.open(":memory:", background=False) as engine:
+        engine.append(lossless.Session(key="k"), [lossless.Incoming(one) for one in said])
+        asked = {name: engine.grep(f"Does {name} like a kayak?").hits[0].snippet for name in ("Ada", "Carol")}
+    print(asked)

@@ -203,6 +203,8 @@ class Query:
     terms: tuple[Term, ...]
     #: What the asker should know about how it was read.
     hint: str | None = None
+    #: Whether it asks for several things, as "which books" does.
+    asks_several: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -248,7 +250,7 @@ def parse_query(question: str) -> Query:
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
     terms = _distinct([term for term in found if not _is_stop_term(term, stop)] or found)
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    return Query(terms, hint)
+    return Query(terms, hint, _ASKS_SEVERAL.search(text) is not None)
 
 
 def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[str]:
@@ -282,6 +284,12 @@ _CHUNK = re.compile(r"[^\s'’‘,;!?()\[\]{}<>|\"“”„«»「」『』`…�
 _REGEX = re.compile(
     r"\.[*+?]|\[\^?[\w\\]-?[^\]\s]*\][*+?{]|(?:^|\s)\^\w|\w\$(?=\s|$)|\w\|\w|\(\?[:=!<]|\w\{\d+,?\d*\}"
     r"|(?<![:\w\\])\\[bBdDsSwW](?!\w*\\\w{2})|\w\\[bBdDsSwW](?=[*+?{\s]|$)"
+)
+_VERB = r"(?!(?:is|was|does|has|are|were|do|did|have|had)\b)"
+_ASKS_SEVERAL = re.compile(
+    rf"\b(?:(?:what|which|how many)(?: {_VERB}\w+){{0,2}} {_VERB}\w+[^\Ws]s\b|what are|welche|wie viele|quels|quelles"
+    r"|combien|cuáles|cuántos|cuántas)\b",
+    re.IGNORECASE,
 )
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
 

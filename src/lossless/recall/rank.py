@@ -7,12 +7,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.model.search_text import PASSAGE_CHARS_DENSE, passages
+from lossless.model.messages import sender_name
+from lossless.model.search_text import PASSAGE_CHARS_DENSE, fold_text, passages
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, parse_query
+from lossless.store.database import column_text
 from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
 
 if TYPE_CHECKING:
@@ -39,6 +42,10 @@ SESSION_PRIOR = 0.3
 DATE_PRIOR = 2.0
 #: What a message of a user counts who does not speak of himself in it: mostly praise, thanks and wishes.
 IMPERSONAL_WEIGHT = 0.9
+#: What a message counts by the one speaker whom the question names.
+SPEAKER_WEIGHT = 1.2
+#: What each further message of a session counts when several things are asked for, which are seldom said at once.
+SPREAD_SHARE = 0.95
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -59,6 +66,7 @@ class Neighbour:
     seq: int
     at: float
     tokens: int
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,7 @@ class _RankedMessage:
     own: dict[int, float]
     borrowed: dict[int, float]
     asked: dict[int, float]
+    speaker: str
     session: int = 0
     score: float = 0.0
     passage: int | None = None
@@ -135,8 +144,19 @@ def rank(
     for spot in spots:
         _score(spot, weighed)
     _lift_sessions(spots)
-    hits = _hits((spot for spot in spots if spot.score > 0), weighed, span)
-    return _sorted(hits, sort, now)
+    hits = _sorted(_hits((spot for spot in spots if spot.score > 0), weighed, span), sort, now)
+    if sort != "relevance" or not weighed.query.asks_several:
+        return hits
+    return _sorted(_spread(hits, {spot.id: spot.session for spot in spots}), sort, now)
+
+
+def _spread(hits: Iterable[Hit], sessions: dict[int | str, int]) -> Iterator[Hit]:
+    """Hits, best first, each with less the more of its session stand before it."""
+    before = Counter[int]()
+    for hit in hits:
+        session = sessions[hit.id]
+        yield replace(hit, score=hit.score * SPREAD_SHARE ** before[session])
+        before[session] += session > 0
 
 
 def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) -> list[_RankedMessage]:
@@ -145,7 +165,7 @@ def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) 
         row = text.candidate
         spot = spots.get(row.id)
         if spot is None:
-            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {}, {})
+            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {}, {}, row.speaker)
             spots[row.id] = spot
         spot.texts.append(text)
         _lend(text.values, spot.own, 1.0)
@@ -153,7 +173,7 @@ def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) 
     for near in neighbours:
         if near.id not in spots:
             spots[near.id] = _RankedMessage(
-                near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {}, {}
+                near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {}, {}, near.speaker
             )
     return list(spots.values())
 
@@ -228,13 +248,15 @@ def _hits(spots: Iterable[_RankedMessage], weighed: WeighedPassages, span: RankT
     for spot in spots:
         is_then = span is not None and span.since <= spot.at < span.before
         score = spot.score / unit * (1 + DATE_PRIOR if is_then else 1.0)
+        if spot.speaker == weighed.speaker:
+            score *= SPEAKER_WEIGHT
         tier = 0 if needed <= spot.own.keys() else 1 if required <= spot.own.keys() else 2
         matched = tuple(terms[index].text for index in sorted(spot.own))
         hits.append(Hit(spot.id, spot.conversation_id, spot.seq, spot.at, score, spot.passage, matched, tier))
     return hits
 
 
-def _sorted(hits: list[Hit], sort: RankOrder, now: float) -> list[Hit]:
+def _sorted(hits: Iterable[Hit], sort: RankOrder, now: float) -> list[Hit]:
     if sort == "recency":
         own = [hit for hit in hits if hit.matched]
         full = [hit for hit in own if hit.tier == 0]
@@ -269,6 +291,8 @@ _PERSONAL = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
     re.IGNORECASE,
 )
+#: The name at the beginning of a message, as in transcripts of several people.
+_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,30}(?: [\w.'’-]{1,30}){0,2}):\s")
 #: More occurrences of a term in one passage than this make no difference.
 _MOST = 12
 
@@ -285,6 +309,8 @@ class Passage:
     text: str
     passage: int = 0
     is_users: bool = False
+    #: Who said it, in folded letters, where that is known.
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +342,8 @@ class WeighedPassages:
     query: Query
     weights: tuple[float, ...]
     texts: tuple[WeighedPassage, ...]
+    #: The one speaker whom the question names.
+    speaker: str | None = None
 
     def worth(self, values: dict[int, float]) -> float:
         """The score of these term values: their weighted sum, less for what they do not cover."""
@@ -334,12 +362,20 @@ def weigh(query: Query, candidates: Iterable[Passage], counts: TermCounts) -> We
     tokens = [estimate_tokens(candidate.text) for candidate, _ in found]
     average = max(1.0, sum(tokens) / len(tokens)) if tokens else 1.0
     weights = _weights(query, counts, [hits for _, hits in found])
+    speaker = _named_speaker(query, {candidate.speaker for candidate, _ in found})
     texts = tuple(
         _weigh_passage(candidate, hits, length, length / average, weights)
         for (candidate, hits), length in zip(found, tokens, strict=True)
         if hits
     )
-    return WeighedPassages(query, weights, texts)
+    return WeighedPassages(query, weights, texts, speaker)
+
+
+def _named_speaker(query: Query, speakers: Iterable[str]) -> str | None:
+    """The one of the speakers whom the question names; None when it names none, or several."""
+    asked = {form[0] for term in query.terms for form in term.forms if len(form) == 1}
+    named = [speaker for speaker in speakers if not asked.isdisjoint(speaker.split())]
+    return named[0] if len(named) == 1 else None
 
 
 def _weigh_passage(
@@ -535,8 +571,8 @@ def _rank_kind(
     rows = TermCounts(search.size(where, what)[0], tuple(counts))
     weighed = weigh(query, said, rows)
     near = [
-        Neighbour(id_, conversation_id, seq, (at or 0) / 1000, tokens)
-        for id_, conversation_id, seq, at, tokens in search.neighbours(missing_places(weighed), where)
+        Neighbour(id_, conversation_id, seq, (at or 0) / 1000, tokens, _speaker(sender, column_text(opening)))
+        for id_, conversation_id, seq, at, tokens, sender, opening in search.neighbours(missing_places(weighed), where)
     ]
     hits = [hit for hit in rank(weighed, near, sort=sort, now=now, span=span) if hit.id not in echoes]
     if echoes:
@@ -545,18 +581,26 @@ def _rank_kind(
     return RankedHits(tuple(hits), {text.id: text for text, _ in fresh}, weighed.weights)
 
 
+def _speaker(sender: str | None, text: str) -> str:
+    """Who said a message, in folded letters: as the host reported it, else as its beginning says."""
+    opening = _SPEAKER.match(text)
+    return fold_text(sender_name(sender) or (opening.group(1) if opening else ""))
+
+
 def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
     """The passages of a text that were proposed."""
     seq = text.seq if isinstance(text, MessageText) else None
     is_users = isinstance(text, MessageText) and text.role == "user"
+    speaker = _speaker(text.sender, whole) if isinstance(text, MessageText) else ""
     spans = passages(whole) if seq is not None and len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
     if len(spans) < 2:
-        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users)]
+        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users, speaker)]
     numbers = {start: number for number, (start, _) in enumerate(spans)}
     chosen = sorted({numbers.get(start or 0, 0) for start in starts})
     pieces = [(number, whole[spans[number][0] : spans[number][1]]) for number in chosen]
     return [
-        Passage(text.id, text.conversation_id, seq, text.at / 1000, piece, number, is_users) for number, piece in pieces
+        Passage(text.id, text.conversation_id, seq, text.at / 1000, piece, number, is_users, speaker)
+        for number, piece in pieces
     ]
 
 

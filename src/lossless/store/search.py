@@ -537,7 +537,7 @@ class FullTextSearch:
         return where.values | {"match": match, "limit": limit, "everything": is_everything}
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
-        """Messages at positions (conversation and seq): id, conversation, seq, time, tokens."""
+        """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
         if not places:
             return []
         return self._db.rows(_SEARCH_QUERIES["neighbours"], where.values | {"places": json.dumps(places)})
