@@ -54,7 +54,7 @@ HYBRID_DECAY_PER_HOUR = 0.001
 #: The tier of messages that repeat what was found before: questions to recall tools, and their results.
 ECHO_LIMIT = 3
 #: Around how many of the best messages neighbours are looked at.
-NEIGHBOURS_OF = 60
+NEIGHBOURS_OF = 30
 
 
 @dataclass(frozen=True, slots=True)
