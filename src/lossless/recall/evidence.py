@@ -19,10 +19,10 @@ from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
 from lossless.recall.query import find_times, narrowest_time, parse_query, time_range
-from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, RankTimeSpan, best_window
+from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
-from lossless.store.search import SearchScope
+from lossless.store.search import MessageText, SearchScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
-    from lossless.store.search import MessageText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
@@ -250,6 +249,7 @@ def recall(
         return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
     ranking = _rank_messages(archive, scope, question, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
+    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in ranking.newer.items())
     leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
     packed = _EvidencePacker(question, note, scope, max_tokens)
     for number, (text, score) in enumerate(ranking.texts):
@@ -282,6 +282,8 @@ class _Ranking:
     texts: Sequence[tuple[MessageText, float]]
     finder: TermFinder
     weights: Sequence[float]
+    #: Messages that correct earlier ones.
+    newer: Mapping[int, int]
 
 
 def _rank_messages(
@@ -294,9 +296,8 @@ def _rank_messages(
     asks: tuple[str, ...],
 ) -> _Ranking:
     texts = archive.search.texts
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
+    found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
     hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
@@ -309,9 +310,10 @@ def _rank_messages(
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = found.weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
+    newer: dict[int, int] = {}
     if spoken is None:
-        ranked = rank.corrections_first(ranked, words.finder, weights)
-    return _Ranking(ranked, words.finder, weights)
+        ranked, newer = rank.corrections_first(ranked, words.finder, weights)
+    return _Ranking(ranked, words.finder, weights, newer)
 
 
 def _quotes(
@@ -322,10 +324,14 @@ def _quotes(
         yield whole
     for chars in (size, 4 * room - 80):
         if 40 <= chars < len(whole):
-            window = best_window(whole, finder, chars, weights)
-            before = ELLIPSIS if window.start > 0 else ""
-            after = ELLIPSIS if window.end < len(whole) else ""
-            yield f"{before}{whole[window.start : window.end].strip()}{after}"
+            start, end, _ = best_window(whole, finder, chars, weights)
+            yield _cut_out(whole, start, end)
+
+
+def _cut_out(whole: str, start: int, end: int) -> str:
+    """A piece of a text, with an ellipsis where something was left out."""
+    before, after = ELLIPSIS if start > 0 else "", ELLIPSIS if end < len(whole) else ""
+    return f"{before}{whole[start:end].strip()}{after}"
 
 
 class _EvidencePacker:
@@ -375,13 +381,13 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
 #: Among so many of the best messages is the one that decides; so many candidates are weighed.
-_DECIDING, _PROMPT_POOL = 20, 100
+_DECIDING, _PROMPT_POOL = 20, 70
 #: What the rare words that one message shares with a question must weigh together; with other words, and how many.
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
 _LEAST_SHARE = 0.1
-#: Messages are read so many at a time, until so many did not fit.
-_AT_A_TIME, _MOST_MISSES = 40, 8
+#: So many messages are looked at, until so many did not fit.
+_MOST_QUOTABLE, _MOST_MISSES = 120, 8
 _FRAME_TOKENS = 64
 
 _ASKS = re.compile(
@@ -451,20 +457,44 @@ def unasked_evidence(
         return ()
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    found = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), span)
-    hits = [hit for hit in found.hits if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT and hit.id not in leave_out]
-    gone = archive.prompts.hidden([hit.id for hit in hits if isinstance(hit.id, int)])
-    hits = [hit for hit in hits if hit.id not in gone]
+    found = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
+    ids = [hit.id for hit in found.hits if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
+    gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
+    shown = {*ids}.difference(gone)
+    hits = [hit for hit in found.hits if hit.id in shown]
     weights = {
         term.text: weight for term, weight in zip(search.query.terms, found.weights, strict=True) if term.text in topics
     }
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
-    packed = _Quoting(archive, search.finder, found.weights, most if question == words else most // _LONG_SHARE, now)
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    return packed.quoted([hit for hit in hits if hit.score >= least], is_fit)
+    near = [hit.id for hit in hits if hit.id not in found.texts and isinstance(hit.id, int)]
+    texts = found.texts | {text.id: text for text in archive.search.texts.messages(near)}
+    room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
+    kept: list[Evidence] = []
+    misses = 0
+    for hit in hits:
+        text = texts.get(hit.id)
+        if hit.score < least or not isinstance(text, MessageText) or text.role == "system":
+            continue
+        whole, size = " ".join(text.content.split()), BEST_CHARS if len(kept) < _BEST else PIECE_CHARS
+        if not whole:
+            continue
+        ends = 0, len(whole)
+        if len(whole) > max(size, WHOLE_MESSAGE_CHARS):
+            ends = best_window(whole, search.finder, size, found.weights)[:2]
+        item = _quotation(text, whole, QuoteSpan(text.id, *ends, round(hit.score, 3), len(hit.matched)), now)
+        line = f"- [{quotation_place(item)}] {item.text}\n"
+        cost = max(estimate_tokens(line), budget_tokens(line))
+        if cost > room:
+            misses += 1
+        elif is_fit(item.text):
+            kept.append(item)
+            room -= cost
+        if room < _LEAST_TOKENS or misses == _MOST_MISSES:
+            break
+    return tuple(kept)
 
 
 def _topics(question: str) -> frozenset[str]:
@@ -489,8 +519,7 @@ def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) ->
 
 
 def _quotation(text: MessageText, whole: str, span: QuoteSpan, now: datetime) -> Evidence:
-    before, after = ELLIPSIS if span.start > 0 else "", ELLIPSIS if span.end < len(whole) else ""
-    quote = f"{before}{whole[span.start : span.end].strip()}{after}"
+    quote = _cut_out(whole, span.start, span.end)
     said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
     days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
     return Evidence(
@@ -502,56 +531,6 @@ def quotation_place(item: Evidence) -> str:
     """Where a quotation is from: its message, its speaker, its day, and the days that it speaks of."""
     who = f"{item.role} {item.sender}" if item.sender else item.role
     return ", ".join(filter(None, (item.reference, who, f"{item.created_at:%Y-%m-%d}", item.days)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Quoting:
-    """Quotes the best messages, as many as there is room for."""
-
-    archive: Archive
-    finder: TermFinder
-    weights: Sequence[float]
-    most: int
-    now: datetime
-
-    def quoted(self, hits: Sequence[Hit], is_fit: Callable[[str], bool]) -> tuple[Evidence, ...]:
-        """Quotations, best first."""
-        kept: list[Evidence] = []
-        room, misses = self.most - _FRAME_TOKENS, 0
-        for hit, text in self._texts(hits):
-            whole = " ".join(text.content.split())
-            if not whole or text.role == "system":
-                continue
-            span = self._span(text.id, whole, hit, BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
-            item = _quotation(text, whole, span, self.now)
-            cost = _line_tokens(item)
-            if cost > room:
-                misses += 1
-            elif is_fit(item.text):
-                kept.append(item)
-                room -= cost
-            if room < _LEAST_TOKENS or misses == _MOST_MISSES:
-                break
-        return tuple(kept)
-
-    def _texts(self, hits: Sequence[Hit]) -> Iterator[tuple[Hit, MessageText]]:
-        """The messages of hits in their order, read as many at a time as usually fit."""
-        for start in range(0, len(hits), _AT_A_TIME):
-            some = {hit.id: hit for hit in hits[start : start + _AT_A_TIME]}
-            for text in self.archive.search.texts.messages(id_ for id_ in some if isinstance(id_, int)):
-                yield some[text.id], text
-
-    def _span(self, id_: int, whole: str, hit: Hit, size: int) -> QuoteSpan:
-        start, end = 0, len(whole)
-        if end > max(size, WHOLE_MESSAGE_CHARS):
-            window = best_window(whole, self.finder, size, self.weights)
-            start, end = window.start, window.end
-        return QuoteSpan(id_, start, end, round(hit.score, 3), len(hit.matched))
-
-
-def _line_tokens(item: Evidence) -> int:
-    line = f"- [{quotation_place(item)}] {item.text}\n"
-    return max(estimate_tokens(line), budget_tokens(line))
 
 
 # --- what was said in a stretch of time -------------------------------------------------------------

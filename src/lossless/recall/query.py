@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -232,6 +233,7 @@ def all_of(terms: Iterable[Term]) -> str:
     return " AND ".join(dict.fromkeys(f"({term.loose})" for term in terms)) or '""'
 
 
+@lru_cache(maxsize=16)
 def parse_query(question: str) -> Query:
     """Read a question. Any string will do; the expressions of the result are always valid.
 

@@ -208,8 +208,7 @@ def best_snippet(
     text: str, finder: TermFinder, weights: Sequence[float] | None = None, size: int = SNIPPET_CHARS
 ) -> Snippet:
     """The part of a text that shows best why it was found."""
-    window = best_window(text, finder, size, weights)
-    return on_one_line(text, window.start, window.end, window.matches)
+    return on_one_line(text, *best_window(text, finder, size, weights))
 
 
 def snippet_around(text: str, start: int, end: int, size: int = SNIPPET_CHARS) -> Snippet:

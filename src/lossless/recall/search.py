@@ -18,7 +18,6 @@ from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
 from lossless.recall import rank, scan
 from lossless.recall.query import TermFinder, narrowest_time, parse_query
-from lossless.recall.rank import RankTimeSpan
 from lossless.recall.results import (
     NOTHING_FOUND_HINT,
     SearchHit,
@@ -569,8 +568,7 @@ def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
     offset = asked.start.offset if asked.start else 0
     end = offset + request.limit
     spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
-    ranked = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), span)
+    ranked = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
     hits = ranked.hits[offset:end]
     near = [hit.id for hit in hits if hit.id not in ranked.texts and isinstance(hit.id, int)]
     known = ranked.texts | {text.id: text for text in texts.messages(near)}
@@ -588,13 +586,12 @@ def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
 
 def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
     finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
-    newest = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
-    texts = newest.texts[:limit]
+    newest, total, is_any = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
+    texts = newest[:limit]
     letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
     found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
-    rest = SearchStart(place=texts[-1].place, is_any=newest.is_any) if len(newest.texts) > limit else None
-    total = len(newest.texts) if newest.total is None else newest.total
-    return _HitPage(found, texts, total, rest, is_any=newest.is_any)
+    rest = SearchStart(place=texts[-1].place, is_any=is_any) if len(newest) > limit else None
+    return _HitPage(found, texts, len(newest) if total is None else total, rest, is_any=is_any)
 
 
 def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
