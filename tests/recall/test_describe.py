@@ -204,8 +204,8 @@ def test_what_is_out_of_scope_is_as_if_it_were_not_there() -> None:
 
 def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
     archive = folded()
-    terms = recall_scope.GrantTerms((archive.conversation_id,), token_cap=60)
-    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", terms, NOW)
+    home = (archive.conversation_id,)
+    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", NOW, home, token_cap=60)
     scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     first = describe(archive.archive, archive.top, scope, NOW)
     assert isinstance(first, SummaryDescription)
@@ -237,8 +237,9 @@ def used(archive: Folded, grant: Grant) -> int:
 def test_a_grant_for_some_summaries_opens_only_what_is_below_them() -> None:
     archive = folded()
     inside, outside = archive.leaves[0], archive.leaves[-1]
-    terms = recall_scope.GrantTerms((archive.conversation_id,), summary_ids=(inside,))
-    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d2", terms, NOW)
+    grant = recall_scope.issue_grant(
+        archive.archive, "main", "agent:main:subagent:d2", NOW, (archive.conversation_id,), summary_ids=(inside,)
+    )
     scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     describe(archive.archive, inside, scope, NOW)
     describe(archive.archive, "msg#1", scope, NOW)

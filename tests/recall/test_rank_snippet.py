@@ -15,7 +15,7 @@ NEWS = "The deploy pipeline failed because of the migration lock. "
 
 
 def make_snippet(text: str, finder: TermFinder) -> str:
-    return best_snippet(text, finder).text
+    return best_snippet(text, finder)[0]
 
 
 def finder(question: str) -> TermFinder:

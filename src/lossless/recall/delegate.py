@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelDenied, ModelError, ModelTimeout
 from lossless.llm import completion
@@ -19,11 +19,11 @@ from lossless.recall.results import TextBudget, find_references, format_span, me
 from lossless.recall.scope import GrepRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.llm.completion import Complete
-    from lossless.recall.answer import ConversationCandidates
+    from lossless.recall.calls import ToolCallResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
 
@@ -135,14 +135,10 @@ class DelegateError(Exception):
         self.phase: DelegatePhase = phase
 
 
-class Delegate(Protocol):
-    """A host's way to have a task done by a sub-agent: returns the sub-agent's last words.
-
-    The sub-agent works in the session `task.session_key`, and its tool calls come back under that key. The
-    delegate stops it when it is done or when `task.seconds` are over. It may raise `DelegateError`.
-    """
-
-    def __call__(self, task: DelegateTask, /) -> str | None: ...
+#: A host's way to have a task done by a sub-agent: returns the sub-agent's last words. The sub-agent works in the
+#: session `task.session_key`, and its tool calls come back under that key. The delegate stops it when it is done or
+#: when `task.seconds` are over. It may raise `DelegateError`.
+Delegate: TypeAlias = Callable[[DelegateTask], str | None]
 
 
 _CODES: dict[DelegatePhase, str] = {
@@ -237,17 +233,7 @@ def _names(ids: tuple[str, ...]) -> str:
 
 
 #: Uses a tool by name within a task's grant.
-UseTool: TypeAlias = Callable[[str, dict[str, Any]], "ToolUse"]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """What a tool gave a reader."""
-
-    text: str
-    details: dict[str, Any]
-    is_error: bool = False
-
+UseTool: TypeAlias = "Callable[[str, dict[str, Any]], ToolCallResult]"
 
 LOOP_TOOLS = ("lcm_describe", "lcm_expand", "lcm_grep")
 MAX_LOOP_STEPS = 8
@@ -281,7 +267,7 @@ class _LoopTranscript:
     source_tokens: int = 0
     truncated: bool = False
 
-    def add(self, call: dict[str, Any], used: ToolUse) -> None:
+    def add(self, call: dict[str, Any], used: ToolCallResult) -> None:
         text = cut_to_tokens(used.text, max(0, self.left))
         self.left -= estimate_tokens(text)
         note = "" if len(text) == len(used.text) else "\n(cut: no room for more)"
@@ -357,7 +343,9 @@ def _is_call(fields: dict[str, Any]) -> bool:
 
 def _counted(reply: DelegateReply, script: _LoopTranscript) -> DelegateReply:
     truncated = reply.truncated or (script.truncated and script.left <= 0)
-    return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
+    return replace(
+        reply, expanded_summary_count=len(script.opened), total_source_tokens=script.source_tokens, truncated=truncated
+    )
 
 
 _HITS = 24
@@ -375,70 +363,49 @@ Reply with one JSON object and nothing else:
 citedIds: the ids that carry the answer, each once. truncated: whether the evidence breaks off where it matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceItem:
-    """One message, or one summary, as it is put into a prompt."""
-
-    id: str
-    at: datetime
-    block: str
-    is_cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PackedEvidence:
-    """The evidence for one question, in order of time."""
-
-    exhibits: tuple[EvidenceItem, ...]
-    truncated: bool = False
-
-    @property
-    def text(self) -> str:
-        return "".join(item.block for item in self.exhibits).strip()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(item.id for item in self.exhibits)
-
-    @property
-    def tokens(self) -> int:
-        return sum(estimate_tokens(item.block) for item in self.exhibits)
-
-    @property
-    def summary_count(self) -> int:
-        return sum(item.id.startswith("sum_") for item in self.exhibits)
-
-
 def gather_evidence(
     archive: Archive,
     grep: Grep,
     scope: Scope,
-    bucket: ConversationCandidates,
+    named: Sequence[str],
+    found: Sequence[str],
     question: str,
     token_cap: int,
     now: datetime,
-) -> PackedEvidence:
-    """The evidence of one conversation within a cap: what was named first, then the best hits of a search.
+) -> DelegateReply:
+    """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
+    is in order of time.
 
     Messages go before summaries that nobody named, because a question asks for what was said.
     """
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
-    named = bucket.explicit_ids
-    wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *bucket.ids, *hits])
+    wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits])
     room = TextBudget(token_cap)
-    taken: dict[str, EvidenceItem] = {}
-    for item in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
-        tokens = estimate_tokens(item.block)
-        if room.holds(len(item.block), tokens):
-            room = room.less(len(item.block), tokens)
-            taken[item.id] = item
-    truncated = any(id_ not in taken for id_ in named) or any(item.is_cut for item in taken.values())
-    return PackedEvidence(tuple(sorted(taken.values(), key=lambda item: (item.at, item.id))), truncated)
+    taken: list[tuple[datetime, str, str]] = []
+    truncated = False
+    for at, id_, block, is_cut in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
+        tokens = estimate_tokens(block)
+        if room.holds(len(block), tokens):
+            room = room.less(len(block), tokens)
+            taken.append((at, id_, block))
+            truncated |= is_cut
+    ids = tuple(id_ for _, id_, _ in sorted(taken))
+    return DelegateReply(
+        "".join(block for _, _, block in sorted(taken)).strip(),
+        ids,
+        sum(id_.startswith("sum_") for id_ in ids),
+        sum(estimate_tokens(block) for _, _, block in taken),
+        truncated or not set(named) <= set(ids),
+    )
 
 
-def _evidence_items(archive: Archive, scope: Scope, ids: Iterable[str], most: int) -> Iterable[EvidenceItem]:
-    """Things by id as they are shown, each within `most` tokens; what is out of scope is left out."""
+def _evidence_items(
+    archive: Archive, scope: Scope, ids: Iterable[str], most: int
+) -> Iterable[tuple[datetime, str, str, bool]]:
+    """Things by id as they are shown, each within `most` tokens: when, id, text, whether it is cut. What is out of
+    scope is left out.
+    """
     names = list(ids)
     summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in names if id_[:4] == "sum_"])}
     messages = archive.messages.many([int(id_[4:]) for id_ in names if id_[:4] == "msg#"])
@@ -452,17 +419,17 @@ def _evidence_items(archive: Archive, scope: Scope, ids: Iterable[str], most: in
         else:
             continue
         kept = TextBudget(most).head(text)
-        yield EvidenceItem(id_, at, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text)
+        yield at, id_, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text
 
 
 def ask_with_evidence(
-    model: ReaderModel, question: str, packed: PackedEvidence, max_tokens: int, until: float, clock: Callable[[], float]
+    model: ReaderModel, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateFailure:
     """One answer from one prompt. A model that refuses raises."""
     started = clock()
     if until <= started:
         return timeout_failure(0)
-    evidence = escape(packed.text, quote=False)
+    evidence = escape(packed.answer, quote=False)
     user = (
         f"Question: {question.strip()}\n\n<evidence>\n{evidence}\n</evidence>\n\n"
         f"Answer in at most {max_tokens:,} tokens, as JSON."
@@ -480,12 +447,12 @@ def ask_with_evidence(
     if isinstance(reply, DelegateFailure):
         return reply
     truncated = reply.truncated or packed.truncated
-    return DelegateReply(reply.answer, reply.cited_ids, packed.summary_count, packed.tokens, truncated)
+    return replace(packed, answer=reply.answer, cited_ids=reply.cited_ids, truncated=truncated)
 
 
-def reply_with_evidence(packed: PackedEvidence) -> DelegateReply:
+def reply_with_evidence(packed: DelegateReply) -> DelegateReply:
     """The evidence itself, for an archive that has no model to ask."""
-    if not packed.exhibits:
+    if not packed.cited_ids:
         return DelegateReply("No model is configured, and no evidence was found.")
-    text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.text}"
-    return DelegateReply(text, packed.ids, packed.summary_count, packed.tokens, packed.truncated)
+    text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
+    return replace(packed, answer=text)

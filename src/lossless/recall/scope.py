@@ -36,32 +36,25 @@ _TRIES = 3
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class GrantTerms:
-    """What a grant is to allow."""
+def issue_grant(
+    archive: Archive,
+    issuer: str,
+    holder: str,
+    now: datetime,
+    conversation_ids: tuple[int, ...],
+    *,
+    token_cap: int = GRANT_TOKEN_CAP,
+    max_depth: int = GRANT_MAX_DEPTH,
+    ttl: timedelta = GRANT_TTL,
+    summary_ids: tuple[str, ...] = (),
+) -> Grant:
+    """Give a session leave to read; what ended long ago is swept on the way.
 
-    conversation_ids: tuple[int, ...]
-    token_cap: int = GRANT_TOKEN_CAP
-    max_depth: int = GRANT_MAX_DEPTH
-    ttl: timedelta = GRANT_TTL
-    #: Only these summaries and what is below them; empty means all.
-    summary_ids: tuple[str, ...] = ()
-
-
-def issue_grant(archive: Archive, issuer: str, holder: str, terms: GrantTerms, now: datetime) -> Grant:
-    """Give a session leave to read; what ended long ago is swept on the way."""
-    grant = Grant(
-        f"grant_{uuid4().hex[:12]}",
-        issuer,
-        holder,
-        terms.conversation_ids,
-        terms.summary_ids,
-        max(0, terms.token_cap),
-        0,
-        max(0, terms.max_depth),
-        now,
-        now + max(terms.ttl, timedelta()),
-    )
+    Only these summaries and what is below them; without any, all.
+    """
+    id_, cap, depth = f"grant_{uuid4().hex[:12]}", max(0, token_cap), max(0, max_depth)
+    until = now + max(ttl, timedelta())
+    grant = Grant(id_, issuer, holder, conversation_ids, summary_ids, cap, 0, depth, now, until)
     with archive.writing():
         archive.grants.sweep(now - ENDED_GRANT_TTL, now, _MARKS)
         archive.grants.issue(grant)
@@ -78,16 +71,13 @@ def issue_for_child(
     """
     above = held_grant(archive, parent, None, now)
     if above is None:
-        return issue_grant(archive, parent, child, GrantTerms(tuple(conversation_ids), max_tokens), now)
+        return issue_grant(archive, parent, child, now, tuple(conversation_ids), token_cap=max_tokens)
     check_grant(above, now)
-    terms = GrantTerms(
-        above.conversation_ids,
-        min(above.remaining, max_tokens),
-        above.max_depth - 1,
-        above.expires_at - now,
-        above.summary_ids,
-    )
-    return issue_grant(archive, parent, child, terms, now)
+    return issue_grant(
+        archive, parent, child, now, above.conversation_ids,
+        token_cap=min(above.remaining, max_tokens), max_depth=above.max_depth - 1,
+        ttl=above.expires_at - now, summary_ids=above.summary_ids,
+    )  # fmt: skip
 
 
 def end_child_grants(archive: Archive, child: str, now: datetime, *, deleted: bool = False) -> None:
@@ -168,17 +158,8 @@ def grant_refused(reason: str) -> GrantError:
 # --- not in circles, not twice at once ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerBlocked:
-    """Why a question is not taken: a code and a reason for programs, a sentence for the agent."""
-
-    code: str
-    reason: str
-    text: str
-
-
-def recursion_block(archive: Archive, session: str, request: str, now: datetime) -> AnswerBlocked:
-    """The refusal for a delegated session that asks a question in turn.
+def recursion_reason(archive: Archive, session: str, request: str, now: datetime) -> str:
+    """Why a delegated session that asks a question in turn is refused.
 
     The same request again is told apart (`idempotent_reentry`), across processes, because it means that
     the agent did not read the first refusal.
@@ -188,11 +169,7 @@ def recursion_block(archive: Archive, session: str, request: str, now: datetime)
     if not archive.read_only:
         with archive.writing():
             seen = not archive.guards.take_lease(mark, uuid4().hex, now, GRANT_TTL)
-    text = (
-        "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
-        "and answer with what they return."
-    )
-    return AnswerBlocked(RECURSION_BLOCKED, "idempotent_reentry" if seen else "depth_cap", text)
+    return "idempotent_reentry" if seen else "depth_cap"
 
 
 @contextmanager
@@ -213,12 +190,6 @@ def answer_slot(archive: Archive, session: str, now: Callable[[], datetime], len
         if free:
             with archive.writing():
                 archive.guards.drop_lease(name, owner)
-
-
-def concurrency_block() -> AnswerBlocked:
-    """The refusal while another question of the same session is being answered."""
-    text = "Another lcm_expand_query of this session is still running. Wait for its answer, then ask again."
-    return AnswerBlocked(CONCURRENCY_BLOCKED, "origin_session_in_flight", text)
 
 
 def _digest(*texts: str) -> str:
