@@ -26,7 +26,7 @@ from lossless.store.search import MessageText, SearchScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
     from lossless.recall.query import MentionedTime, TermFinder
@@ -102,23 +102,13 @@ class RecallResult:
         groups: dict[tuple[int, str, str], list[Evidence]] = {}
         for item in self.evidence:
             groups.setdefault(item.place, []).append(item)
-        lines = opening_lines(self.question, self.note)
+        asked = " ".join(self.question.split())
+        lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
         for number, (place, items) in enumerate(groups.items()):
             mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
             lines.append(day_heading(place, self.scope) + mark)
             lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
         return [*lines, _OPENING] if self.evidence else lines
-
-
-def opening_lines(question: str, note: str) -> list[str]:
-    """What stands above the evidence."""
-    asked = " ".join(question.split())
-    return [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *([note] if note else [])]
-
-
-def closing_line() -> str:
-    """What stands below the evidence."""
-    return _OPENING
 
 
 def day_heading(place: tuple[int, str, str], scope: Scope) -> str:
@@ -247,80 +237,80 @@ def recall(
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
     if spoken is not None and _asks_only_when(question, now):
         return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
-    ranking = _rank_messages(archive, scope, question, spoken, now, asking, (question, *asks))
-    note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
-    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in ranking.newer.items())
-    leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
-    packed = _EvidencePacker(question, note, scope, max_tokens)
-    for number, (text, score) in enumerate(ranking.texts):
-        whole = " ".join(text.indexed.split())
-        sizes = (WHOLE_MESSAGE_CHARS, BEST_CHARS if number < _BEST else PIECE_CHARS)
-        for quote in _quotes(whole, ranking.finder, ranking.weights, *sizes, packed.room):
-            said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
-            item = Evidence(
-                text.id, text.conversation_id, text.seq, score, text.role, said_at, quote,
-                leaves.get(text.id), sender_name(text.sender), mentioned_days(quote, said_at),
-            )  # fmt: skip
-            if packed.take(item):
+    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
+    note = _note(question, spoken) if ranked else _NO_EVIDENCE
+    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items())
+    found = RecallResult(question, scope, (), note, max_tokens)
+    leaves = archive.summaries.covering([text.id for text, _ in ranked])
+    room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    items: list[Evidence] = []
+    places: set[tuple[int, str, str]] = set()
+    for number, (text, score) in enumerate(ranked):
+        size = BEST_CHARS if number < _BEST else PIECE_CHARS
+        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, room):
+            item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
+            heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
+            cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
+            if cost <= room:
+                room -= cost
+                items.append(item)
+                places.add(item.place)
                 break
-        if packed.room < _LEAST_TOKENS:
+        if room < _LEAST_TOKENS:
             break
-    found = RecallResult(question, scope, tuple(packed.items), note, max_tokens)
-    return _newest_first(found) if spoken is None and _ASKS_COURSE.search(question) else found
+    if spoken is not None or not _ASKS_COURSE.search(question):
+        return replace(found, evidence=tuple(items))
+    items.sort(key=lambda item: (item.created_at, item.id))
+    last = [item for item in items if item.place == items[-1].place]
+    return replace(found, evidence=(*last, *(item for item in items if item not in last)), in_order=True)
 
 
-def _newest_first(found: RecallResult) -> RecallResult:
-    rows = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
-    last = [item for item in rows if item.place == rows[-1].place]
-    return replace(found, evidence=(*last, *(item for item in rows if item not in last)), in_order=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """Messages, best first, with their scores, and what finds the words in them."""
-
-    texts: Sequence[tuple[MessageText, float]]
-    finder: TermFinder
-    weights: Sequence[float]
-    #: Messages that correct earlier ones.
-    newer: Mapping[int, int]
+def _evidence(
+    text: MessageText,
+    quote: str,
+    score: float,
+    zone: tzinfo | None,
+    leaf: str | None = None,
+    span: QuoteSpan | None = None,
+) -> Evidence:
+    said_at = from_epoch(text.at / 1000).astimezone(zone)
+    days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
+    return Evidence(text.id, text.conversation_id, text.seq, score, text.role, said_at, quote, leaf, sender, days, span)
 
 
 def _rank_messages(
     archive: Archive,
     scope: Scope,
-    question: str,
+    words: rank.WordSearch,
     spoken: MentionedTime | None,
     now: datetime,
     asking: frozenset[int],
     asks: tuple[str, ...],
-) -> _Ranking:
-    texts = archive.search.texts
-    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+) -> tuple[Sequence[tuple[MessageText, float]], Sequence[float], Mapping[int, int]]:
+    """Messages, best first, with their scores; the weight of each term; and which message corrects which."""
     found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
     hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
     scores = {hit.id: hit.score for hit in hits[:_MOST] if isinstance(hit.id, int)}
     if not scores:
-        letters = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
+        letters = grep(archive, scope, GrepRequest(words.text, search_in="messages", limit=_MOST), now).hits
         echoes = archive.search.echoes(hit.id for hit in letters if isinstance(hit.id, int))
         scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
-    found_texts = texts.messages(scores)
+    found_texts = archive.search.texts.messages(scores)
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = found.weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    newer: dict[int, int] = {}
-    if spoken is None:
-        ranked, newer = rank.corrections_first(ranked, words.finder, weights)
-    return _Ranking(ranked, words.finder, weights, newer)
+    if spoken is not None:
+        return ranked, weights, {}
+    ordered, newer = rank.corrections_first(ranked, words.finder, weights)
+    return ordered, weights, newer
 
 
-def _quotes(
-    whole: str, finder: TermFinder, weights: Sequence[float], longest: int, size: int, room: int
-) -> Iterator[str]:
+def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, room: int) -> Iterator[str]:
     """What may be quoted of a text, the most first: all of it, its best piece, as much of that as there is room for."""
-    if len(whole) <= longest:
+    if len(whole) <= WHOLE_MESSAGE_CHARS:
         yield whole
     for chars in (size, 4 * room - 80):
         if 40 <= chars < len(whole):
@@ -332,28 +322,6 @@ def _cut_out(whole: str, start: int, end: int) -> str:
     """A piece of a text, with an ellipsis where something was left out."""
     before, after = ELLIPSIS if start > 0 else "", ELLIPSIS if end < len(whole) else ""
     return f"{before}{whole[start:end].strip()}{after}"
-
-
-class _EvidencePacker:
-    """Evidence that fits: what each line costs is taken from the room."""
-
-    def __init__(self, question: str, note: str, scope: Scope, max_tokens: int) -> None:
-        around = [*opening_lines(question, note), closing_line()]
-        self.room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in around)
-        self.items: list[Evidence] = []
-        self._scope, self._places = scope, set[tuple[int, str, str]]()
-
-    def take(self, item: Evidence) -> bool:
-        """Take a quotation if there is room for it."""
-        cost = estimate_tokens(f"{evidence_line(item)}\n")
-        if item.place not in self._places:
-            cost += estimate_tokens(f"{day_heading(item.place, self._scope)}\n")
-        if cost > self.room:
-            return False
-        self.room -= cost
-        self.items.append(item)
-        self._places.add(item.place)
-        return True
 
 
 def _asks_only_when(question: str, now: datetime) -> bool:
@@ -484,7 +452,8 @@ def unasked_evidence(
         ends = 0, len(whole)
         if len(whole) > max(size, WHOLE_MESSAGE_CHARS):
             ends = best_window(whole, search.finder, size, found.weights)[:2]
-        item = _quotation(text, whole, QuoteSpan(text.id, *ends, round(hit.score, 3), len(hit.matched)), now)
+        span = QuoteSpan(text.id, *ends, round(hit.score, 3), len(hit.matched))
+        item = _evidence(text, _cut_out(whole, *ends), span.score, now.tzinfo, span=span)
         line = f"- [{quotation_place(item)}] {item.text}\n"
         cost = max(estimate_tokens(line), budget_tokens(line))
         if cost > room:
@@ -515,15 +484,11 @@ def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) ->
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
     texts = {text.id: text for text in archive.search.texts.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
-    return tuple(_quotation(text, " ".join(text.content.split()), span, now) for text, span in found)
-
-
-def _quotation(text: MessageText, whole: str, span: QuoteSpan, now: datetime) -> Evidence:
-    quote = _cut_out(whole, span.start, span.end)
-    said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
-    days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
-    return Evidence(
-        text.id, text.conversation_id, text.seq, span.score, text.role, said_at, quote, None, sender, days, span
+    return tuple(
+        _evidence(
+            text, _cut_out(" ".join(text.content.split()), span.start, span.end), span.score, now.tzinfo, span=span
+        )
+        for text, span in found
     )
 
 
@@ -739,21 +704,13 @@ class _Topics:
             if value <= 0:
                 return
             id_, sentence, words = left[-place]
-            yield self._quotation(id_, sentence, value)
+            yield _evidence(self._texts[id_], sentence, value, self._zone, self._leaves.get(id_))
             worth |= dict.fromkeys(words, 0.0)
             left = [one for one in left if one[0] != id_]
 
     def _share(self, id_: int, sentence: str) -> float:
         share = _USER_SHARE if self._role(id_) == "user" else 1.0
         return share * (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
-
-    def _quotation(self, id_: int, sentence: str, score: float) -> Evidence:
-        text = self._texts[id_]
-        said_at = self._moment(text.at)
-        return Evidence(
-            id_, text.conversation_id, text.seq, score, text.role, said_at, sentence, self._leaves.get(id_),
-            sender_name(text.sender), mentioned_days(sentence, said_at),
-        )  # fmt: skip
 
 
 def sentences(text: str) -> list[str]:
