@@ -22,7 +22,7 @@ from lossless.model.conversations import Session
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import delegate
 from lossless.recall import scope as recall_scope
-from lossless.recall.delegate import DelegateFailure, DelegateReply, DelegateTask, ask_delegate, phase_failure
+from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.rank import ELLIPSIS
@@ -50,7 +50,7 @@ class AnswerPart:
     #: Where its reader was to begin.
     seed_ids: tuple[str, ...]
     reply: DelegateReply | None = None
-    failure: DelegateFailure | None = None
+    failure: DelegateError | None = None
     elapsed_ms: int | None = None
     strategy: str | None = None
     #: Ids that the reader made up.
@@ -69,7 +69,7 @@ class AnswerPart:
             "summaryIds": list(self.seed_ids),
         }
         if failure is not None:
-            found |= {"error": failure.text, "errorCode": failure.code, "phase": failure.phase}
+            found |= {"error": str(failure), "errorCode": failure.code, "phase": failure.phase}
         if self.elapsed_ms is not None:
             found["elapsedMs"] = self.elapsed_ms
         return found
@@ -147,7 +147,7 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
     good = [part for part in parts if part.reply is not None]
     if not good:
         failures = [part.failure for part in parts if part.failure is not None]
-        text = "; ".join(dict.fromkeys(failure.text for failure in failures)) or "nothing was read"
+        text = "; ".join(dict.fromkeys(map(str, failures))) or "nothing was read"
         code = failures[0].code if failures else None
         return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
     replies = [part.reply for part in good if part.reply is not None]
@@ -489,7 +489,7 @@ def _part(work: _ConversationTask) -> AnswerPart:
     outcome, strategy = _read_conversation(work)
     elapsed = int(1000 * (work.box.monotonic() - begun))
     id_, ids = work.members[0].conversation_id, _ids(work.members)
-    if isinstance(outcome, DelegateFailure):
+    if isinstance(outcome, DelegateError):
         return AnswerPart(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
     reply, dropped = check_citations(work.box.archive, work.scope, outcome)
     asking = {f"msg#{message_id}" for message_id in work.box.asking}
@@ -497,7 +497,7 @@ def _part(work: _ConversationTask) -> AnswerPart:
     return AnswerPart(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
 
 
-def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateFailure, str]:
+def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateError, str]:
     box, question = work.box, work.question
     if box.delegate is not None and not box.archive.read_only:
         with _granted(work) as task:
@@ -514,10 +514,10 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
             return _ask_reader(work, model)
         except ModelError as error:
             refusal = str(error)
-    return phase_failure("spawn", refusal), "none"
+    return DelegateError(refusal, "spawn"), "none"
 
 
-def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateFailure, str]:
+def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateError, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
     box = work.box
     wanted: Strategy = box.settings.expand_query_strategy
@@ -530,7 +530,7 @@ def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateRe
             reader = Caller(Session(key=task.session_key), task.grant_id, work.caller.host_has_subagents)
             use = partial(box.call, caller=reader)
             outcome = delegate.run_tool_loop(model, task, use, work.until, box.monotonic)
-        is_clumsy = isinstance(outcome, DelegateFailure) and outcome.phase in ("read_reply", "parse_reply")
+        is_clumsy = isinstance(outcome, DelegateError) and outcome.phase in ("read_reply", "parse_reply")
         if wanted == "loop" or not is_clumsy:
             return outcome, "loop"
     packed = _gather(work, work.token_cap)

@@ -118,29 +118,6 @@ class DelegateReply:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DelegateFailure:
-    """Why there is no answer: a code and a phase for programs, a sentence for the agent."""
-
-    code: str
-    phase: DelegatePhase
-    text: str
-
-
-class DelegateError(Exception):
-    """For hosts: raise it from a delegate to say in which phase it failed."""
-
-    def __init__(self, reason: str, phase: DelegatePhase = "wait") -> None:
-        super().__init__(reason)
-        self.phase: DelegatePhase = phase
-
-
-#: A host's way to have a task done by a sub-agent: returns the sub-agent's last words. The sub-agent works in the
-#: session `task.session_key`, and its tool calls come back under that key. The delegate stops it when it is done or
-#: when `task.seconds` are over. It may raise `DelegateError`.
-Delegate: TypeAlias = Callable[[DelegateTask], str | None]
-
-
 _CODES: dict[DelegatePhase, str] = {
     "spawn": SPAWN_FAILED,
     "wait": WAIT_FAILED,
@@ -149,14 +126,24 @@ _CODES: dict[DelegatePhase, str] = {
 }
 
 
-def phase_failure(phase: DelegatePhase, reason: str) -> DelegateFailure:
-    """A failure in a phase."""
-    return DelegateFailure(_CODES[phase], phase, reason)
+class DelegateError(Exception):
+    """Why there is no answer: a phase and a code for programs, a sentence for the agent. Hosts raise it."""
+
+    def __init__(self, reason: str, phase: DelegatePhase = "wait", code: str | None = None) -> None:
+        super().__init__(reason)
+        self.phase: DelegatePhase = phase
+        self.code = code or _CODES.get(phase, WAIT_FAILED)
 
 
-def timeout_failure(seconds: float) -> DelegateFailure:
+#: A host's way to have a task done by a sub-agent: returns the sub-agent's last words. The sub-agent works in the
+#: session `task.session_key`, and its tool calls come back under that key. The delegate stops it when it is done or
+#: when `task.seconds` are over. It may raise `DelegateError`.
+Delegate: TypeAlias = Callable[[DelegateTask], str | None]
+
+
+def timeout_failure(seconds: float) -> DelegateError:
     """The failure of a reader that took too long."""
-    return DelegateFailure(TIMEOUT, "wait", f"no answer within {seconds:.0f} s")
+    return DelegateError(f"no answer within {seconds:.0f} s", "wait", TIMEOUT)
 
 
 def is_model_refusal(error: LosslessError) -> bool:
@@ -164,28 +151,28 @@ def is_model_refusal(error: LosslessError) -> bool:
     return isinstance(error, ModelAuth | ModelDenied) or _UNKNOWN_MODEL.search(str(error)) is not None
 
 
-def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | DelegateFailure:
+def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | DelegateError:
     """A task done by the host's sub-agent, whatever it does."""
     outcome = completion.run_within(lambda: delegate(task), task.seconds)
     error = outcome.error
     if isinstance(error, ModelTimeout | TimeoutError):
         return timeout_failure(task.seconds)
     if isinstance(error, DelegateError):
-        return phase_failure(error.phase, str(error))
+        return error
     if error is not None:
         if not isinstance(error, Exception):
             raise error
-        return phase_failure("wait", f"the sub-agent failed: {type(error).__name__}")
+        return DelegateError(f"the sub-agent failed: {type(error).__name__}", "wait")
     return parse_reply(outcome.value)
 
 
-def parse_reply(text: str | None) -> DelegateReply | DelegateFailure:
+def parse_reply(text: str | None) -> DelegateReply | DelegateError:
     """The reply in a reader's last words: a JSON object, bare or fenced."""
     if not text or not text.strip():
-        return phase_failure("read_reply", "the reader gave no answer")
+        return DelegateError("the reader gave no answer", "read_reply")
     fields = next((found for found in find_json_objects(text) if isinstance(found.get("answer"), str)), None)
     if fields is None or not fields["answer"].strip():
-        return phase_failure("parse_reply", "the reader's answer is not the JSON that was asked for")
+        return DelegateError("the reader's answer is not the JSON that was asked for", "parse_reply")
     return reply_from_fields(fields)
 
 
@@ -296,7 +283,7 @@ class _LoopTranscript:
 
 def run_tool_loop(
     model: ReaderModel, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
-) -> DelegateReply | DelegateFailure:
+) -> DelegateReply | DelegateError:
     """A task done by a model that calls tools. A model that refuses the very first call raises.
 
     Counters are ours, not the model's: what was opened and what it took is known from the tools.
@@ -314,7 +301,7 @@ def run_tool_loop(
         except (ModelError, GuardOpen) as error:
             if not step and is_model_refusal(error):
                 raise
-            return phase_failure("wait" if step else "spawn", str(error))
+            return DelegateError(str(error), "wait" if step else "spawn")
         said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_final(fields)), None)
         if said is not None and _is_call(said):
             script.add(said, use(said["tool"], said["args"]))
@@ -325,12 +312,12 @@ def run_tool_loop(
         if invalid >= _MOST_INVALID:
             reason = "the model's answers are not the JSON that was asked for"
             return (
-                phase_failure("parse_reply", reason)
+                DelegateError(reason, "parse_reply")
                 if text.strip()
-                else phase_failure("read_reply", "the model said nothing")
+                else DelegateError("the model said nothing", "read_reply")
             )
         script.lines.append("Your last reply was not one JSON object. Reply with JSON only.")
-    return phase_failure("read_reply", f"the model gave no final answer in {MAX_LOOP_STEPS} steps")
+    return DelegateError(f"the model gave no final answer in {MAX_LOOP_STEPS} steps", "read_reply")
 
 
 def _is_final(fields: dict[str, Any]) -> bool:
@@ -424,7 +411,7 @@ def _evidence_items(
 
 def ask_with_evidence(
     model: ReaderModel, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
-) -> DelegateReply | DelegateFailure:
+) -> DelegateReply | DelegateError:
     """One answer from one prompt. A model that refuses raises."""
     started = clock()
     if until <= started:
@@ -442,9 +429,9 @@ def ask_with_evidence(
     except (ModelError, GuardOpen) as error:
         if is_model_refusal(error):
             raise
-        return phase_failure("spawn", str(error))
+        return DelegateError(str(error), "spawn")
     reply = parse_reply(text)
-    if isinstance(reply, DelegateFailure):
+    if isinstance(reply, DelegateError):
         return reply
     truncated = reply.truncated or packed.truncated
     return replace(packed, answer=reply.answer, cited_ids=reply.cited_ids, truncated=truncated)

@@ -289,8 +289,8 @@ def _rank_messages(
     asks: tuple[str, ...],
 ) -> tuple[Sequence[tuple[MessageText, float]], Sequence[float], Mapping[int, int]]:
     """Messages, best first, with their scores; the weight of each term; and which message corrects which."""
-    found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
-    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
+    found, _, known_weights = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
+    hits = [hit for hit in found if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
     scores = {hit.id: hit.score for hit in hits[:_MOST] if isinstance(hit.id, int)}
@@ -300,7 +300,7 @@ def _rank_messages(
         scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = archive.search.texts.messages(scores)
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
-    weights = found.weights or (1.0,) * len(words.query.terms)
+    weights = known_weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
     if spoken is not None:
         return ranked, weights, {}
@@ -426,19 +426,19 @@ def unasked_evidence(
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
     search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    found = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
-    ids = [hit.id for hit in found.hits if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
+    found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
+    ids = [hit.id for hit in found if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
     gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
     shown = {*ids}.difference(gone)
-    hits = [hit for hit in found.hits if hit.id in shown]
+    hits = [hit for hit in found if hit.id in shown]
     weights = {
-        term.text: weight for term, weight in zip(search.query.terms, found.weights, strict=True) if term.text in topics
+        term.text: weight for term, weight in zip(search.query.terms, all_weights, strict=True) if term.text in topics
     }
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    near = [hit.id for hit in hits if hit.id not in found.texts and isinstance(hit.id, int)]
-    texts = found.texts | {text.id: text for text in archive.search.texts.messages(near)}
+    near = [hit.id for hit in hits if hit.id not in texts and isinstance(hit.id, int)]
+    texts = texts | {text.id: text for text in archive.search.texts.messages(near)}
     room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
@@ -451,7 +451,7 @@ def unasked_evidence(
             continue
         ends = 0, len(whole)
         if len(whole) > max(size, WHOLE_MESSAGE_CHARS):
-            ends = best_window(whole, search.finder, size, found.weights)[:2]
+            ends = best_window(whole, search.finder, size, all_weights)[:2]
         span = QuoteSpan(text.id, *ends, round(hit.score, 3), len(hit.matched))
         item = _evidence(text, _cut_out(whole, *ends), span.score, now.tzinfo, span=span)
         line = f"- [{quotation_place(item)}] {item.text}\n"

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.messages import sender_name
 from lossless.model.search_text import PASSAGE_CHARS_DENSE, fold_text, passages
@@ -390,13 +390,8 @@ def word_search(archive: Archive, question: str, where: SearchScope, search_in: 
     return replace(words, unread_messages=messages, unread_summaries=summaries)
 
 
-class RankedHits(NamedTuple):
-    """Hits, best first, with the texts that are known already and the weight of each term."""
-
-    hits: Sequence[Hit]
-    texts: dict[int | str, AnyText]
-    weights: tuple[float, ...]
-
+#: Hits, best first, with the texts that are known already and the weight of each term.
+RankedHits: TypeAlias = "tuple[Sequence[Hit], dict[int | str, AnyText], tuple[float, ...]]"
 
 # --- best first -------------------------------------------------------------------------------------
 
@@ -407,10 +402,10 @@ def ranked_hits(
     """All hits among the best candidates, messages and summaries in one order."""
     found = [_rank_kind(words, what, pool, sort, now, spoken) for what in words.looks_at if words.query.terms]
     if not found:
-        return RankedHits((), {}, ())
+        return (), {}, ()
     if len(found) == 1:
         return _with_meaning(words, found[0], sort)
-    messages, summaries = found
+    (messages, texts, weights), (summaries, more, _) = found
 
     def place(hit: Hit) -> tuple[int, float]:
         """A summary never comes first for having all words: it is long, and messages say more exactly what was said."""
@@ -419,8 +414,8 @@ def ranked_hits(
         age = max(0.0, now - hit.at) / 3600 if sort == "hybrid" else 0.0
         return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
 
-    hits = sorted((*messages.hits, *summaries.hits), key=place)
-    return _with_meaning(words, RankedHits(hits, messages.texts | summaries.texts, messages.weights), sort)
+    hits = sorted((*messages, *summaries), key=place)
+    return _with_meaning(words, (hits, texts | more, weights), sort)
 
 
 def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> RankedHits:
@@ -438,19 +433,19 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     if asked is None or vectors is None:
         return found
     gains = dict[int | str, float](meaning_gains(asked, vectors).items())
-    known = {hit.id for hit in found.hits}
+    before, texts, weights = found
+    known = {hit.id for hit in before}
     new = [text for text in search.texts.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
-    least = found.hits[-1].score if found.hits else 0.0
-    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT] + [
+    least = before[-1].score if before else 0.0
+    hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
         Hit(text.id, text.conversation_id, text.seq, text.at / 1000, least) for text in new if text.id not in echoes
     ]
     values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values))) or 1.0
     order = sorted(range(len(hits)), key=lambda n: -((values[n] - mean) / spread + gains.get(hits[n].id, 0.0)))
-    echoed = [hit for hit in found.hits if hit.tier >= ECHO_LIMIT]
-    return RankedHits([*(hits[n] for n in order), *echoed], found.texts, found.weights)
+    return [*(hits[n] for n in order), *(hit for hit in before if hit.tier >= ECHO_LIMIT)], texts, weights
 
 
 def _rank_kind(
@@ -487,7 +482,7 @@ def _rank_kind(
     if echoes:
         repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, words.finder)
         hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
-    return RankedHits(hits, {text.id: text for text, _ in fresh}, weighed.weights)
+    return hits, {text.id: text for text, _ in fresh}, weighed.weights
 
 
 def _speaker(sender: str | None, text: str) -> str:

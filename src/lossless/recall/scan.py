@@ -19,6 +19,7 @@ import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
 from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
+from lossless.model.records import SearchPlace
 from lossless.store.rows import storable_text
 from lossless.store.search import is_behind, newest_first
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.masking import CutText
-    from lossless.model.records import SearchPlace
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
@@ -40,15 +40,6 @@ _STEP = 4000
 _SIFTED = 500
 #: As many as most searches show.
 _A_PAGE = 51
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTime:
-    """How long a scan may take, by which clock, and the part of it that one text may take."""
-
-    seconds: float
-    share: float = TEXT_TIME_SHARE
-    clock: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +71,27 @@ def scan_scope(
     search_in: SearchIn,
     pattern: ScanPattern,
     most: int,
-    within: ScanTime,
+    seconds: float,
     start: SearchPlace | None = None,
+    share: float = TEXT_TIME_SHARE,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
     """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over.
 
-    At least one message and one summary are looked at, however short the time.
+    At least one message and one summary are looked at, however short the time; one text takes at most its `share`.
     """
-    end = within.clock() + within.seconds
+    end = clock() + seconds
+
+    def time_left() -> float:
+        return end - clock()
+
     found = ScanResult()
     if search_in != "summaries":
-        found = _scanned(_messages(archive, where, pattern, start, within, end), pattern, most, within, end)
+        messages = _messages(archive, where, pattern, start, time_left)
+        found = _scanned(messages, pattern, most, seconds * share, time_left)
     if search_in != "messages":
         summaries = archive.search.texts.all_summaries(where, start)
-        found = merge_scans(found, _scanned(iter(summaries), pattern, most, within, end), most)
+        found = merge_scans(found, _scanned(summaries, pattern, most, seconds * share, time_left), most)
     return found
 
 
@@ -103,34 +101,32 @@ def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, most: int) -> lis
     return sorted(spots, key=_newest_first)[:most]
 
 
-class _OutOfTime(Exception):
-    """The time was over between two texts; all up to the place were looked at."""
-
-    def __init__(self, place: SearchPlace | None) -> None:
-        self.place = place
-
-
-def _scanned(texts: Iterator[AnyText], pattern: ScanPattern, most: int, within: ScanTime, end: float) -> ScanResult:
-    longest = within.seconds * within.share
+def _scanned(
+    texts: Iterable[AnyText | SearchPlace | None],
+    pattern: ScanPattern,
+    most: int,
+    longest: float,
+    time_left: Callable[[], float],
+) -> ScanResult:
+    """What the texts hold. A place instead of a text says that the time was over, and all up to it looked at."""
     spots: list[ScanMatch] = []
     slow = 0
     last: AnyText | None = None
-    try:
-        for source in texts:
-            left = end - within.clock()
-            if left <= 0 and last is not None:
-                raise _OutOfTime(last.place)
-            try:  # one text in any case: whoever goes on gets ahead
-                spot = _match_in(source, pattern, longest if last is None else min(left, longest))
-            except TimeoutError:
-                spot, slow = None, slow + 1
-            if spot is not None:
-                spots.append(spot)
-                if len(spots) > most:
-                    return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
-            last = source
-    except _OutOfTime as late:
-        return ScanResult(tuple(spots), late.place, True, slow)
+    for source in texts:
+        left = time_left()
+        if source is None or isinstance(source, SearchPlace):
+            return ScanResult(tuple(spots), source, True, slow)
+        if left <= 0 and last is not None:
+            return ScanResult(tuple(spots), last.place, True, slow)
+        try:  # one text in any case: whoever goes on gets ahead
+            spot = _match_in(source, pattern, longest if last is None else min(left, longest))
+        except TimeoutError:
+            spot, slow = None, slow + 1
+        if spot is not None:
+            spots.append(spot)
+            if len(spots) > most:
+                return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+        last = source
     return ScanResult(tuple(spots), slow=slow)
 
 
@@ -161,9 +157,16 @@ def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatc
 
 
 def _messages(
-    archive: Archive, where: SearchScope, pattern: ScanPattern, start: SearchPlace | None, within: ScanTime, end: float
-) -> Iterator[AnyText]:
-    """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
+    archive: Archive,
+    where: SearchScope,
+    pattern: ScanPattern,
+    start: SearchPlace | None,
+    time_left: Callable[[], float],
+) -> Iterator[AnyText | SearchPlace | None]:
+    """The messages that can hold the pattern; those that cannot are passed over without reading all of them.
+
+    When the time is over, the last is the place up to which there were none, None for the beginning.
+    """
     texts, trigrams = archive.search.texts, archive.search.trigrams
     ids = texts.order(where, start)
     through = trigrams.through
@@ -173,8 +176,9 @@ def _messages(
     needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
     size = _STEP if needed else _SIFTED
     for first in range(0, len(ids), size):
-        if first and within.clock() > end:
-            raise _OutOfTime(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
+        if first and time_left() < 0:
+            yield next((text.place for text in texts.messages(ids[first - 1 : first])), start)
+            return
         step = ids[first : first + size]
         if needed:
             step = texts.holding(step, needed, ignore_case=pattern.ignores_case)

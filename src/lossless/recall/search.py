@@ -407,8 +407,9 @@ def _search_by_scan(asked: _Search, pattern: ScanPattern) -> SearchResult:
 def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPlace | None = None) -> ScanResult:
     """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
     request = asked.request
-    within = scan.ScanTime(seconds, asked.means.share)
-    done = scan.scan_scope(asked.archive, asked.where, request.search_in, pattern, request.limit, within, start)
+    done = scan.scan_scope(
+        asked.archive, asked.where, request.search_in, pattern, request.limit, seconds, start, asked.means.share
+    )
     is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
     if is_wanted and asked.means.trigrams == "auto":
         _build_trigrams(asked.archive)
@@ -489,19 +490,19 @@ def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
     offset = asked.start.offset if asked.start else 0
     end = offset + request.limit
     spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-    ranked = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
-    hits = ranked.hits[offset:end]
-    near = [hit.id for hit in hits if hit.id not in ranked.texts and isinstance(hit.id, int)]
-    known = ranked.texts | {text.id: text for text in texts.messages(near)}
+    ranked, known, weights = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
+    hits = ranked[offset:end]
+    near = [hit.id for hit in hits if hit.id not in known and isinstance(hit.id, int)]
+    known = known | {text.id: text for text in texts.messages(near)}
     finder = words.finder
     shown = [(hit, known[hit.id]) for hit in hits if hit.id in known]
     letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
     found = [
-        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, ranked.weights), letters))
+        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, weights), letters))
         for hit, text in shown
     ]
-    rest = SearchStart(end) if len(ranked.hits) > end else None
-    total = sum(bool(hit.matched) for hit in ranked.hits)
+    rest = SearchStart(end) if len(ranked) > end else None
+    total = sum(bool(hit.matched) for hit in ranked)
     return _HitPage(found, [text for _, text in shown], total, rest)
 
 
@@ -563,9 +564,7 @@ def _scan_literal(asked: _Search, letters: LiteralPattern, *, is_known: bool, ha
             return replace(found, is_late=True)
     is_strange = not is_known and is_word_fragment(search, letters.text)
     seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
-    return scan.scan_scope(
-        asked.archive, asked.where, request.search_in, letters, request.limit, _thread_time_limit(seconds)
-    )
+    return _glance(asked, request.search_in, letters, seconds)
 
 
 def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> ScanResult:
@@ -576,15 +575,15 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
         spots = scan.scan_texts(rank.texts_in_scope(search.texts.messages(ids), asked.where), letters, request.limit)
     if request.search_in == "messages":
         return scan.ScanResult(tuple(spots))
-    summaries = scan.scan_scope(
-        asked.archive, asked.where, "summaries", letters, request.limit, _thread_time_limit(_GLANCE_SECONDS)
-    )
+    summaries = _glance(asked, "summaries", letters, _GLANCE_SECONDS)
     return scan.merge_scans(scan.ScanResult(tuple(spots)), summaries, request.limit)
 
 
-def _thread_time_limit(seconds: float) -> scan.ScanTime:
+def _glance(asked: _Search, search_in: SearchIn, letters: LiteralPattern, seconds: float) -> ScanResult:
     """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
-    return scan.ScanTime(seconds, clock=time.thread_time)
+    return scan.scan_scope(
+        asked.archive, asked.where, search_in, letters, asked.request.limit, seconds, clock=time.thread_time
+    )
 
 
 def _hit_of_text(text: AnyText, score: float, snippet: Snippet) -> SearchHit:
