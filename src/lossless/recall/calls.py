@@ -18,7 +18,6 @@ from lossless.recall.scope import (
     OUT_OF_SCOPE,
     Caller,
     GrepRequest,
-    RecallPolicy,
     Scope,
     resolve_scope,
 )
@@ -82,7 +81,7 @@ def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
         box.clock(),
         conversation_id=args["conversationId"],
         all_conversations=bool(args["allConversations"]),
-        policy=RecallPolicy.of(box.settings),
+        settings=box.settings,
     )
 
 

@@ -171,7 +171,7 @@ def parse_reply(text: str | None) -> DelegateReply | DelegateError:
     if not text or not text.strip():
         return DelegateError("the reader gave no answer", "read_reply")
     fields = next((found for found in find_json_objects(text) if isinstance(found.get("answer"), str)), None)
-    if fields is None or not fields["answer"].strip():
+    if fields is None or not _is_answer(fields):
         return DelegateError("the reader's answer is not the JSON that was asked for", "parse_reply")
     return reply_from_fields(fields)
 
@@ -302,12 +302,14 @@ def run_tool_loop(
             if not step and is_model_refusal(error):
                 raise
             return DelegateError(str(error), "wait" if step else "spawn")
-        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_final(fields)), None)
+        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None)
         if said is not None and _is_call(said):
             script.add(said, use(said["tool"], said["args"]))
             continue
         if said is not None:
-            return _counted(reply_from_fields(said), script)
+            reply = reply_from_fields(said)
+            truncated = reply.truncated or (script.truncated and script.left <= 0)
+            return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
         if invalid >= _MOST_INVALID:
             reason = "the model's answers are not the JSON that was asked for"
@@ -320,19 +322,12 @@ def run_tool_loop(
     return DelegateError(f"the model gave no final answer in {MAX_LOOP_STEPS} steps", "read_reply")
 
 
-def _is_final(fields: dict[str, Any]) -> bool:
+def _is_answer(fields: dict[str, Any]) -> bool:
     return isinstance(fields.get("answer"), str) and bool(fields["answer"].strip())
 
 
 def _is_call(fields: dict[str, Any]) -> bool:
     return fields.get("tool") in LOOP_TOOLS and isinstance(fields.get("args"), dict)
-
-
-def _counted(reply: DelegateReply, script: _LoopTranscript) -> DelegateReply:
-    truncated = reply.truncated or (script.truncated and script.left <= 0)
-    return replace(
-        reply, expanded_summary_count=len(script.opened), total_source_tokens=script.source_tokens, truncated=truncated
-    )
 
 
 _HITS = 24

@@ -236,7 +236,10 @@ def recall(
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
     if spoken is not None and _asks_only_when(question, now):
-        return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
+        topics = recent(archive, scope, question, max_tokens, now, asking).topics
+        evidence = tuple(item for topic in topics for item in topic.quotes)
+        note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
+        return RecallResult(question, scope, evidence, note, max_tokens)
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
@@ -329,12 +332,6 @@ def _asks_only_when(question: str, now: datetime) -> bool:
     for spoken in reversed(find_times(question, now)):
         rest = rest[: spoken.start] + rest[spoken.end :]
     return not {fold_text(word) for word in _topics(rest)} - _WHATEVER
-
-
-def _said_then(found: RecentResult, question: str, spoken: MentionedTime) -> RecallResult:
-    evidence = tuple(item for topic in found.topics for item in topic.quotes)
-    note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
-    return RecallResult(question, found.scope, evidence, note, found.max_tokens)
 
 
 def _note(question: str, spoken: MentionedTime | None) -> str:

@@ -5,6 +5,7 @@ text.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -503,20 +504,12 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
                 continue
             if any(match.start() < other.end and other.start < match.end() for other in found):
                 continue
-            span = _try_meaning(meaning, match, now)
-            if span is not None:
-                found.append(
-                    MentionedTime(match.start(), match.end(), *_apply_preposition(folded, match.start(), span, now))
-                )
+            with suppress(ValueError, OverflowError):  # a day that does not exist, or a time beyond the calendar
+                span = meaning(match, now)
+                if span is not None:
+                    ends = _apply_preposition(folded, match.start(), span, now)
+                    found.append(MentionedTime(match.start(), match.end(), *ends))
     return sorted(found, key=lambda spoken: spoken.start)
-
-
-def _try_meaning(meaning: _Meaning, match: re.Match[str], now: datetime) -> _Span | None:
-    """What a match means; None for a day that does not exist, or a time beyond the calendar."""
-    try:
-        return meaning(match, now)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.recall.results import SearchResult
     from lossless.settings import Settings
-    from lossless.settings.model_rules import RecallScopeRule
     from lossless.store.archive import Archive
 
 GRANT_MAX_DEPTH = 3
@@ -259,31 +258,6 @@ class Scope:
         return f"{words.get(self.kind, 'conversations')} {ids}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecallPolicy:
-    """How far callers can look beyond their sessions: for all, and by patterns for some; the first that fits holds."""
-
-    default: RecallReach = "all"
-    rules: tuple[RecallScopeRule, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> RecallPolicy:
-        """The policy that settings declare."""
-        return cls(settings.recall_scope, settings.recall_scope_overrides)
-
-    def reach(self, caller: Caller, *more_names: str) -> RecallReach:
-        """How far a caller can look; its session is known by these names, too."""
-        if caller.is_owner:
-            return "all"
-        names = [caller.session.name, *more_names] if caller.session else []
-        fits = (rule.scope for rule in self.rules if any(matches_any(name, (rule.pattern,)) for name in names))
-        return next(fits, self.default)
-
-
-#: Without a policy, everybody can look everywhere.
-OPEN_POLICY = RecallPolicy()
-
-
 def whole_archive() -> Scope:
     """The whole archive, for the person who owns it."""
     return Scope("all", None)
@@ -306,11 +280,11 @@ def resolve_scope(
     *,
     conversation_id: int | None = None,
     all_conversations: bool = False,
-    policy: RecallPolicy = OPEN_POLICY,
+    settings: Settings | None = None,
 ) -> Scope:
     """The scope of one call: an explicit conversation, else all when asked for, else the session's family.
 
-    What a policy does not let a caller see is as if it were not there. A delegated caller sees its grant's
+    What the settings do not let a caller see is as if it were not there. A delegated caller sees its grant's
     conversations and no others, whatever it asks for. Raises `GrantError` without a valid grant, `NotFound` for an
     unknown conversation, `BadInput` when there is none to look at.
     """
@@ -324,7 +298,7 @@ def resolve_scope(
         if not own:
             raise BadInput(NO_CONVERSATION)
         return Scope("family", own, warning)
-    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
+    reach = recall_reach(settings, caller, family)
     visible = _visible(archive, caller.session, family, reach)
     if conversation_id is not None:
         archive.conversations.get(conversation_id)
@@ -336,11 +310,20 @@ def resolve_scope(
     return Scope("all", visible, near=own)
 
 
-def visible_conversations(archive: Archive, caller: Caller, policy: RecallPolicy) -> tuple[int, ...] | None:
-    """All that a caller may see by a policy, whatever it asks for; None for the whole archive."""
+def visible_conversations(archive: Archive, caller: Caller, settings: Settings) -> tuple[int, ...] | None:
+    """All that a caller may see by the settings, whatever it asks for; None for the whole archive."""
     family, _ = _family(archive, caller.session)
-    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
-    return _visible(archive, caller.session, family, reach)
+    return _visible(archive, caller.session, family, recall_reach(settings, caller, family))
+
+
+def recall_reach(settings: Settings | None, caller: Caller, family: Sequence[Conversation] = ()) -> RecallReach:
+    """How far a caller can look beyond its session: as a rule for its name says, else as for all."""
+    if caller.is_owner or settings is None:
+        return "all"
+    names = [caller.session.name, *(known.session.name for known in family[:1])] if caller.session else []
+    rules = settings.recall_scope_overrides
+    fits = (rule.scope for rule in rules if any(matches_any(name, (rule.pattern,)) for name in names))
+    return next(fits, settings.recall_scope)
 
 
 def _visible(

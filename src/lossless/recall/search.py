@@ -172,7 +172,8 @@ def _search_files(asked: _Search) -> SearchResult:
     """Matches in the files of the scope, newest file first."""
     request, means, archive = asked.request, asked.means, asked.archive
     is_regex = request.mode == "regex"
-    find = _pattern_finder(_regex(asked), means.seconds) if is_regex else _words_finder(request.pattern)
+    words = [term.text for term in parse_query(request.pattern).asked] or [request.pattern.strip()]
+    find = _pattern_finder(_regex(asked), means.seconds) if is_regex else inside.find_all_terms(words)
     end = time.monotonic() + means.seconds
     found: list[SearchHit] = []
     is_whole = True
@@ -213,11 +214,6 @@ def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
         file.id, "file", file.conversation_id, None, 0.0, line, file.created_at,
         matches=spots, name=file.name, line=match.line, offset=match.byte_offset,
     )  # fmt: skip
-
-
-def _words_finder(pattern: str) -> inside.FindSpans:
-    """Finds the words of a question: texts that hold all of them, whatever their case."""
-    return inside.find_all_terms([term.text for term in parse_query(pattern).asked] or [pattern.strip()])
 
 
 def _pattern_finder(pattern: Regex, seconds: float) -> inside.FindSpans:
@@ -442,15 +438,11 @@ def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
     if len(page.found) > request.limit:
         page = _cut_page(page, request)
     found = page.found
-    hint = words.query.hint or page.hint or _unread_hint(words) or (None if found or start else NOTHING_FOUND_HINT)
+    unread = _UNREAD.format(f"{MAX_UNREAD:,}") if len(words.unread_messages) == MAX_UNREAD else None
+    hint = words.query.hint or page.hint or unread or (None if found or start else NOTHING_FOUND_HINT)
     is_more = page.rest is not None or page.hint is not None
     total = max(page.total, sum(bool(hit.matches) for hit in found))
     return asked.findings(found, total, hint, page.rest or page.beyond, truncated=is_more)
-
-
-def _unread_hint(words: WordSearch) -> str | None:
-    is_cut = len(words.unread_messages) == MAX_UNREAD
-    return _UNREAD.format(f"{MAX_UNREAD:,}") if is_cut else None
 
 
 @dataclass(frozen=True, slots=True)
