@@ -551,8 +551,7 @@ def _describe_summary(
         raise not_in_scope(scope, summary_id)
     summary = found[0]
     require_in_scope(scope, summary.conversation_id, summary_id)
-    if scope.grant is not None:
-        recall_scope.check_grant_summary(archive, scope.grant, summary_id)
+    recall_scope.check_grant_summary(archive, scope.grant, summary_id)
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, room)
     used_in = tuple(archive.summaries.used_in(summary_id))
@@ -613,8 +612,7 @@ def _describe_message(
         raise not_in_scope(scope, name)
     stored = found[0]
     require_in_scope(scope, stored.conversation_id, name)
-    if scope.grant is not None:
-        recall_scope.check_grant_message(archive, scope.grant, message_id)
+    recall_scope.check_grant_message(archive, scope.grant, message_id)
     before = archive.lineage.before(stored.conversation_id, stored.seq)
     after = archive.lineage.after(stored.conversation_id, stored.seq)
     return MessageDescription(

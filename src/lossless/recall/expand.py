@@ -114,6 +114,7 @@ NEIGHBOUR_COUNT = 100
 #: The most summaries that one expansion walks.
 _MOST = 20_000
 _AHEAD = 8
+_BATCH, _LARGEST_BATCH = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,25 +176,49 @@ class WalkStep:
 
 
 class ExpansionWalk:
-    """The stops of an expansion. The messages of leaves are looked up when they are come to."""
+    """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
-    def __init__(self, archive: Archive, stops: Sequence[WalkStop]) -> None:
-        self._archive, self.stops = archive, stops
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStop]) -> None:
+        self._archive, self._scope, self.stops = archive, scope, stops
         self._messages: dict[str, tuple[int, ...]] = {}
 
     def forward(self, start: WalkPlace) -> Iterator[WalkStep]:
         """From a place on."""
-        for index in range(start[0], len(self.stops)):
-            ids = self._ids(index)
-            for place in range(start[1] if index == start[0] else 0, len(ids)):
-                yield WalkStep(self.stops[index], ids[place])
+        after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
+        return self._load(
+            WalkStep(self.stops[index], id_)
+            for index, ids in after
+            for id_ in ids[start[1] if index == start[0] else 0 :]
+        )
 
     def backward(self, end: WalkPlace) -> Iterator[WalkStep]:
         """From just before a place back to the beginning."""
-        for index in range(min(end[0], len(self.stops) - 1), -1, -1):
-            ids = self._ids(index)
-            for place in range((end[1] if index == end[0] else len(ids)) - 1, -1, -1):
-                yield WalkStep(self.stops[index], ids[place])
+        before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
+        return self._load(
+            WalkStep(self.stops[index], id_)
+            for index, ids in before
+            for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
+        )
+
+    def _load(self, steps: Iterator[WalkStep]) -> Iterator[WalkStep]:
+        """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
+        size = _BATCH
+        while batch := list(islice(steps, size)):
+            ids = [step.message_id for step in batch if step.message_id is not None]
+            messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
+            summaries = {
+                found.id: found
+                for found in self._archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
+            }
+            for step in batch:
+                if step.message_id is None:
+                    if summary := summaries.get(step.stop.id):
+                        when = format_span(summary.earliest_at, summary.latest_at)
+                        title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
+                        yield replace(step, title=title, text=summary.content)
+                elif (stored := messages.get(step.message_id)) and self._scope.allows(stored.conversation_id):
+                    yield replace(step, title=message_header(stored)[1:-1], text=message_text(stored.message))
+            size = min(2 * size, _LARGEST_BATCH)
 
     def find(self, name: str, leaf: str) -> WalkPlace | None:
         """Where a summary stands, or a message (`msg#…`) of a leaf."""
@@ -266,7 +291,6 @@ def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth
 
 
 _MOST_IDS = 64
-_BATCH, _LARGEST_BATCH = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +328,7 @@ def expand(
         cap = request.token_cap if left is None else min(request.token_cap, left)
         with archive.reading():
             walk, centre = _plan(archive, scope, request)
-            return _page(archive, scope, replace(request, token_cap=cap), walk, start, centre)
+            return _page(replace(request, token_cap=cap), walk, start, centre)
 
     return recall_scope.read_and_charge(archive, grant, now, read, lambda found: found.tokens)
 
@@ -328,7 +352,7 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
     stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
         stops.append(WalkStop("messages", "", 0, message_ids=tuple(message_ids)))
-    return ExpansionWalk(archive, stops), None
+    return ExpansionWalk(archive, scope, stops), None
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
@@ -338,14 +362,11 @@ def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> t
     places = archive.lineage.places(message_ids)
     for named in references:
         node, place = nodes.get(named.id), places.get(named.message_id)
-        if node is None and place is None:
-            raise not_in_scope(scope, named.id)
-        require_in_scope(scope, node.conversation_id if node else place[0] if place else 0, named.id)
-        if scope.grant is not None:
-            if node is not None:
-                recall_scope.check_grant_summary(archive, scope.grant, node.id)
-            else:
-                recall_scope.check_grant_message(archive, scope.grant, named.message_id)
+        require_in_scope(scope, node.conversation_id if node else place[0] if place else None, named.id)
+        if node is not None:
+            recall_scope.check_grant_summary(archive, scope.grant, node.id)
+        else:
+            recall_scope.check_grant_message(archive, scope.grant, named.message_id)
     return [nodes[named.id] for named in references if named.kind == "summary"], message_ids
 
 
@@ -358,18 +379,17 @@ def _centred(
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
-    if scope.grant is not None:
-        recall_scope.check_grant_message(archive, scope.grant, message_id)
+    recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
     if roots and (leaf is None or not archive.lineage.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = ExpansionWalk(archive, [WalkStop("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, scope, [WalkStop("messages", leaf, 1)])
     else:
         before = archive.lineage.before(*place, NEIGHBOUR_COUNT)
         after = archive.lineage.after(*place, NEIGHBOUR_COUNT)
         around = WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))
-        leaf, walk = "", ExpansionWalk(archive, [around])
+        leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)
     assert found is not None
     return walk, found
@@ -388,34 +408,8 @@ class _ExpandStart:
     backwards: bool = False
 
 
-def _load(archive: Archive, scope: Scope, steps: Iterator[WalkStep]) -> Iterator[WalkStep]:
-    """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
-    size = _BATCH
-    while batch := list(islice(steps, size)):
-        ids = [step.message_id for step in batch if step.message_id is not None]
-        messages = {stored.id: stored for stored in archive.messages.many(ids)}
-        summaries = {
-            found.id: found
-            for found in archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
-        }
-        for step in batch:
-            if step.message_id is None:
-                if summary := summaries.get(step.stop.id):
-                    when = format_span(summary.earliest_at, summary.latest_at)
-                    title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
-                    yield replace(step, title=title, text=summary.content)
-            elif (stored := messages.get(step.message_id)) and scope.allows(stored.conversation_id):
-                yield replace(step, title=message_header(stored)[1:-1], text=message_text(stored.message))
-        size = min(2 * size, _LARGEST_BATCH)
-
-
 def _page(
-    archive: Archive,
-    scope: Scope,
-    request: ExpandRequest,
-    walk: ExpansionWalk,
-    start: _ExpandStart | None,
-    centre: WalkPlace | None,
+    request: ExpandRequest, walk: ExpansionWalk, start: _ExpandStart | None, centre: WalkPlace | None
 ) -> Expansion:
     room = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
@@ -426,19 +420,15 @@ def _page(
         words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
-    if start is not None:
-        place = walk.find(start.name, start.leaf)
-        if place is None:
-            raise results.bad_cursor()
-        if start.backwards:
-            pieces, before = _backward(archive, scope, walk, place, start, room)
-            return result(pieces, None, before)
-        pieces, after = _forward(_load(archive, scope, walk.forward(place)), room, start.offset)
-        return result(pieces, after)
-    if centre is not None:
-        return result(*_both_ways(archive, scope, walk, centre, room))
-    pieces, after = _forward(_load(archive, scope, walk.forward((0, 0))), room, 0)
-    return result(pieces, after)
+    if start is None:
+        return result(*(_both_ways(walk, centre, room) if centre else _forward(walk.forward((0, 0)), room, 0)))
+    place = walk.find(start.name, start.leaf)
+    if place is None:
+        raise results.bad_cursor()
+    if not start.backwards:
+        return result(*_forward(walk.forward(place), room, start.offset))
+    pieces, before = _backward(walk, place, start, room)
+    return result(pieces, None, before)
 
 
 def _forward(
@@ -460,12 +450,12 @@ def _forward(
 
 
 def _backward(
-    archive: Archive, scope: Scope, walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
+    walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
 ) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
     pieces: deque[ExpandedPiece] = deque()
     cut: int | None = edge.offset or None
-    for item in _load(archive, scope, walk.backward((place[0], place[1] + 1) if cut else place)):
+    for item in walk.backward((place[0], place[1] + 1) if cut else place):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
         cut = None
         if not room.holds(len(piece.block), piece.tokens):
@@ -477,11 +467,11 @@ def _backward(
 
 
 def _both_ways(
-    archive: Archive, scope: Scope, walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
+    walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
 ) -> tuple[list[ExpandedPiece], _ExpandStart | None, _ExpandStart | None]:
     """The piece in the middle, then one after and one before it in turns, as long as there is room."""
     index, place = centre
-    middle = next(_load(archive, scope, walk.forward(centre)), None)
+    middle = next(walk.forward(centre), None)
     if middle is None:
         raise results.bad_cursor()
     edge, piece = middle.edge(0, backwards=True), middle.piece()
@@ -489,10 +479,9 @@ def _both_ways(
         pieces, after = _forward(iter([middle]), room, 0)
         return pieces, after, edge if next(walk.backward(centre), None) else None
     found, room = deque([piece]), room.less(len(piece.block), piece.tokens)
-    later = _load(archive, scope, walk.forward((index, place + 1)))
-    earlier = _load(archive, scope, walk.backward(centre))
+    later = walk.forward((index, place + 1))
     after = before = None
-    ways = deque([later, earlier])
+    ways = deque([later, walk.backward(centre)])
     while ways:
         way = ways.popleft()
         item = next(way, None)

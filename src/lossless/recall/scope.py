@@ -108,15 +108,15 @@ def check_grant(grant: Grant | None, now: datetime) -> Grant:
     return grant
 
 
-def check_grant_summary(archive: Archive, grant: Grant, summary_id: str) -> None:
+def check_grant_summary(archive: Archive, grant: Grant | None, summary_id: str) -> None:
     """Raises unless a summary is one of the grant's, or below one; a grant that names none covers all."""
-    if grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
+    if grant is not None and grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
         raise grant_refused(f"summary {summary_id} is not in the grant")
 
 
-def check_grant_message(archive: Archive, grant: Grant, message_id: int) -> None:
+def check_grant_message(archive: Archive, grant: Grant | None, message_id: int) -> None:
     """Raises unless a message is below one of the grant's summaries; a grant that names none covers all."""
-    if grant.summary_ids:
+    if grant is not None and grant.summary_ids:
         leaf = archive.summaries.covering([message_id]).get(message_id)
         if leaf is None or not archive.lineage.is_below(leaf, grant.summary_ids):
             raise grant_refused(f"message msg#{message_id} is not in the grant")
@@ -370,9 +370,9 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
     return archive.conversations.family(running.session), warning if family else None
 
 
-def require_in_scope(scope: Scope, conversation_id: int, name: str) -> None:
-    """Raises `NotFound` unless the conversation is in scope; what is outside is as if it were not there."""
-    if not scope.allows(conversation_id):
+def require_in_scope(scope: Scope, conversation_id: int | None, name: str) -> None:
+    """Raises `NotFound` unless there is a conversation, in scope; what is outside is as if it were not there."""
+    if conversation_id is None or not scope.allows(conversation_id):
         raise not_in_scope(scope, name)
 
 
