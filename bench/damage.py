@@ -295,6 +295,7 @@ def _changed_cell(before: Path, after: Path) -> Change | None:
 
 def judge(subject: Subject, change: Change, path: Path) -> Result:
     """Whether it was found, and if not, whether anything is different."""
+    damaged = path.read_bytes()
     try:
         found = _verified(path)
         after = outputs(path)
@@ -309,7 +310,10 @@ def judge(subject: Subject, change: Change, path: Path) -> Result:
     differing = subject.before.differing(after)
     if not differing:
         return Result(subject.name, change, "unchanged", "")
-    cell = _changed_cell(subject.folder / "lcm.db", path) if change.table == "file" else change
+    cell: Change | None = change
+    if change.table == "file":
+        path.write_bytes(damaged)  # without what the prompts above have noted
+        cell = _changed_cell(subject.folder / "lcm.db", path)
     if cell and (why := reason(cell.table, cell.verb, cell.column)):
         return Result(subject.name, change, "lawful", why, cell)
     return Result(subject.name, change, "missed", "\n  ".join(differing))

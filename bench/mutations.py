@@ -134,7 +134,7 @@ MUTATIONS = (
     Mutation(
         "closed conversations are not asked",
         "ingest/transcripts/exclusions.py",
-        "    formers = archive.histories.former(whose.conversation)",
+        "    formers = archive.transcripts.former(whose.conversation)",
         "    formers: list[int] = []",
         "what was said before a reset is stored again behind it",
         "resets",
@@ -150,8 +150,8 @@ MUTATIONS = (
     Mutation(
         "what was deleted is forgotten",
         "store/maintenance/deletion.py",
-        "        ConversationHistories(self._db).bury(conversation_ids, now)",
-        "        ConversationHistories(self._db).bury([], now)",
+        "        TranscriptRecords(self._db).bury(conversation_ids, now)",
+        "        TranscriptRecords(self._db).bury([], now)",
         "what was deleted for good comes back with the next reading",
         "prunes",
     ),

@@ -70,7 +70,7 @@ def cases(work: Work, count: int) -> dict[str, Callable[[], float]]:
         export_lossless_claw(archive, vault, claw, ExportOptions(plain=True))
         export_remnic(archive, vault, remnic)
         export_archive(archive, vault, lines)
-        assert archive.care.counts().messages == count
+        assert archive.listings.counts().messages == count
     return {
         "import lossless-claw": lambda: work.into(lambda to: import_lossless_claw(claw, to, vault, options)),
         "import lossless-claw, own archive": lambda: work.into(

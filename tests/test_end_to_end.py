@@ -73,4 +73,4 @@ def test_a_host_that_is_killed_again_and_again_keeps_everything_once(path: Path)
     with open_engine(path) as engine:
         assert originals(engine, APPENDED) == originals(engine, SYNCED) == messages
         assert problems(engine) == []
-        assert engine.archive.care.liveness().ambiguous == 0
+        assert engine.archive.listings.liveness().ambiguous == 0

@@ -111,6 +111,7 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE summary_parents SET parent_summary_id = x'' WHERE ordinal = 0",
     ),
     "context_items": (
+        "UPDATE context_items SET created_at = '20:6-01-05 09:00:00' WHERE ordinal = 0",
         "UPDATE context_items SET message_id = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)"
         " WHERE conversation_id = 1 AND message_id IS NOT NULL",
         "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)"
@@ -400,7 +401,7 @@ def test_verify_only_reads(whole: Path) -> None:
 
 def archive_counts(path: Path) -> tuple[int, int]:
     with Archive.open(path, read_only=True) as archive:
-        counts = archive.care.counts()
+        counts = archive.listings.counts()
     return counts.messages, counts.summaries
 
 

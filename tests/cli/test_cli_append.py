@@ -255,7 +255,7 @@ def count(path: Path) -> int:
         return 0
     try:
         with Archive.open(path, read_only=True) as archive:
-            return archive.care.counts().messages
+            return archive.listings.counts().messages
     except lossless.LosslessError:
         return 0
 

@@ -147,12 +147,12 @@ def test_an_interrupt_keeps_what_is_folded(long: Path, tmp_path: Path, monkeypat
     command = [sys.executable, "-m", "lossless.cli.main", "compact", *map(str, NAMED)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with open_engine(long) as engine:
-        wait_for(lambda: engine.archive.care.counts().summaries >= 1)
+        wait_for(lambda: engine.archive.listings.counts().summaries >= 1)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=60)
         assert process.returncode == 130
         assert json.loads(complaint)["error"]["code"] == "interrupted"
-        assert engine.archive.care.counts().summaries == 1
+        assert engine.archive.listings.counts().summaries == 1
         assert engine.verify().ok
         assert engine.compact(LONG, force=True).compacted
 

@@ -120,6 +120,7 @@ def test_words_without_any_mark_are_no_reduction(stored: str, shown: str) -> Non
         ("caf\u00e9 au lait", "cafe\u0301 au lait"),
         ("a < b and b < c", "a &lt; b and b &lt; c"),
         ("今日は天気がいい", "今日も天気がいい"),
+        ("Take HAT110 from ATL to EWR with Option One.", "take hat110 from atl to ewr with option one."),
     ],
 )
 def test_alike(stored: str, shown: str) -> None:

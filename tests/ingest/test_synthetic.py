@@ -29,7 +29,7 @@ def engine(tmp_path: Path) -> Iterator[lossless.Engine]:
 
 
 def _count(engine: lossless.Engine) -> int:
-    return engine.archive.care.counts().messages
+    return engine.archive.listings.counts().messages
 
 
 def _prompt(engine: lossless.Engine, prompt: str | None = None) -> list[dict[str, Any]]:

@@ -391,7 +391,7 @@ def test_a_flood_is_quarantined_until_somebody_decides(engine: lossless.Engine) 
     assert (report.stored, report.cause, report.conversation_id) == (51, "disjoint", 1)
     assert "nothing in common" in (report.blocked or "")
     assert len(context(engine)) == 10
-    assert engine.archive.care.liveness().quarantined == (report.quarantine_id,) == (2,)
+    assert engine.archive.listings.liveness().quarantined == (report.quarantine_id,) == (2,)
     assert engine.status(SESSION).quarantined == (2,)
     assert not engine.status(SESSION).is_healthy
     # the same one again, one that grew, and the end of it alone are known

@@ -64,7 +64,8 @@ def split(engine: lossless.Engine) -> None:
     assert found is not None
     with engine.archive.writing():
         engine.archive.conversations.archive(found.id, "rollover-fallback", engine.clock())
-    engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, engine.archive.care.counts().messages)])
+    count = engine.archive.listings.counts().messages
+    engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, count)])
 
 
 def act(engine: lossless.Engine, verb: str, roll: random.Random) -> None:

@@ -42,19 +42,19 @@ def check(archive: Archive) -> list[str]:
 
 def counts(path: Path) -> int:
     with Archive.open(path, read_only=True) as archive:
-        return archive.care.counts().messages
+        return archive.listings.counts().messages
 
 
 def test_a_backup_is_a_whole_archive_under_the_usual_name(path: Path) -> None:
     with open_engine(path) as engine:
         fill(engine, 0)
         made = engine.backup()
-        stored = engine.archive.care.counts()
+        stored = engine.archive.listings.counts()
     assert made.path.name.startswith("lcm.db.backup-20260701T000000Z-")
     assert made.path.name.endswith(".bak")
     assert made.bytes == made.path.stat().st_size
     with open_engine(made.path) as copy:
-        assert copy.archive.care.counts() == stored
+        assert copy.archive.listings.counts() == stored
         assert problems(copy) == []
     assert not list(path.parent.glob(".*.tmp*"))
 
@@ -135,7 +135,7 @@ def test_a_backup_holds_one_moment_while_others_write(path: Path) -> None:
     for copy in made:
         with open_engine(copy.path) as opened:
             assert problems(opened) == []
-            assert opened.archive.care.counts().messages % 2 == 0, "no half turn"
+            assert opened.archive.listings.counts().messages % 2 == 0, "no half turn"
 
 
 def test_what_a_crash_left_is_swept_away(path: Path) -> None:

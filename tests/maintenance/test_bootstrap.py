@@ -323,7 +323,7 @@ def test_excluded_sessions_are_left_alone(tmp_path: Path, file: TranscriptFile) 
     with lossless.open(tmp_path / "lcm.db", settings) as engine:
         report = engine.bootstrap(Session(key="agent:main:main"), file.path)
         assert (report.status, report.reason) == ("excluded", "session excluded")
-        assert engine.archive.care.counts().conversations == 0
+        assert engine.archive.listings.counts().conversations == 0
 
 
 @pytest.mark.parametrize(

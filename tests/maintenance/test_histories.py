@@ -30,7 +30,7 @@ def shown(engine: lossless.Engine, session: Session = SESSION) -> list[str | Non
 
 
 def count(engine: lossless.Engine) -> int:
-    return engine.archive.care.counts().messages
+    return engine.archive.listings.counts().messages
 
 
 def result(file: TranscriptFile, id_: str, parent: str, call: str) -> None:
@@ -78,7 +78,7 @@ def test_runs_of_a_cron_job_that_take_turns(engine: lossless.Engine, tmp_path: P
                 engine.after_turn(session, transcript=file.path)
             else:
                 engine.after_turn(session, new_messages=[{"role": "user", "content": f"{run} {turn}"}])
-    assert (engine.archive.care.counts().conversations, count(engine)) == (2, 6)
+    assert (engine.archive.listings.counts().conversations, count(engine)) == (2, 6)
     runs = {row.session_id: row.active for row in map(engine.archive.conversations.get, (1, 2))}
     assert runs == {"a": False, "b": True}, "a late call of a run that is over changes nothing for the one that goes on"
     assert problems(engine) == []

@@ -147,10 +147,10 @@ def test_what_comes_back_from_a_host_is_not_stored(topics: list[int]) -> None:
         for topic in topics:
             engine.append(SESSION, [question(topic)])
             sent = engine.assemble(SESSION, budget=BUDGET).messages
-            stored = engine.archive.care.counts().messages
+            stored = engine.archive.listings.counts().messages
             report = engine.sync(SESSION, [*sent, assistant(f"About {topic}.")])
             assert report.stored == 1
-            assert engine.archive.care.counts().messages == stored + 1
+            assert engine.archive.listings.counts().messages == stored + 1
             found = engine.grep("lossless_evidence", session=SESSION, mode="regex", scope="messages").hits
             assert list(found) == []
 

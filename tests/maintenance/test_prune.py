@@ -199,11 +199,11 @@ def test_files_outside_of_the_vault_are_not_deleted(engine: lossless.Engine, tmp
 def test_room_is_given_back_when_it_is_worthwhile(engine: lossless.Engine) -> None:
     assert not prune.vacuum_archive(engine.archive).done
     engine.admin.prune(engine.admin.prune_plan(PruneFilter(patterns=("**",))), backup=False)
-    before = engine.archive.care.size()
+    before = engine.archive.listings.size()
     report = prune.vacuum_archive(engine.archive, always=True)
     assert report.done
     assert report.size_after < report.size_before == before[0]
-    assert engine.archive.care.size()[1] == 0
+    assert engine.archive.listings.size()[1] == 0
     assert problems(engine) == []
     assert engine.archive.database.row("PRAGMA temp_store") != (1,)
 
@@ -301,7 +301,7 @@ def test_other_search_tables_forget_as_well(path: Path) -> None:
             engine.archive.search.trigrams.add([(item.id, item.message.content) for item in stored])
         engine.admin.prune(engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=100))), backup=False)
         assert problems(engine) == []
-        kept = engine.archive.care.counts()
+        kept = engine.archive.listings.counts()
     for table, count in (("messages_fts", kept.messages), ("message_trigrams", kept.messages)):
         assert int(str(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])) <= count
     (indexed,) = connection.execute("SELECT count(*) FROM summaries_fts").fetchall()

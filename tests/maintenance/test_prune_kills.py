@@ -35,7 +35,7 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
             fill(engine, n)
         work = engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d")))
         whole = {item.held.id: item.held.messages for item in work.chosen}
-        kept = engine.archive.care.counts().messages - sum(whole.values())
+        kept = engine.archive.listings.counts().messages - sum(whole.values())
     assert killed("prune", path, number)
     with open_engine(path) as engine:
         assert problems(engine) == []
@@ -44,7 +44,7 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
         }
         assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
         engine.admin.prune(engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d"))), backup=False)
-        assert engine.archive.care.counts().messages == kept
+        assert engine.archive.listings.counts().messages == kept
         assert problems(engine) == []
 
 
@@ -71,14 +71,14 @@ def test_killed_while_restoring(path: Path, number: int) -> None:
         fill(engine, 0)
         made = engine.backup()
         fill(engine, 1)
-        before = engine.archive.care.counts()
+        before = engine.archive.listings.counts()
     assert killed("restore", path, made.path, number)
     with open_engine(path) as engine:
-        assert engine.archive.care.counts() == before, "the archive is what it was"
+        assert engine.archive.listings.counts() == before, "the archive is what it was"
         assert problems(engine) == []
     backup.restore_backup(made.path, str(path), lambda _: [], NOW)
     with open_engine(path) as engine:
-        assert engine.archive.care.counts().messages < before.messages
+        assert engine.archive.listings.counts().messages < before.messages
         assert problems(engine) == []
 
 
@@ -88,7 +88,7 @@ def test_killed_while_rotating(path: Path, tmp_path: Path) -> None:
     file.write_bytes(whole)
     with open_engine(path) as engine:
         engine.bootstrap(SESSION, file)
-        stored = engine.archive.care.counts().messages
+        stored = engine.archive.listings.counts().messages
     outcomes = set()
     number = 1
     while killed("rotate", path, file, number):
@@ -97,12 +97,12 @@ def test_killed_while_rotating(path: Path, tmp_path: Path) -> None:
         assert data == whole or len(parsed(data)) == 6, "the old transcript or the new one"
         with open_engine(path) as engine:
             assert problems(engine) == []
-            assert engine.archive.care.counts().messages == stored
+            assert engine.archive.listings.counts().messages == stored
         file.write_bytes(whole)
         number += 5
     assert number > 12
     assert outcomes == {"old", "new"}
     with open_engine(path) as engine:
         engine.bootstrap(SESSION, file)
-        assert engine.archive.care.counts().messages == stored
+        assert engine.archive.listings.counts().messages == stored
         assert problems(engine) == []

@@ -31,7 +31,7 @@ def test_every_byte_of_the_database_is_in_one_row(path: Path) -> None:
         for number in range(4):
             fill(engine, number, 40)
         report = engine.admin.size()
-        counts = engine.archive.care.counts()
+        counts = engine.archive.listings.counts()
     assert [item.name for item in report.rows] == NAMES
     assert sum(item.bytes for item in report.rows) - report.file_bytes == report.database_bytes
     by_name = {item.name: item for item in report.rows}

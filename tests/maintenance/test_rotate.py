@@ -316,19 +316,19 @@ def test_every_message_stays_reachable(engine: lossless.Engine, path: Path, file
     stored = [item.message.content for item in engine.archive.messages.in_order(conversation.id)]
     assert stored == said
     assert problems(engine) == []
-    assert engine.archive.care.counts().summaries > 0, "what left the file was folded"
+    assert engine.archive.listings.counts().summaries > 0, "what left the file was folded"
     for n in (0, 7, 15):
         assert engine.grep(f"^{n}: ", mode="regex", session=SESSION).total == 1
 
 
 def test_the_session_goes_on_after_a_rotation(engine: lossless.Engine, file: Path) -> None:
     assert engine.rotate(SESSION).rotated
-    before = engine.archive.care.counts().messages
+    before = engine.archive.listings.counts().messages
     assert engine.bootstrap(SESSION, file).stored == 0
     with file.open("ab") as more:
         more.write(dumped([entry("e20", "e19", {"role": "user", "content": "and on"})]))
     assert engine.bootstrap(SESSION, file).stored == 1
-    assert engine.archive.care.counts().messages == before + 1
+    assert engine.archive.listings.counts().messages == before + 1
     assert problems(engine) == []
     assert engine.rotate(SESSION).dropped_messages == 1
     assert engine.rotate(SESSION).reason == NOTHING_TO_REMOVE
@@ -339,7 +339,7 @@ def test_what_was_written_since_the_last_turn_is_stored_first(engine: lossless.E
     with file.open("ab") as handle:
         handle.write(dumped(more))
     assert engine.rotate(SESSION).rotated
-    assert engine.archive.care.counts().messages == 30
+    assert engine.archive.listings.counts().messages == 30
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_host_may_read_its_transcripts_itself(path: Path, file: Path) -> None:
 
         report = engine.rotate(SESSION, file, reconcile=reconcile, checkpoint=lambda: 7)
         assert (report.rotated, report.checkpoint_size) == (True, 7)
-        assert engine.archive.care.counts().messages == 20
+        assert engine.archive.listings.counts().messages == 20
         assert problems(engine) == []
 
 

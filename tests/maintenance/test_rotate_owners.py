@@ -120,7 +120,7 @@ def test_messages_without_ids_are_not_kept_a_second_time(tmp_path: Path) -> None
             report = engine.rotate(SESSION, file)
             assert (report.rotated, report.reason) == (True, None)
             assert engine.archive.transcripts.records(1) == before
-            assert engine.archive.care.counts().messages == 40 * round_
+            assert engine.archive.listings.counts().messages == 40 * round_
             say(40 * round_, 40 * round_ + 40)
             assert engine.bootstrap(SESSION, file).stored == 40
         assert problems(engine) == []

@@ -103,7 +103,7 @@ def test_the_host_rewrites_and_the_archive_knows_the_entries_still(
     file = tmp_path / "run-1.jsonl"
     there = records(16)
     file.write_bytes(dumped(there))
-    before = engine.archive.care.counts().messages
+    before = engine.archive.listings.counts().messages
 
     def rewrite(work: Sequence[EntryReplacement]) -> int:
         by_id = {item.entry_id: item.message for item in work}
@@ -117,7 +117,7 @@ def test_the_host_rewrites_and_the_archive_knows_the_entries_still(
     assert (report.asked, report.changed) == (MAX_REPLACEMENTS, MAX_REPLACEMENTS)
     assert report.bytes_freed > MAX_REPLACEMENTS * 5_000
     engine.append(SESSION, [lossless.Incoming(item.message, item.entry_id) for item in said(there)])
-    assert engine.archive.care.counts().messages == before
+    assert engine.archive.listings.counts().messages == before
     assert problems(engine) == []
     assert engine.rotation.collect(SESSION, tmp_path / "none", rewrite, approved=True).reason
     with open_engine(path) as off:

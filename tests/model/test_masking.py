@@ -50,10 +50,11 @@ def test_a_phrase_is_found_wherever_it_stands(before: str, phrase: str, after: s
 
 def test_marks_hold_no_words_and_mean_nothing_under_another_key() -> None:
     mark, other = PhraseMarker(KEY).mark("hunter2-and-more"), PhraseMarker(b"o" * 32).mark("hunter2-and-more")
-    assert mark.length == other.length == 16
-    assert (mark.roll, mark.digest) != (other.roll, other.digest)
-    assert 0 <= mark.roll < 1 << 16
-    assert b"hunter" not in mark.digest
+    length, roll, digest = mark
+    assert length == other[0] == 16
+    assert (roll, digest) != other[1:]
+    assert 0 <= roll < 1 << 16
+    assert b"hunter" not in digest
 
 
 def test_a_text_without_them_is_the_same_object() -> None:

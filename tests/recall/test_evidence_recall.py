@@ -179,7 +179,7 @@ def test_any_question_within_any_room(ferry: lossless.Engine, question: str, tok
     assert str(found) == str(ferry.recall(question, max_tokens=tokens))
     assert len({item.id for item in found.evidence}) == len(found.evidence)
     for item in found.evidence:
-        stored = " ".join(ferry.archive.search.texts.messages([item.id])[0].indexed.split())
+        stored = " ".join(ferry.archive.search.messages([item.id])[0].indexed.split())
         assert item.text.strip("…").strip() in stored
 
 

@@ -32,7 +32,7 @@ def test_processes_that_open_a_new_archive_at_once_all_succeed(tmp_path: Path) -
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         assert codes == [0] * PROCESSES, number
         with Archive.open(path, read_only=True) as archive:
-            assert archive.care.counts().conversations == PROCESSES
+            assert archive.listings.counts().conversations == PROCESSES
 
 
 def _child(path: Path, gate: int, start: int, number: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 import lossless
 from lossless.model.context import SummaryItem
 from lossless.store.archive import Archive
-from lossless.store.graph import SummaryOutline
+from lossless.store.graph import SummaryLineage
 from lossless.testing import Scripted, VirtualClock
 from tests.maintenance.surgery_kit import BUDGET, HERE, settings, talk
 from tests.store.older import AGES, make
@@ -34,7 +34,7 @@ def folded(path: Path) -> lossless.Engine:
 
 
 def test_tops_are_what_stands_in_the_context(folded: lossless.Engine) -> None:
-    outline, archive = SummaryOutline(folded.archive.database), folded.archive
+    outline, archive = SummaryLineage(folded.archive.database), folded.archive
     standing = [item.summary_id for item in archive.context.items(1) if isinstance(item, SummaryItem)]
     tops = outline.tops(1, 100)
     assert sorted(tops.ids) == sorted(standing)
@@ -48,7 +48,7 @@ def test_tops_are_what_stands_in_the_context(folded: lossless.Engine) -> None:
 
 
 def test_a_dissolved_summary_is_still_a_top(folded: lossless.Engine) -> None:
-    outline = SummaryOutline(folded.archive.database)
+    outline = SummaryLineage(folded.archive.database)
     root = max(outline.shapes(1), key=lambda shape: (shape.in_context, shape.depth)).id
     folded.surgery.dissolve(root)
     tops = outline.tops(1, 100)
@@ -60,7 +60,7 @@ def test_a_dissolved_summary_is_still_a_top(folded: lossless.Engine) -> None:
 
 
 def test_shapes_edges_and_words_are_of_one_conversation(folded: lossless.Engine) -> None:
-    outline = SummaryOutline(folded.archive.database)
+    outline = SummaryLineage(folded.archive.database)
     ids = {shape.id for shape in outline.shapes(1)}
     assert ids == set(folded.archive.lineage.nodes(ids))
     assert all(user in ids and source in ids for user, source in outline.edges(1))
@@ -71,7 +71,7 @@ def test_shapes_edges_and_words_are_of_one_conversation(folded: lossless.Engine)
 
 
 def test_history_by_change_and_by_day(folded: lossless.Engine) -> None:
-    outline = SummaryOutline(folded.archive.database)
+    outline = SummaryLineage(folded.archive.database)
     sizes = outline.sizes(1, 1_000)
     assert all(size.tokens_after < size.tokens_before for size in sizes if size.action == "fold")
     assert outline.sizes(1, 2) == sizes[-2:]
@@ -88,7 +88,7 @@ def test_history_by_change_and_by_day(folded: lossless.Engine) -> None:
 def test_databases_of_lossless_claw_have_shapes_too(tmp_path: Path, age: str) -> None:
     make(tmp_path / "lcm.db", AGES[age])
     with Archive.open(tmp_path / "lcm.db", read_only=True) as archive:
-        outline = SummaryOutline(archive.database)
+        outline = SummaryLineage(archive.database)
         assert len(outline.shapes(1)) == 3
         assert len(outline.edges(1)) == 2
         assert outline.tops(1, 10).total >= 1

@@ -80,7 +80,7 @@ def test_a_file_whose_ids_are_texts_is_not_written_but_can_be_imported(path: Pat
     assert digest(source) == before
     assert [place.name for place in path.parent.iterdir()] == [source.name]
     with Archive.open(source, read_only=True) as archive:
-        assert archive.care.counts().messages == 2
+        assert archive.listings.counts().messages == 2
         assert [row.message_count for row in archive.listings.conversations(9).rows] == [2]
     assert bring("claw", source, path).messages_inserted == 2
     assert digest(source) == before
@@ -232,7 +232,7 @@ def test_a_file_that_another_holds_is_named_as_locked(path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(errors.ArchiveLocked, match="another process holds it"), archive.writing():
             pass
-        assert archive.care.counts().messages == 0
+        assert archive.listings.counts().messages == 0
         other.execute("ROLLBACK")
         with archive.writing():
             pass
@@ -292,9 +292,9 @@ def test_reading_only_leaves_the_bytes_while_others_write(filled: lossless.Engin
     """What lies in the log of another process is read, and stays there."""
     before = digest(path)
     with Archive.open(path, read_only=True) as archive:
-        assert archive.care.counts().messages == 4
+        assert archive.listings.counts().messages == 4
         filled.append(SESSION, [{"role": "user", "content": "one more"}])
-        assert archive.care.counts().messages == 5
+        assert archive.listings.counts().messages == 5
         assert verify_archive(archive).ok
     assert digest(path) == before
 
@@ -304,4 +304,4 @@ def test_a_closed_archive_says_so(path: Path) -> None:
     archive.close()
     archive.close()
     with pytest.raises(errors.ArchiveError, match="it was closed"):
-        archive.care.counts()
+        archive.listings.counts()

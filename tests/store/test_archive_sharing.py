@@ -224,10 +224,10 @@ def test_reads_see_one_state(path: Path) -> None:
     with open_engine(path) as engine, Archive.open(path) as other:
         say(engine, "k", "one")
         with other.reading():
-            before = other.care.counts()
+            before = other.listings.counts()
             say(engine, "k", "two")
-            assert other.care.counts() == before
-        assert other.care.counts().messages == 2
+            assert other.listings.counts() == before
+        assert other.listings.counts().messages == 2
 
 
 def test_the_same_turn_from_many_threads_is_stored_once(path: Path) -> None:

@@ -20,7 +20,6 @@ from lossless.store.archive import Archive
 from lossless.store.context import item_id
 from lossless.store.maintenance.deletion import ConversationRemover
 from lossless.store.messages import NewMessage
-from lossless.store.state import IngestCounts
 from lossless.testing.strategies import MESSAGES, hostile_text
 from tests.faults import Fault, dump, failing_at, open_engine, problems, statements_of
 
@@ -223,7 +222,7 @@ def test_a_streamed_message_costs_little(tmp_path: Path) -> None:
                     cut = text if n == beginnings else text[: n * step]
                     revise(engine.archive, message_id, {"role": "assistant", "content": cut})
             assert ConversationRemover(engine.archive.database).give_back() is None
-            return engine.archive.care.size()[0]
+            return engine.archive.listings.size()[0]
 
     whole, streamed = room("whole.db", 1), room("streamed.db", 200)
     assert streamed - whole < len(texts) * 20_000
@@ -311,7 +310,7 @@ def test_an_archive_of_before_is_brought_up_in_place(tmp_path: Path) -> None:
         assert (archive.versions.of(message_id), archive.ingest.state(1).revised) == ((), 0)
     with open_engine(path) as engine:
         with engine.archive.writing():
-            engine.archive.ingest.count(1, IngestCounts(1, replayed=1, revised=2, likely=1), NOW)
+            engine.archive.ingest.count(1, NOW, seen=1, replayed=1, revised=2, likely=1)
         assert revise(engine.archive, message_id, {"role": "user", "content": "No ferry today"})
         state = engine.archive.ingest.state(1)
         assert (state.revised, state.likely) == (2, 1)

@@ -188,7 +188,7 @@ def test_real_files_open_without_losing_a_row(source: Path, path: Path) -> None:
     shutil.copy(source, path)
     before_bytes = digest(path)
     with Archive.open(path, read_only=True) as archive:
-        assert archive.care.counts().messages == len(before["messages"])
+        assert archive.listings.counts().messages == len(before["messages"])
     assert digest(path) == before_bytes
 
 

@@ -195,15 +195,15 @@ def test_counts_of_a_page_are_those_of_each(shapes: list[list[int]], count: int)
             assert (row.message_count, row.message_tokens) == archive.listings.message_totals(id_)
             assert row.message_tokens == sum(stored.message.tokens for stored in messages)
             assert (row.context_items, row.context_tokens) == (len(items), sum(item.tokens for item in items))
-            assert row.context_items == archive.details.context_count(id_)
-            assert row.context_items == sum(share.count for share in archive.details.conversation(id_).context)
+            assert row.context_items == archive.listings.context_count(id_)
+            assert row.context_items == sum(share.count for share in archive.listings.details(id_).context)
             assert (row.summary_count, row.summary_tokens) == (len(summaries), sum(s.token_count for s in summaries))
-            below = [stored for stored in messages if archive.details.message_status(stored.id).leaf_id]
+            below = [stored for stored in messages if archive.listings.message_status(stored.id).leaf_id]
             assert row.summarized_source_tokens == sum(stored.message.tokens for stored in below)
             assert sum(summary.source_message_count for summary in summaries) == len(below)
             start = fresh_tail_start(items, count)
             assert tails[id_] == [item for item in items[start:] if isinstance(item, MessageItem)]
-        depths = archive.details.depths()
+        depths = archive.listings.depths()
         assert sum(depth.count for depth in depths) == sum(row.summary_count for row in rows)
         assert sum(depth.source_tokens for depth in depths) == sum(row.summarized_source_tokens for row in rows)
 
@@ -262,18 +262,18 @@ def test_a_page_of_messages_is_read_without_a_sort(engine: lossless.Engine) -> N
 def test_old_files_are_read_as_they_are(path: Path, age: Age) -> None:
     make(path, age)
     with Archive.open(path, read_only=True) as archive, archive.reading():
-        listings, details = archive.listings, archive.details
+        listings = archive.listings
         (conversation,) = listings.conversations(5).rows
         assert (conversation.message_count, conversation.summary_count) == (6, 3)
         assert conversation.active is True
         rows = walk(lambda place: listings.messages(1, 4, place))
         assert [row.content for row in rows] == list(TEXTS[::-1])
         assert len(walk(lambda place: listings.summaries(2, place))) == 3
-        assert details.sources("sum_top") == ["sum_leaf1", "sum_leaf2"]
-        assert details.used_in("sum_leaf1") == ["sum_top"]
-        assert details.source_messages("sum_leaf1") == [1, 2, 3]
-        assert details.message_status(1).leaf_id == "sum_leaf1"
-        found = details.conversation(1)
+        assert listings.sources("sum_top") == ["sum_leaf1", "sum_leaf2"]
+        assert listings.used_in("sum_leaf1") == ["sum_top"]
+        assert listings.source_messages("sum_leaf1") == [1, 2, 3]
+        assert listings.message_status(1).leaf_id == "sum_leaf1"
+        found = listings.details(1)
         assert (found.debt, found.telemetry, found.active_brief, found.hidden) == (None, None, None, {})
 
 
@@ -313,5 +313,5 @@ def test_each_table_takes_room_under_its_own_name(path: Path) -> None:
         with archive.writing():
             archive.database.run("CREATE TABLE messages_fts_content (c)")
             archive.database.run("INSERT INTO messages_fts_content VALUES (zeroblob(100000))")
-        room = archive.care.sizes()
+        room = archive.listings.sizes()
     assert room["upstream's search index"] > 100_000 > room["messages"]

@@ -140,7 +140,7 @@ def test_what_cannot_be_kept_is_refused_with_its_place(engine: lossless.Engine, 
         with pytest.raises(errors.BadMessage, match=why) as caught:
             call(SESSION, [{"role": "user", "content": "fine"}, body])
         assert caught.value.index == 1
-    assert engine.archive.care.counts().messages == 0
+    assert engine.archive.listings.counts().messages == 0
 
 
 def test_names_that_are_no_text_are_refused(engine: lossless.Engine) -> None:
@@ -151,7 +151,7 @@ def test_names_that_are_no_text_are_refused(engine: lossless.Engine) -> None:
         engine.sync(lossless.Session(key="\ud800"), [fine])
     with pytest.raises(errors.BadMessage, match="entry_id"):
         engine.append(SESSION, [lossless.Incoming(fine, entry_id="\ud800")])
-    assert engine.archive.care.counts().conversations == 0
+    assert engine.archive.listings.counts().conversations == 0
 
 
 def test_ten_megabytes_are_no_trouble(engine: lossless.Engine) -> None:

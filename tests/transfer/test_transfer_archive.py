@@ -235,7 +235,7 @@ def test_a_damaged_file_changes_nothing(
     with Archive.open(target) as archive:
         with pytest.raises(BadInput, match=why):
             import_archive(file, archive, None, ImportOptions())
-        assert archive.care.counts().conversations == 0
+        assert archive.listings.counts().conversations == 0
 
 
 @pytest.mark.parametrize(

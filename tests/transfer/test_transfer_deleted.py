@@ -59,7 +59,7 @@ def pruned(tmp_path: Path, transcript: Path) -> Path:
         engine.append(lossless.Session(key="parent"), [{"role": "user", "content": "of both"}])
         engine.append(lossless.Session(key="fork"), [{"role": "user", "content": "of one"}])
         with engine.archive.writing():
-            engine.archive.histories.rely(4, [3])
+            engine.archive.transcripts.rely(4, [3])
         assert engine.verify().problems == ()
     assert [row[0] for row in rows(path, PRUNED)] == [2]
     return path
@@ -184,4 +184,4 @@ def test_a_file_of_an_older_version_has_none_and_comes_in(tmp_path: Path, pruned
     run(pruned, "DROP TABLE pruned_histories", "DROP TABLE fork_sources")
     bring("claw", pruned, tmp_path / "other" / "lcm.db")
     with Archive.open(tmp_path / "other" / "lcm.db", read_only=True) as archive:
-        assert archive.care.counts().conversations == 3
+        assert archive.listings.counts().conversations == 3

@@ -37,9 +37,9 @@ def both(engine: lossless.Engine, kind: str, path: Path, *, again: bool = False)
     def told(outcomes: list[ImportOutcome]) -> list[tuple[str, int, int]]:
         return [(one.status.replace("would-import", "imported"), one.messages, one.pruned) for one in outcomes]
 
-    before = engine.archive.care.counts()
+    before = engine.archive.listings.counts()
     tried = told(engine.transfer.import_transcripts(kind, [path], again=again, dry_run=True))
-    assert engine.archive.care.counts() == before
+    assert engine.archive.listings.counts() == before
     done = told(engine.transfer.import_transcripts(kind, [path], again=again))
     assert tried == done
     assert not problems(engine)
@@ -47,7 +47,7 @@ def both(engine: lossless.Engine, kind: str, path: Path, *, again: bool = False)
 
 
 def conversations(engine: lossless.Engine) -> int:
-    return engine.archive.care.counts().conversations
+    return engine.archive.listings.counts().conversations
 
 
 def openclaw(path: Path) -> Path:

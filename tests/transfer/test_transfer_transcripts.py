@@ -121,7 +121,7 @@ def long_file(path: Path, messages: int) -> TranscriptFile:
 
 
 def summaries(engine: lossless.Engine) -> int:
-    return engine.archive.care.counts().summaries
+    return engine.archive.listings.counts().summaries
 
 
 def test_few_long_messages_are_folded_too(engine: lossless.Engine, tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_the_first_turn_of_a_session_is_not_folded(engine: lossless.Engine, tmp_
 def both(engine: lossless.Engine, kind: str, path: Path) -> tuple[dict[str, int], int]:
     """What an import says that it would do, once it is shown that it does so."""
     archive = engine.archive
-    before = archive.care.counts()
+    before = archive.listings.counts()
     tried = engine.transfer.import_transcripts(kind, [path], dry_run=True)
-    assert archive.care.counts() == before
+    assert archive.listings.counts() == before
     done = engine.transfer.import_transcripts(kind, [path])
     assert [(o.status.replace("would-import", "imported"), o.messages, o.problems) for o in tried] == [
         (o.status, o.messages, o.problems) for o in done

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lossless
-from lossless.store.conversations import BriefRows
 from lossless.testing import Scripted, say
 from tests.maintenance.surgery_kit import HERE
 from tests.tui.kit import Person, at, room_of
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def states_of(path: Path) -> list[tuple[str, str]]:
     """Questions and what became of their briefs, newest first."""
     with lossless.open(path, background=False) as engine:
-        return [(brief.prompt, brief.status) for brief in BriefRows(engine.archive.database).newest(1, 10)]
+        return [(brief.prompt, brief.status) for brief in engine.archive.beside.newest_briefs(1, 10)]
 
 
 def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> None:

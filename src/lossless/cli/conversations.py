@@ -97,7 +97,7 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
         "context": to_json(details.context),
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
-        "maintenance": to_json(details.debt),
+        "maintenance": details.debt and {k: v for k, v in to_json(details.debt).items() if k != "conversationId"},
         "bootstrap": to_json(details.frontier),
         "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
         "largeFiles": to_json(details.files),

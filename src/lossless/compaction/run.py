@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, Summary
     from lossless.store.archive import Archive
-    from lossless.store.context import ChangeMark
 
 #: With less to extract than this, starting processes takes longer than they save.
 POOL_MIN_TOKENS = 1_000_000
@@ -139,7 +138,7 @@ class _Sweep:
     deadline: float
     summary_ids: list[str] = field(default_factory=list)
     #: When what is being summarised was read.
-    moment: ChangeMark | None = None
+    moment: tuple[int, int] | None = None
     calls: int = 0
     stop: StopReason = "nothing left"
     until: str | None = None
@@ -438,7 +437,7 @@ def fold(
     now: datetime,
     *,
     actor: str = "compact",
-    since: ChangeMark | None = None,
+    since: tuple[int, int] | None = None,
     is_stored: bool = False,
 ) -> None:
     """Replace a run of the context by its summary, all or nothing; raises `Stale` when the run is gone.
@@ -505,7 +504,7 @@ def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForS
     return int(known is None)
 
 
-def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: ChangeMark | None) -> None:
+def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: tuple[int, int] | None) -> None:
     archive, id_, now = job.archive, job.conversation_id, job.clock()
     with archive.writing():
         if not job.prolong():

@@ -67,6 +67,8 @@ _GAP = re.compile(
 _DECORATION = re.compile(
     r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\][ \t]*$|^\[[^\[\]\n]*\][ \t]", re.DOTALL | re.MULTILINE
 )
+#: Quotation marks and spaces of typesetting, as a keyboard has them.
+_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
 #: Invisible characters, and terminal colours.
 _UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za-z]")
 #: A URL that replaces bytes.
@@ -215,7 +217,7 @@ def _text_likeness(mine: str, theirs: str) -> float:
         return 1.0
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
-    words = _WORDS.findall(mine), _WORDS.findall(theirs)
+    words = _WORDS.findall(mine.casefold()), _WORDS.findall(theirs.casefold())
     shared, sizes = _shared(*words), sorted(map(len, words))
     weight, weights = _weigh((Counter(words[0]) & Counter(words[1])).elements()), sorted(map(_weigh, words))
     if not shared or weight < _OF_SHORTER * weights[0] or weight < _OF_LONGER * weights[1]:
@@ -253,8 +255,9 @@ def _is_whole_in(short: str, long: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A text as read, with normalised characters."""
-    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable_text(text[:_MAX_CHARS])))).strip()
+    """A text as read, with normalised characters and quotation marks."""
+    seen = _UNSEEN.sub("", html.unescape(storable_text(text[:_MAX_CHARS])))
+    return unicodedata.normalize("NFC", seen).translate(_QUOTES).strip()
 
 
 def _lacks_payload(stored: Message, shown: Message) -> bool:

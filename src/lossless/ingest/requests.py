@@ -158,8 +158,8 @@ def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) ->
     """Recently used sessions of a prefix that a request belongs to by the matcher, newest first."""
     asked = set(request.prints)
     recent = archive.ingest.recent_windows(prefix, _RECENT, _WINDOWS)
-    close = sorted(recent, key=lambda one: -len(asked.intersection(split_prints(one.chain))))[:_CLOSER]
-    fits = [(match_history(archive, one.conversation_id, request), Session(key=one.session_key)) for one in close]
+    close = sorted(recent, key=lambda one: -len(asked.intersection(split_prints(one[2]))))[:_CLOSER]
+    fits = [(match_history(archive, id_, request), Session(key=key)) for key, id_, _ in close]
     return [(how, session) for how, session in fits if how is not None]
 
 

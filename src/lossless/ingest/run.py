@@ -40,7 +40,7 @@ from lossless.model.messages import MessageLike, ToolCall
 from lossless.model.records import ContextChange, TailRow
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import Appended, NewMessage
-from lossless.store.state import WITH_IDS, WITHOUT_IDS, IngestCounts
+from lossless.store.state import WITH_IDS, WITHOUT_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -328,7 +328,9 @@ def update_counters(
     events = (*window.preamble, *window.events)
     with_ids = any(event.entry_id is not None for event in events)
     without = any(event.entry_id is None for event in events)
-    counts = IngestCounts(
+    archive.ingest.count(
+        conversation.id,
+        now,
         seen=window.size,
         stored=len(appended.ids),
         replayed=window.size - len(window.skips) - len(appended.ids),
@@ -342,7 +344,6 @@ def update_counters(
         extra=appended.extra,
         last_seq=appended.last_seq,
     )
-    archive.ingest.count(conversation.id, counts, now)
 
 
 def _remember_key(

@@ -152,7 +152,7 @@ def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestP
 
 def _adopt_rows(archive: Archive, conversation: Conversation, plan: IngestPlan) -> IngestPlan:
     """An entry without a match adopts the first row with the same content and no id."""
-    if not plan.new or not archive.ingest.state(conversation.id).producers & WITHOUT_IDS:
+    if not plan.new or not archive.ingest.producers(conversation.id) & WITHOUT_IDS:
         return plan
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]

@@ -277,10 +277,8 @@ class Admin:
     @property
     def is_behind(self) -> bool:
         """Whether another program wrote rows, or the whole file, so that opening for writing would update it."""
-        from lossless.store.maintenance.integrity import DoctorReads
-
         archive = self._parts.archive
-        return any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
+        return any(archive.index.unindexed(1)) or archive.checks.schema() is None
 
     def pending(self, *, archived: bool = False) -> list[int]:
         """The conversations with a pending compaction, longest waiting first; with `archived` closed ones, too."""

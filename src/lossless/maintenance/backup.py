@@ -172,7 +172,7 @@ def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> A
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise ArchiveCorrupt(f"backup {str(source)!r} is damaged: {problems[0]}{more}; nothing was changed")
-        return archive.care.counts()
+        return archive.listings.counts()
 
 
 def restore_backup(
@@ -229,7 +229,7 @@ def _keep_previous(database: Database, place: Path, now: datetime, vault: Vault 
 
 def _counts(database: Database) -> ArchiveCounts | None:
     try:
-        return Archive(database).care.counts()
+        return Archive(database).listings.counts()
     except ArchiveError:
         return None
 

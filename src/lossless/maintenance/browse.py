@@ -124,7 +124,7 @@ class Browse:
 
     def details(self, conversation_id: int) -> ConversationDetails:
         """What is recorded about a conversation besides its messages and summaries."""
-        return self._archive.details.conversation(conversation_id)
+        return self._archive.listings.details(conversation_id)
 
     def history_budget(self, conversation_id: int) -> HistoryBudget | None:
         """The conversation's share of the window as of its last turn; None before there was one."""
@@ -164,7 +164,7 @@ class Browse:
 
     def message_status(self, message_id: int) -> MessageStatus:
         """Where a message is now: in the context, under a leaf, or hidden with a cause."""
-        return self._archive.details.message_status(message_id)
+        return self._archive.listings.message_status(message_id)
 
     def versions(self, message_id: int) -> tuple[Version, ...]:
         """The earlier wordings of a message."""
@@ -218,31 +218,31 @@ class Browse:
 
     def sources(self, summary_id: str) -> list[str]:
         """The sources of a summary, in order."""
-        return self._archive.details.sources(summary_id)
+        return self._archive.listings.sources(summary_id)
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries made of a summary."""
-        return self._archive.details.used_in(summary_id)
+        return self._archive.listings.used_in(summary_id)
 
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages of a leaf, in order."""
-        return self._archive.details.source_messages(summary_id)
+        return self._archive.listings.source_messages(summary_id)
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return self._archive.details.depths(conversation_id)
+        return self._archive.listings.depths(conversation_id)
 
     def top_summaries(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
         """The summaries that are in the context or not a source of any other; oldest first."""
-        return self._archive.outline.tops(conversation_id, limit, offset)
+        return self._archive.lineage.tops(conversation_id, limit, offset)
 
     def summaries_in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        return self._archive.outline.in_context(conversation_id, summary_ids)
+        return self._archive.lineage.in_context(conversation_id, summary_ids)
 
     def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
-        outline = self._archive.outline
+        outline = self._archive.lineage
         return outline.shapes(conversation_id), outline.edges(conversation_id), outline.beginnings(conversation_id)
 
     # --- files ---
@@ -282,7 +282,7 @@ class Browse:
         return self._archive.context.items(conversation_id)
 
     def context_count(self, conversation_id: int) -> int:
-        return self._archive.details.context_count(conversation_id)
+        return self._archive.listings.context_count(conversation_id)
 
     def context_tokens(self, conversation_id: int) -> int:
         return self._archive.context_tokens(conversation_id)
@@ -293,7 +293,7 @@ class Browse:
 
     def context_sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""
-        return self._archive.outline.sizes(conversation_id, limit)
+        return self._archive.lineage.sizes(conversation_id, limit)
 
     def pins(self, conversation_id: int) -> list[PinRow]:
         return self._archive.beside.pins(conversation_id)
@@ -306,22 +306,22 @@ class Browse:
 
     def counts(self) -> ArchiveCounts:
         """How many conversations, messages, summaries and files there are."""
-        return self._archive.care.counts()
+        return self._archive.listings.counts()
 
     def totals(self) -> ArchiveTotals:
         """Counts, tokens and times of everything; reads the whole archive once."""
-        return self._archive.care.totals()
+        return self._archive.listings.totals()
 
     def health(self) -> IngestHealth:
         """Whether anything was lost in ingest: seen versus stored, last stored, blocked and why."""
-        return self._archive.care.liveness()
+        return self._archive.listings.liveness()
 
     def size(self) -> tuple[int, int]:
         """Bytes of the database, and how many of them are free."""
-        return self._archive.care.size()
+        return self._archive.listings.size()
 
     def bytes_by_kind(self) -> dict[str, int]:
-        return self._archive.care.sizes()
+        return self._archive.listings.sizes()
 
     def newest_history_budgets(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The most recently changed history budgets, with their conversations."""
@@ -329,7 +329,7 @@ class Browse:
 
     def newest_cache_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations."""
-        return self._archive.details.newest_telemetry(limit)
+        return self._archive.listings.newest_telemetry(limit)
 
     # --- costs ---
 
@@ -343,11 +343,11 @@ class Browse:
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
         """Model calls by day, of one conversation or of all."""
-        return self._archive.outline.calls_by_day(since, conversation_id)
+        return self._archive.lineage.calls_by_day(since, conversation_id)
 
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
-        return self._archive.outline.folds_by_day(since, conversation_id)
+        return self._archive.lineage.folds_by_day(since, conversation_id)
 
     # --- for screens and hosts ---
 
@@ -382,9 +382,7 @@ class Browse:
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        from lossless.store.conversations import BriefRows
-
-        return BriefRows(self._archive.database).newest(conversation_id, limit)
+        return self._archive.beside.newest_briefs(conversation_id, limit)
 
     def calls(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The recorded model calls of a scope."""

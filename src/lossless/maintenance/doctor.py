@@ -19,7 +19,6 @@ from lossless.maintenance.prune import files_of_other_archives
 from lossless.maintenance.repair import find_broken, is_stuck, open_debts
 from lossless.maintenance.surgery import merge
 from lossless.model.records import IngestHealth
-from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
 from lossless.store.maintenance.surgery import COUNT_RULES
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
@@ -98,7 +97,7 @@ def remedy_of(table: str, check: str) -> str:
     return _REINDEX_ALL if check == "index" and table != "messages" else _REMEDIES.get(table, _RESTORE)
 
 
-def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+def examine_structure(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
     """Missing or changed tables, broken references, cycles, and rows that violate a rule."""
     checks, digests = archive.checks, archive.row_digests
     for offender in checks.integrity():
@@ -157,16 +156,16 @@ def _tables(archive: Archive) -> Iterator[DoctorFinding]:
         yield _finding("tables", "note", message, "any command that writes recreates them", ids=added)
 
 
-def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+def _contexts(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
     hanging: defaultdict[int, list[str]] = defaultdict(list)
-    for place in symptoms.hanging():
-        hanging[place.conversation_id].append(place.item)
+    for owner, _, item in symptoms.hanging():
+        hanging[owner].append(item)
     for owner, items in hanging.items():
         message = f"conversation {owner}: its context holds {_first(items)} not in the archive"
         is_said = symptoms.were_here([item for item in items if item.startswith("msg#")])
         yield _finding("context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, items)
     for some in symptoms.uncovered():
-        if archive.cleared.explains(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
+        if archive.context.was_cleared(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
             message = (
                 f"conversation {some.conversation_id}: {some.count:,} messages left when lossless-claw handled `/new`"
             )
@@ -186,7 +185,7 @@ def _first(items: list[str]) -> str:
     return f"{items[0]}, which is" if len(items) == 1 else f"{items[0]} and {len(items) - 1:,} more items, which are"
 
 
-def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+def _sources(symptoms: VerifyReads) -> Iterator[DoctorFinding]:
     if cycle := symptoms.cycle():
         message = f"summaries that are made of each other in a cycle: {len(cycle):,}, from {cycle[0]} on"
         yield _finding("sources.cycle", "problem", message, _RESTORE, ids=cycle)
@@ -199,7 +198,7 @@ def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
         yield _finding("sources.missing", "problem", message, remedy, owner, ids)
 
 
-def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+def _references(symptoms: VerifyReads) -> Iterator[DoctorFinding]:
     """Rows of other tables with broken references; contexts have their own finding."""
     for (table, wanted), count in Counter(symptoms.broken_references()).items():
         if table != "context_items":
@@ -207,9 +206,9 @@ def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
             yield _finding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
 
 
-def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]:
+def _rows(symptoms: VerifyReads, checks: VerifyReads) -> Iterator[DoctorFinding]:
     """What `lcm verify` finds about rows without reading their text, by table."""
-    hanging = {f"{place.conversation_id}:{place.ordinal}" for place in symptoms.hanging()}
+    hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in symptoms.hanging()}
     found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
@@ -273,12 +272,12 @@ def examine(
 ) -> Examination:
     """Check for all known problems. Without a summariser no model is called."""
     with archive.reading():
-        symptoms = DoctorReads(archive.database)
+        symptoms = archive.checks
         if damage := torn(archive.checks):
             return Examination(
                 tuple(damage), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite()
             )
-        live = archive.care.liveness()
+        live = archive.listings.liveness()
         schema = symptoms.schema()
         found = [
             *examine_structure(archive, symptoms),
@@ -315,8 +314,8 @@ def _broken_summaries(archive: Archive, conversation_id: int | None) -> Iterator
         )
 
 
-def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
-    if damaged := IndexProbe(archive.database).damaged():
+def _index(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
+    if damaged := symptoms.damaged_indexes():
         message = f"the search index is damaged ({', '.join(damaged)}): it does not find what it should"
         yield _finding("index.damaged", "problem", message, _REINDEX)
     drift = symptoms.index_drift()
@@ -378,7 +377,7 @@ def _splits(archive: Archive) -> Iterator[DoctorFinding]:
         yield _finding("split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids)
 
 
-def _duplicates(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+def _duplicates(symptoms: VerifyReads) -> Iterator[DoctorFinding]:
     for twin in symptoms.duplicates():
         message = (
             f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
@@ -403,7 +402,7 @@ def _liveness(live: IngestHealth) -> Iterator[DoctorFinding]:
         yield _finding("lost", "problem", f"{lacking} messages were seen and neither stored, replayed nor skipped")
 
 
-def _guards(symptoms: DoctorReads, now: datetime) -> Iterator[DoctorFinding]:
+def _guards(symptoms: VerifyReads, now: datetime) -> Iterator[DoctorFinding]:
     for key, failures, until in symptoms.open_breakers(now):
         when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
         message = f"{key} refused credentials {failures} times and is not called until {when}"

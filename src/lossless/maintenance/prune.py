@@ -191,7 +191,7 @@ def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePla
     """What a filter would delete; read-only."""
     retention = ConversationRemover(archive.database)
     with archive.reading():
-        size, free = archive.care.size()
+        size, free = archive.listings.size()
         held = retention.held()
         borrowed = retention.borrowed()
     return choose_conversations(held, borrowed, choice, size - free, now)
@@ -312,11 +312,11 @@ def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[Payload
 
 def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
     """Vacuum the file, when that is worthwhile or requested."""
-    size, free = archive.care.size()
+    size, free = archive.listings.size()
     if not always and free < _WORTHWHILE * size:
         return VacuumReport(size, size, False, "too little space is free to be worthwhile")
     reason = ConversationRemover(archive.database).give_back()
-    return VacuumReport(size, archive.care.size()[0], reason is None, reason)
+    return VacuumReport(size, archive.listings.size()[0], reason is None, reason)
 
 
 #: Another process that holds the file longer than this counts as using it.
@@ -346,14 +346,14 @@ def adopt_archive(path: str, now: datetime, progress: Callable[[int], None] | No
     with Archive.open(path, busy_timeout_ms=_PATIENCE_MS) as archive:
         archive.catch_up(progress=progress)
         with other_programs.exclusive_access(archive.database):
-            before, (size, _) = archive.care.counts(), archive.care.size()
+            before, (size, _) = archive.listings.counts(), archive.listings.size()
             copy = backup.make_backup_beside(archive, "adopt", now, vault=None).path
             with Archive.open(copy, read_only=True) as copied:
-                _check_unchanged(before, copied.care.counts(), f"the backup {str(copy)!r}")
+                _check_unchanged(before, copied.listings.counts(), f"the backup {str(copy)!r}")
             other_programs.drop_upstream_search(archive.database)
-            after = archive.care.counts()
+            after = archive.listings.counts()
             _check_unchanged(before, after, f"archive {archive.path!r} (its backup is {str(copy)!r})")
-            return AdoptReport(size, archive.care.size()[0], copy, after)
+            return AdoptReport(size, archive.listings.size()[0], copy, after)
 
 
 def _check_unchanged(before: ArchiveCounts, after: ArchiveCounts, what: str) -> None:
@@ -411,7 +411,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     """The size of each part; reads every page once and writes nothing."""
     retention = ConversationRemover(archive.database)
     with archive.reading():
-        size, free = archive.care.size()
+        size, free = archive.listings.size()
         pages = retention.pages() if count_pages else None
         tables = retention.texts() if pages is None else pages
         messages, text = retention.message_text()

@@ -26,7 +26,6 @@ from lossless.maintenance.surgery.rewriting import (
 )
 from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ConversationRemover
-from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
 from lossless.store.maintenance.surgery import Rebuilder
 from lossless.store.messages import indexed_text
 
@@ -77,10 +76,10 @@ class RepairPlan:
 def find_broken(archive: Archive, conversation_id: int | None = None) -> list[BrokenSummary]:
     """Broken summaries of a conversation, or of all, shallowest first."""
     found = []
-    for suspect in DoctorReads(archive.database).suspects(conversation_id):
-        marker = find_marker(suspect.content, suspect.model)
+    for summary_id, owner, content, model in archive.checks.suspects(conversation_id):
+        marker = find_marker(content, model)
         if marker is not None:
-            found.append(BrokenSummary(suspect.id, suspect.conversation_id, marker))
+            found.append(BrokenSummary(summary_id, owner, marker))
     return found
 
 
@@ -98,7 +97,7 @@ def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_
             raise BadInput(
                 f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
             )
-        place = {id_: n for n, id_ in enumerate(DoctorReads(archive.database).context_order(conversation_id))}
+        place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
         found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
         found = subtree_by_subtree(found)
         targets = tuple(rewrite_target(archive, summary, marks[summary.id]) for summary in found)
@@ -135,13 +134,13 @@ class ReindexReport:
 def plan_reindex(archive: Archive) -> IndexDrift:
     """Differences between the index and the rows; read-only."""
     with archive.reading():
-        return DoctorReads(archive.database).index_drift()
+        return archive.checks.index_drift()
 
 
 def damaged_indexes(archive: Archive) -> tuple[str, ...]:
     """The damaged full-text tables that a reindex recreates."""
     with archive.reading():
-        return IndexProbe(archive.database).damaged()
+        return archive.checks.damaged_indexes()
 
 
 def apply_reindex(
@@ -382,7 +381,7 @@ def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) ->
 
 def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
     """The conversations that a filter, or any, selects, without those whose rows another remaining one needs."""
-    symptoms = DoctorReads(archive.database)
+    symptoms = archive.checks
     ids = {
         id_
         for name in CLEAN_FILTERS
@@ -405,7 +404,7 @@ def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuu
             copy = step.backup
             step.check(work, plan_clean(archive, work.filter_id, work.at))
             ConversationRemover(archive.database).delete([held.id for held in work.conversations], work.at)
-            if hanging := DoctorReads(archive.database).broken_references():
+            if hanging := archive.checks.broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
     refusal = ConversationRemover(archive.database).give_back() if vacuum else None
     messages = sum(held.messages for held in work.conversations)
@@ -427,7 +426,7 @@ class CloseDebtPlan:
 
 def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
     """Compactions that are pending or marked as running, those of closed conversations first."""
-    return DoctorReads(archive.database).debts(now)
+    return archive.checks.debts(now)
 
 
 def is_stuck(debt: PendingCompactionRow) -> bool:
@@ -450,7 +449,7 @@ def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backu
     """Close it as `operator-ignored`, if it has not changed since; returns the backup."""
     with applying(archive, now, backup, "maintenance") as step:
         debt = work.debt
-        symptoms = DoctorReads(archive.database)
+        symptoms = archive.checks
         if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
             raise Stale(
                 f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"

@@ -15,7 +15,7 @@ from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import TextRemover
-from lossless.store.maintenance.integrity import IndexProbe, WordTotals
+from lossless.store.maintenance.integrity import WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
 
@@ -94,7 +94,7 @@ def _verified(
     problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
     problems.extend(_readable("reachable", "context_items", _reachability(archive)))
     problems.extend(_readable("files", "large_files", _files(archive, vault)))
-    return Verification(tuple(problems), messages.count, archive.care.counts().summaries)
+    return Verification(tuple(problems), messages.count, archive.listings.counts().summaries)
 
 
 class _MessageChecks:
@@ -371,7 +371,7 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
-    for table in IndexProbe(archive.database).damaged():
+    for table in archive.checks.damaged_indexes():
         yield VerificationProblem(
             "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
         )
@@ -408,7 +408,7 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _unreachable(archive: Archive, conversation_id: int) -> Iterator[VerificationProblem]:
     ids = archive.checks.unreachable(conversation_id)
-    if ids and archive.cleared.explains(conversation_id, ids):
+    if ids and archive.context.was_cleared(conversation_id, ids):
         detail = (
             f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
         )

@@ -117,8 +117,7 @@ def budget_tokens(text: str) -> int:
     size = len(raw)
     if not size:
         return 0
-    tight = size - len(raw.translate(None, _TIGHT))
-    weights = _OF_PROSE if tight < _PROSE_SHARE * size else _OF_DENSE
+    weights = _OF_PROSE if (size - len(raw.translate(None, _TIGHT))) < _PROSE_SHARE * size else _OF_DENSE
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
     number = int.from_bytes(classes, "little")
     pairs = (number | number >> 4).to_bytes(size, "little")  # each byte also has the code of the next one
@@ -144,9 +143,7 @@ def json_budget_tokens(value: Json) -> int:
 
 def message_budget_tokens(message: Message) -> int:
     """The budget tokens of a message in a prompt, without the per-message frame."""
-    if not message.parts:
-        return budget_tokens(message.content)
-    return sum(map(_part_tokens, message.parts))
+    return budget_tokens(message.content) if not message.parts else sum(map(_part_tokens, message.parts))
 
 
 def _part_tokens(part: Part) -> int:
@@ -157,8 +154,7 @@ def _part_tokens(part: Part) -> int:
         case ToolResult():
             return _CALL_TOKENS + budget_tokens(part.text)
         case File():
-            is_picture = (part.mime or "image/").startswith("image/")
-            return PICTURE_TOKENS if is_picture else json_budget_tokens(part.raw)
+            return PICTURE_TOKENS if (part.mime or "image/").startswith("image/") else json_budget_tokens(part.raw)
         case Opaque():
             return json_budget_tokens(part.raw)
         case _:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lossless.model.js_json import hashed_utf8, parse_js, stringify_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
@@ -30,73 +30,63 @@ _PER_RECAP = _PER_DELIVERY | {"history_count", "history_media_count", "history_t
 _DEEPEST = 32
 
 
-class _Fenced(NamedTuple):
-    value: Json
-    end: int
-
-
-class _Framed(NamedTuple):
-    """A framed text: the stable part of the frame, whether it has a stable key, and the words outside it."""
-
-    frame: str
-    is_stable: bool
-    said: str
-
-
 def canonical_frame(content: str) -> str:
     """`content` with its frame reduced to the stable parts; unchanged when there is no frame.
 
     Also unchanged when the frame has no stable key or there are no words outside it: then only the volatile keys tell
     two messages apart. Keys are sorted at the top level of a block; everything else is kept.
     """
-    found = _framed(content)
-    if found is None or not found.is_stable or not found.said.strip():
-        return content
-    return found.frame + found.said
+    frame, is_stable, said = _framed(content) or ("", False, content)
+    return frame + said if is_stable and said.strip() else content
 
 
 def words_in_frame(content: str) -> str | None:
     """The user's words without the frame; None when there is no frame, or nothing in it."""
     found = _framed(content)
-    return None if found is None else found.said.strip() or None
+    return None if found is None else found[2].strip() or None
 
 
-def _framed(content: str) -> _Framed | None:
+def _framed(content: str) -> tuple[str, bool, str] | None:
+    """The stable part of the frame, whether it has a stable key, and the words outside it; None without a frame."""
     start, gap = 0, ""
     if content.startswith(_DELIVERY):
         start, gap = content.find(_GAP), _GAP
-    block = _fenced_at(content, start, gap + _CONVERSATION)
-    if block is None or not isinstance(block.value, dict):
+    info, end = _fenced_at(content, start, gap + _CONVERSATION)
+    if not isinstance(info, dict):
         return None
-    has_history = _follows_history(block.value)
+    count = info.get("history_count")
+    # a positive whole number; `2.0` counts, as in JavaScript
+    has_history = isinstance(count, int | float) and not isinstance(count, bool) and count > 0 and count % 1 == 0
     volatile = _PER_RECAP if has_history else _PER_DELIVERY
-    stable = {key: value for key, value in block.value.items() if key not in volatile}
+    stable = {key: value for key, value in info.items() if key not in volatile}
     frame = content[:start] + gap + _written(_CONVERSATION, stable)
-    end = block.end
-    sender = _fenced_at(content, end, _GAP + _SENDER)
-    if sender is not None and isinstance(sender.value, dict):
-        frame += _GAP + _written(_SENDER, sender.value)
-        end = sender.end
+    sender, sender_end = _fenced_at(content, end, _GAP + _SENDER)
+    if isinstance(sender, dict):
+        frame += _GAP + _written(_SENDER, sender)
+        end = sender_end
     if has_history:
         end = _recap_end(content, end)
-    return _Framed(frame, bool(stable), content[end:])
+    return frame, bool(stable), content[end:]
 
 
-def _fenced_at(text: str, at: int, heading: str) -> _Fenced | None:
-    """The block with this heading at `at`, up to the first line that closes its fence."""
+def _fenced_at(text: str, at: int, heading: str) -> tuple[Json, int]:
+    """The value of the block with this heading at `at`, up to the first line that closes its fence, and its end.
+
+    None and `at` without such a block.
+    """
     opening = heading + _OPEN
     if at < 0 or not text.startswith(opening, at):
-        return None
+        return None, at
     start = at + len(opening)
     close = text.find(_CLOSE, start)
     end = close + len(_CLOSE)
     if close < 0 or text[end : end + 1] not in ("", "\n"):
-        return None
+        return None, at
     try:
         value: Json = parse_js(text[start:close])
     except ValueError:
-        return None
-    return _Fenced(value, end) if _is_shallow(value) else None
+        return None, at
+    return (value, end) if _is_shallow(value) else (None, at)
 
 
 def _written(heading: str, record: Mapping[str, Json]) -> str:
@@ -112,18 +102,8 @@ def _recap_end(text: str, at: int) -> int:
     heading = text[line_start : text.find("\n", line_start)]
     if not (heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":")):
         return at
-    block = _fenced_at(text, at, _GAP + heading)
-    if block is None or not isinstance(block.value, list) or not block.value:
-        return at
-    return block.end if all(isinstance(entry, dict) for entry in block.value) else at
-
-
-def _follows_history(info: Mapping[str, Json]) -> bool:
-    """Whether `history_count` is a positive whole number; `2.0` counts, as in JavaScript."""
-    count = info.get("history_count")
-    if isinstance(count, bool) or not isinstance(count, int | float):
-        return False
-    return count > 0 and count % 1 == 0
+    entries, end = _fenced_at(text, at, _GAP + heading)
+    return end if (isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)) else at
 
 
 def _is_shallow(value: Json) -> bool:

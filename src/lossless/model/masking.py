@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, repeat
@@ -33,6 +33,9 @@ _REMEMBERED = 16_384
 
 #: Returns a text without what must not be kept; the same object when nothing was removed.
 CutText: TypeAlias = Callable[[str], str]
+
+#: A keyed mark of a text: its length, the keyed sum of its characters, and a keyed digest.
+PhraseMark: TypeAlias = tuple[int, int, bytes]
 
 #: Values under these keys are identifiers of the format (types, ids, models), not words.
 _NAMES = frozenset({
@@ -96,18 +99,6 @@ def loose_cutter(phrases: Sequence[str]) -> CutText:
     return lambda text: pattern.sub(FORGOTTEN, text) if pattern.search(text) else text
 
 
-# --- known by keyed marks only ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PhraseMark:
-    """A keyed mark of a text: its length, the keyed sum of its characters, and a keyed digest."""
-
-    length: int
-    roll: int
-    digest: bytes
-
-
 class PhraseMarker:
     """Makes marks with one archive's key, and finds texts that match them."""
 
@@ -119,7 +110,7 @@ class PhraseMarker:
         return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).digest()
 
     def mark(self, text: str) -> PhraseMark:
-        return PhraseMark(len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text))
+        return len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text)
 
     def _digest(self, text: str) -> bytes:
         return self.digest(text.encode("utf-8", "surrogatepass"))
@@ -178,9 +169,9 @@ class MarkCutter:
 
 def _by_length(marks: Iterable[PhraseMark]) -> dict[int, dict[int, frozenset[bytes]]]:
     found: dict[int, dict[int, frozenset[bytes]]] = {}
-    for mark in marks:
-        rolls = found.setdefault(mark.length, {})
-        rolls[mark.roll] = rolls.get(mark.roll, frozenset()) | {mark.digest}
+    for length, roll, digest in marks:
+        rolls = found.setdefault(length, {})
+        rolls[roll] = rolls.get(roll, frozenset()) | {digest}
     return found
 
 
@@ -192,9 +183,6 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
             pieces += [text[end:start], FORGOTTEN]
             end = stop
     return "".join([*pieces, text[end:]]) if pieces else text
-
-
-# --- messages -----------------------------------------------------------------------------------------------
 
 
 def cut_json(value: Json, cut: CutText, *, is_free: bool = False) -> Any:
@@ -284,30 +272,6 @@ def empty_message(message: Message) -> Message:
 MASK_PREFIX = "[redacted:"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretPattern:
-    """A kind of secret; the group `it` of a match is masked, or the whole match.
-
-    A text without any of the `signs` cannot contain it.
-    """
-
-    kind: str
-    pattern: re.Pattern[str]
-    signs: tuple[str, ...]
-
-    def mask(self, text: str) -> str:
-        """The text with its secrets masked; the same object when there are none."""
-        if not any(sign in text for sign in self.signs):
-            return text
-        return self.pattern.sub(self._masked, text)
-
-    def _masked(self, found: re.Match[str]) -> str:
-        if "it" not in self.pattern.groupindex:
-            return mask_for(self.kind)
-        start, end = (place - found.start() for place in found.span("it"))
-        return f"{found[0][:start]}{mask_for(self.kind)}{found[0][end:]}"
-
-
 def mask_for(kind: str) -> str:
     return f"{MASK_PREFIX}{kind}]"
 
@@ -318,70 +282,75 @@ def mask_secrets(text: str) -> str:
     >>> mask_secrets("git clone https://me:hunter22@example.org/a.git")
     'git clone https://me:[redacted:url-password]@example.org/a.git'
     """
-    for shape in SECRET_PATTERNS:
-        fresh = shape.mask(text)
-        text = text if fresh == text else fresh
+    for kind, pattern, *signs in SECRET_PATTERNS:
+        if any(sign in text for sign in signs):
+            fresh = re.sub(pattern, partial(_masked, mask_for(kind)), text)
+            text = text if fresh == text else fresh
     return text
 
 
-def _shape(kind: str, pattern: str, *signs: str) -> SecretPattern:
-    return SecretPattern(kind, re.compile(pattern), signs)
+def _masked(mask: str, found: re.Match[str]) -> str:
+    """A match with its group `it` masked, or all of it."""
+    if "it" not in found.re.groupindex:
+        return mask
+    start, end = (place - found.start() for place in found.span("it"))
+    return f"{found[0][:start]}{mask}{found[0][end:]}"
 
 
 _START, _END = r"(?<![A-Za-z0-9_-])", r"(?![A-Za-z0-9_-])"
 
-#: All patterns, most specific first.
-SECRET_PATTERNS: tuple[SecretPattern, ...] = (
-    _shape(
+#: Kinds of secrets, most specific first: the kind, its pattern, and its signs: a text without any cannot contain one.
+SECRET_PATTERNS: tuple[tuple[str, ...], ...] = (
+    (
         "private-key",
         r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         r"[^\"]*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|(?=\")|\Z)",
         "PRIVATE KEY",
     ),
-    _shape("anthropic-key", _START + r"sk-ant-[A-Za-z0-9_-]{20,}", "sk-ant-"),
-    _shape("openrouter-key", _START + r"sk-or-[A-Za-z0-9_-]{20,}", "sk-or-"),
-    _shape("openai-key", _START + r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", "sk-"),
-    _shape("google-key", _START + r"AIza[A-Za-z0-9_-]{35}" + _END, "AIza"),
-    _shape("google-token", _START + r"ya29\.[A-Za-z0-9_-]{20,}", "ya29."),
-    _shape("google-client-secret", _START + r"GOCSPX-[A-Za-z0-9_-]{20,}", "GOCSPX-"),
-    _shape(
+    ("anthropic-key", _START + r"sk-ant-[A-Za-z0-9_-]{20,}", "sk-ant-"),
+    ("openrouter-key", _START + r"sk-or-[A-Za-z0-9_-]{20,}", "sk-or-"),
+    ("openai-key", _START + r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", "sk-"),
+    ("google-key", _START + r"AIza[A-Za-z0-9_-]{35}" + _END, "AIza"),
+    ("google-token", _START + r"ya29\.[A-Za-z0-9_-]{20,}", "ya29."),
+    ("google-client-secret", _START + r"GOCSPX-[A-Za-z0-9_-]{20,}", "GOCSPX-"),
+    (
         "github-token",
         _START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
         "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
     ),
-    _shape("gitlab-token", _START + r"gl(?:pat|dt|rt|cbt|ptt|oas)-[A-Za-z0-9_-]{20,}", "gl"),
-    _shape("slack-token", _START + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}", "xox", "xapp-"),
-    _shape(
+    ("gitlab-token", _START + r"gl(?:pat|dt|rt|cbt|ptt|oas)-[A-Za-z0-9_-]{20,}", "gl"),
+    ("slack-token", _START + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}", "xox", "xapp-"),
+    (
         "slack-webhook", r"hooks\.slack\.com/services/(?P<it>T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+)", "hooks.slack.com"
     ),
-    _shape("aws-key-id", _START + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END, "AKIA", "ASIA", "ABIA", "ACCA"),
-    _shape(
+    ("aws-key-id", _START + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END, "AKIA", "ASIA", "ABIA", "ACCA"),
+    (
         "aws-secret-key",
         r"(?i)aws.{0,20}?secret.{0,20}?[\"'\s:=]{1,5}(?P<it>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         "aws", "AWS", "Aws",
     ),
-    _shape("stripe-key", _START + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}", "_live_", "_test_"),
-    _shape("stripe-webhook-secret", _START + r"whsec_[A-Za-z0-9+/=]{24,}", "whsec_"),
-    _shape("sendgrid-key", _START + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "SG."),
-    _shape("twilio-key", _START + r"SK[0-9a-f]{32}" + _END, "SK"),
-    _shape("npm-token", _START + r"npm_[A-Za-z0-9]{36}" + _END, "npm_"),
-    _shape("pypi-token", _START + r"pypi-[A-Za-z0-9_-]{50,}", "pypi-"),
-    _shape("hugging-face-token", _START + r"hf_[A-Za-z0-9]{30,}", "hf_"),
-    _shape("groq-key", _START + r"gsk_[A-Za-z0-9]{40,}", "gsk_"),
-    _shape("xai-key", _START + r"xai-[A-Za-z0-9]{40,}", "xai-"),
-    _shape("replicate-token", _START + r"r8_[A-Za-z0-9]{37}" + _END, "r8_"),
-    _shape("digitalocean-token", _START + r"do[opr]_v1_[0-9a-f]{64}", "_v1_"),
-    _shape("databricks-token", _START + r"dapi[0-9a-f]{32}" + _END, "dapi"),
-    _shape("telegram-token", _START + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}" + _END, ":AA"),
-    _shape("azure-key", r"(?i)AccountKey=(?P<it>[A-Za-z0-9+/]{60,}={0,2})", "ccountKey=", "ccountkey="),
-    _shape("jwt", _START + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "eyJ"),
-    _shape("url-password", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>]*:(?P<it>(?!\[redacted:)[^\s/@\"'<>]+)@", "://"),
-    _shape(
+    ("stripe-key", _START + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}", "_live_", "_test_"),
+    ("stripe-webhook-secret", _START + r"whsec_[A-Za-z0-9+/=]{24,}", "whsec_"),
+    ("sendgrid-key", _START + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "SG."),
+    ("twilio-key", _START + r"SK[0-9a-f]{32}" + _END, "SK"),
+    ("npm-token", _START + r"npm_[A-Za-z0-9]{36}" + _END, "npm_"),
+    ("pypi-token", _START + r"pypi-[A-Za-z0-9_-]{50,}", "pypi-"),
+    ("hugging-face-token", _START + r"hf_[A-Za-z0-9]{30,}", "hf_"),
+    ("groq-key", _START + r"gsk_[A-Za-z0-9]{40,}", "gsk_"),
+    ("xai-key", _START + r"xai-[A-Za-z0-9]{40,}", "xai-"),
+    ("replicate-token", _START + r"r8_[A-Za-z0-9]{37}" + _END, "r8_"),
+    ("digitalocean-token", _START + r"do[opr]_v1_[0-9a-f]{64}", "_v1_"),
+    ("databricks-token", _START + r"dapi[0-9a-f]{32}" + _END, "dapi"),
+    ("telegram-token", _START + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}" + _END, ":AA"),
+    ("azure-key", r"(?i)AccountKey=(?P<it>[A-Za-z0-9+/]{60,}={0,2})", "ccountKey=", "ccountkey="),
+    ("jwt", _START + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "eyJ"),
+    ("url-password", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>]*:(?P<it>(?!\[redacted:)[^\s/@\"'<>]+)@", "://"),
+    (
         "bearer-token",
         r"(?i)\b(?:bearer|token)[ \t]+(?P<it>(?=[A-Za-z0-9._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}={0,2})",
         "earer", "EARER", "oken", "OKEN",
     ),
-    _shape(
+    (
         "assigned-secret",
         r"\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY)[A-Z0-9_]*[ \t]*=[ \t]*(?:\\?[\"'])?"
         r"(?P<it>(?!\[redacted:)[^\s\"'\\$<>]{8,})",

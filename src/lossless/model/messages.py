@@ -1,6 +1,11 @@
 """Messages and their parts, the sender of a message, and payloads stored outside it.
 
-A message has three shapes: `Incoming` from a host, `Message`, and `StoredMessage` in the archive.
+A message has three shapes. Incoming: `Message`, with what its host says of it as `Incoming`, and with all derived
+values as the store's `NewMessage`. Stored: `StoredMessage`, or `MessageSketch` while its original is not needed.
+Reference: `MessageItem` in a context, `TailRow` for alignment, `MessageRow` in lists; they hold ids and sizes, and no
+parts, because contexts and windows have thousands of messages and most are only counted or compared. Other records
+about messages are rows of one table (`PartRow`, `Version`), or say which message of another archive or conversation
+is meant (`MessageKey`, `StoredRef`).
 """
 
 from __future__ import annotations
@@ -153,7 +158,14 @@ class Message:
         content = self.original.get("content")
         if isinstance(content, str):
             return True
-        return isinstance(content, list) and bool(content) and all(map(_is_text_block, content))
+        return (
+            isinstance(content, list)
+            and bool(content)
+            and all(
+                isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+                for block in content
+            )
+        )
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -162,10 +174,6 @@ class Message:
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple([part for part in self.parts if isinstance(part, ToolResult)]) if self.parts else ()
-
-
-def _is_text_block(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from functools import lru_cache
+from importlib.resources import files
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def fold_text(text: str) -> str:
     if len(lower) != len(text):
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     if _ACCENTED.search(lower):
-        lower = _ACCENTED.sub(_plain_match, lower)
+        lower = _ACCENTED.sub(lambda match: _plain(match[0]), lower)
     return strip_marks(lower)
 
 
@@ -59,10 +60,6 @@ def fold_offsets(text: str, folded: str) -> list[int] | None:
         return None
     marks = _marks()
     return [at for at, char in enumerate(text) if not marks.match(char)] + [len(text)]
-
-
-def _plain_match(match: re.Match[str]) -> str:
-    return _plain(match.group())
 
 
 @lru_cache(maxsize=2048)
@@ -80,7 +77,6 @@ def folded_words(text: str) -> list[str]:
     return WORD.findall(fold_text(text))
 
 
-# --- Porter's stemmer ---------------------------------------------------------------------------
 # M. F. Porter, "An algorithm for suffix stripping", 1980, with the readings that SQLite's tokenizer has.
 
 _STEP2 = (
@@ -128,8 +124,7 @@ def _consonants(word: str) -> str:
     """`c` for each consonant, `v` for each vowel; y is a vowel after a consonant."""
     kinds = ""
     for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and kinds.endswith("c"))
-        kinds += "v" if vowel else "c"
+        kinds += "v" if (letter in "aeiou" or (letter == "y" and kinds.endswith("c"))) else "c"
     return kinds
 
 
@@ -178,9 +173,7 @@ def _step4(word: str) -> str:
     for suffix in sorted(_STEP4, key=len, reverse=True):
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
-            if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))):
-                return rest
-            return word
+            return rest if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))) else word
     return word
 
 
@@ -194,133 +187,12 @@ def _step5(word: str) -> str:
     return word
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-ENGLISH = _set(
-    """
-    a about above after again against ago all also although always am among an and another any anybody anyone
-    anything are aren as at be became because become been before being below between both but by can cannot
-    could couldn d did didn do does doesn doing don done down during each either else ever every everybody
-    everyone everything few for from further get gets getting give given gives go goes going gone got had hadn
-    has hasn have haven having he her here hers herself him himself his how however i if in instead into is isn
-    it its itself just ll let m made make makes many may maybe me might mine more most much must mustn my myself
-    neither never no nobody none nor not nothing now of off often on once one only onto or other others ought our
-    ours ourselves out over own per perhaps please quite rather re really s said same say says shall shan she
-    should shouldn since so some somebody someone something such t than that the their theirs them themselves
-    then there therefore these they thing things this those though through thus to together too toward towards
-    under unless until up upon us used using ve very was wasn we well went were weren what whatever when whenever
-    where whether which while who whoever whom whose why will with within without won would wouldn yes yet you
-    your yours yourself yourselves
-    """
-)
-GERMAN = _set(
-    """
-    ab aber alle allem allen aller alles als also am an andere anderen andern anderer anderes auch auf aus bei
-    beim bin bis bist da dabei dadurch dafur dagegen daher damit dann daran darauf daraus darf darin daruber
-    darum das dass davon dazu dein deine deinem deinen deiner dem den denen denn der deren des deshalb dessen
-    dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines
-    einige einigen einmal er es etwa etwas euch euer eure fur gab gar gegen geht gehabt gewesen gibt hab habe
-    haben habt hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im immer in ins ist
-    ja jede jedem jeden jeder jedes jemand jetzt kann kannst kein keine keinem keinen keiner konnen konnte
-    konnten machen macht mal man mehr mein meine meinem meinen meiner mich mir mit muss mussen musste nach nein
-    nicht nichts noch nun nur ob oder ohne schon sehr sein seine seinem seinen seiner seit sich sie sind so sogar
-    soll sollen sollte sondern sonst trotzdem uber um und uns unser unsere unter viel vom von vor wahrend wann
-    war ware waren warum was weg wegen weil welche welchem welchen welcher welches wem wen wenn wer werde werden
-    wessen wie wieder will wir wird wirst wo wobei wohin wollen wollte worden wozu wurde wurden zu zum zur zwar
-    zwischen
-    """
-)
-FRENCH = _set(
-    """
-    a afin ai ainsi alors apres as au aucun aucune aussi autre autres aux avait avant avec avez avoir avons ayant
-    beaucoup bien c ca car ce ceci cela celle celles celui cependant ces cet cette ceux chaque chez comme comment
-    d dans de deja depuis des dont donc du elle elles en encore entre es est et etaient etait etant ete etes etre
-    eu eux fait faire fais fois font furent fut il ils j je jusque l la laquelle le lequel les lesquels leur leurs
-    lors lorsque lui m ma mais me meme memes mes moi moins mon n ne ni non nos notre nous on ont ou par parce
-    parmi pas pendant peu peut peuvent peux plus plusieurs pour pourquoi pouvez pouvoir puis qu quand que quel
-    quelle quelles quels quelque quelques qui quoi s sa sans se sera seront ses si soit son sont sous suis sur
-    t ta te tes toi ton tous tout toute toutes tres tu un une vers voici voila vos votre vous y
-    """
-)
-SPANISH = _set(
-    """
-    a al algo alguien algun alguna algunas algunos ante antes aquel aquella aquello asi aun aunque bajo bien cada
-    casi como con contra cosa cosas cual cuales cualquier cuando cuanto cuantos de del desde donde dos durante e
-    el ella ellas ellos en entonces entre era eran eras eres es esa esas ese eso esos esta estaba estaban estado
-    estamos estan estar estas este esto estos estoy fue fueron fui ha habia habian hace hacer hacia han has hasta
-    hay he hemos hizo la las le les lo los mas me mi mia mis mismo mucho muchos muy nada ni no nos nosotros
-    nuestra nuestro nunca o os otra otras otro otros para pero poco por porque pues que quien quienes se sea ser
-    si sido siempre sin sino sobre sois solo somos son soy su sus suyo tal tambien tampoco tan tanto te tener
-    tengo ti tiene tienen todo toda todas todos tu tus un una unas uno unos vosotros y ya yo
-    """
-)
-PORTUGUESE = _set(
-    """
-    a agora ainda algo alguem algum alguma alguns ao aos apenas apos aquela aquele aquilo as assim ate cada com
-    como contra contudo da das de dela dele deles depois desde dessa desse desta deste disso do dos durante e ela
-    elas ele eles em enquanto entao entre era eram essa essas esse esses esta estao estar estas estava estavam
-    este estes estou eu fazer faz fez foi for foram ha isso isto ja la lhe lhes lo mais mas me mesmo meu meus
-    minha minhas muito muitos na nao nas nem nenhum nessa nesse nesta neste no nos nossa nosso num numa nunca o
-    onde os ou outra outras outro outros para pela pelas pelo pelos pode podem por porem porque pouco quais qual
-    quando quanto quantos que quem se sem sempre ser sera seu seus si sido so sobre somos sou sua suas tal
-    tambem tanto te tem temos tenho ter teu teve tinha tive toda todas todo todos tu tua tudo um uma umas uns
-    vai voce voces vos
-    """
-)
-ITALIAN = _set(
-    """
-    a abbiamo ad agli ai al alcuni alla alle allo allora altra altre altri altro anche ancora avere aveva avevano
-    bene c che chi ci cio cioe come con contro cosa cose cosi cui d da dagli dai dal dalla dalle dallo de degli
-    dei del dell della delle dello dentro di dopo dove due durante e ecco ed era erano essere fa fare fatto fino
-    fra fu gia gli ha hai hanno ho i il in invece io l la le lei li lo loro lui ma me meno mentre mi mia mie miei
-    mio molto ne nei nel nella nelle nello no noi non nostra nostro nulla o od ogni oppure perche pero piu po
-    poco poi puo qua quale quali qualche qualcosa qualcuno quando quanti quanto quasi quella quelle quelli quello
-    questa queste questi questo qui quindi se sei sempre senza si sia siamo siete sono sopra sotto sta stata
-    state stati stato su sua sue sui sul sulla suo suoi tale tanto te ti tra tu tua tuo tuoi tutta tutte tutti
-    tutto un una uno vi voi vostra vostro
-    """
-)
-DUTCH = _set(
-    """
-    aan al alle alles als altijd andere ben bent bij daar dan dat de deze die dit doch doen door dus een eens en
-    er ge geen geweest gij haar had hadden heb hebben hebt heeft hem het hier hij hoe hun iemand iets ik in is ja
-    je jij jou jouw jullie kan kon kunnen maar me meer men met mij mijn moet moeten na naar niet niets nog nu of
-    om omdat onder ons onze ook op over reeds te tegen toch toen tot u uit uw van veel voor waar waarom wanneer
-    want waren was wat we weer welk welke werd wezen wie wij wil worden wordt zal ze zei zelf zich zij zijn zo
-    zonder zou zouden
-    """
-)
-RUSSIAN = _set(
-    """
-    а без более больше будет будто бы был была были было быть в вам вас ваш вдруг ведь во вот впрочем все всегда
-    всего всех всю вы где да даже два для до другой его ее ей ему если есть еще ж же за зачем здесь и из или им
-    иногда их к как какая какие какой какую когда конечно которая которое которые который кто куда ли лучше между
-    меня мне много может можно мои мой моя мы на над надо наконец нас наш не него нее ней нельзя нет ни нибудь
-    никогда ним них ничего но ну о об один он она они оно опять от откуда очень перед по под после потом потому
-    почему почти при про раз разве с сам свое свой свою себе себя сейчас со совсем так такое такой там тебе тебя
-    тем теперь то тогда того тоже только том тот три тут ты у уж уже хоть хорошо хотя чего чей чем через что чтоб
-    чтобы чуть эта эти это этого этой этом этот эту я
-    """
-)
-STOP_WORDS = {
-    "en": ENGLISH,
-    "de": GERMAN,
-    "fr": FRENCH,
-    "es": SPANISH,
-    "pt": PORTUGUESE,
-    "it": ITALIAN,
-    "nl": DUTCH,
-    "ru": RUSSIAN,
-}
+_LISTS = files(__package__).joinpath("stop_words.txt").read_text(encoding="utf-8").split("\n\n")
+#: The stop words of each language, by its code.
+STOP_WORDS = {code: frozenset(words.split()) for code, _, words in (one.partition(":") for one in _LISTS)}
 #: Stop words of other languages that are meaningful English words: they do not identify the language.
-_AMBIGUOUS = _set(
-    """
-    bin car come dare die door dove era fait fare ha hat hay het man met mine mon net on pas pour sale sea sin son
-    state sue tale ten todo ton tot van want war wet wie
-    """
-)
+_AMBIGUOUS = STOP_WORDS.pop("ambiguous")
+ENGLISH, FRENCH = STOP_WORDS["en"], STOP_WORDS["fr"]
 
 
 def stop_words(words: Iterable[str]) -> frozenset[str]:
@@ -353,9 +225,6 @@ _OPENING_HINTS = ("Use lcm_describe", "Call lcm_describe")
 _BLOB_CHARS = 1000
 
 
-# --- which text ---------------------------------------------------------------------------------
-
-
 def index_text_of(content: str, tool_inputs: Iterable[Json] = ()) -> str:
     """The searchable text of a message: its content, then the strings in its tool calls' inputs.
 
@@ -376,8 +245,7 @@ def _reference_text(content: str) -> str:
     if start is None:
         return header
     lines[start] = lines[start].strip().removeprefix(_SUMMARY_HEAD)
-    kept = [line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]
-    return "\n".join([header, *kept]).strip()
+    return "\n".join([header, *[line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]]).strip()
 
 
 def _parsed(tool_input: Json) -> Json:
@@ -396,19 +264,14 @@ def _strings(value: Json) -> Iterator[str]:
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            if item and not item.isspace() and not _is_blob(item):
+            is_blob = len(item) > _BLOB_CHARS and item.isascii() and " " not in item and "\n" not in item
+            if item and not item.isspace() and not is_blob:
                 yield item
         elif isinstance(item, dict):
             pending.extend(reversed(item.values()))
         elif isinstance(item, (list, tuple)):
             pending.extend(reversed(item))
 
-
-def _is_blob(text: str) -> bool:
-    return len(text) > _BLOB_CHARS and text.isascii() and " " not in text and "\n" not in text
-
-
-# --- passages -----------------------------------------------------------------------------------
 
 #: Where a text is split, best first: after a line, after a sentence, at a space.
 _BORDERS = (("\n",), (". ", "! ", "? ", "… ", "。", "！", "？", "؟ ", "۔ ", "। "), (" ", "\t", "\u3000"))
@@ -429,8 +292,7 @@ def passages(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start, cursor, end = 0, len(text) - len(text.lstrip()), 0
     while end < len(text):
-        rest = len(text) - cursor
-        end = _border(text, cursor + size // 2, cursor + size) if rest > size + size // 2 else len(text)
+        end = _border(text, cursor + size // 2, cursor + size) if (len(text) - cursor) > size + size // 2 else len(text)
         if spans and text[start:end].isspace():
             spans[-1] = (spans[-1][0], end)
         else:
@@ -453,8 +315,6 @@ def _border(text: str, low: int, high: int) -> int:
             return end
     return high
 
-
-# --- extra tokens -------------------------------------------------------------------------------
 
 #: Scripts without spaces between words, or (Korean) with particles attached to them.
 _UNSPACED_LETTERS = (
@@ -558,7 +418,8 @@ def _wide_tokens(text: str, raw: bytes, shape: bytes) -> list[str]:
         for run in _UNSPACED.findall(text):
             tokens += letter_pairs(run)
     if b"s" in shape or b"i" in shape:
-        bare = [(word, without_vowel_signs(word)) for word in _SIGNED.findall(text)]
+        words = _SIGNED.findall(text)
+        bare = [(word, "".join(char for char in word if unicodedata.category(char)[0] != "M")) for word in words]
         tokens += [kept for word, kept in bare if kept and kept != word]
     if b"x" in shape or _EMOJI_BYTES.search(raw):
         tokens += emoji_tokens(text)
@@ -603,10 +464,6 @@ def letter_pairs(run: str) -> list[str]:
 def unspaced_runs(text: str) -> list[str]:
     """The runs of `text` in scripts without spaces between words."""
     return _UNSPACED.findall(text)
-
-
-def without_vowel_signs(word: str) -> str:
-    return "".join(char for char in word if unicodedata.category(char)[0] != "M")
 
 
 def emoji_tokens(text: str) -> list[str]:

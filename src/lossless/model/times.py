@@ -34,8 +34,7 @@ def parse_time(text: str) -> datetime:
 
 def from_epoch(value: float) -> datetime:
     """A time from a number: milliseconds when it is too large to be seconds (as in JavaScript)."""
-    seconds = value / 1000 if abs(value) >= 100_000_000_000 else value
-    return datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp((value / 1000 if abs(value) >= 100_000_000_000 else value), UTC)
 
 
 def _utc(moment: datetime) -> datetime:

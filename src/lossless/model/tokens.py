@@ -34,8 +34,7 @@ def estimate_tokens(text: str) -> int:
         cjk += len(run)
         astral -= sum(map(len, _ASTRAL.findall(run)))
     astral += sum(map(len, _ASTRAL.findall(text)))
-    quarters = 6 * cjk + 8 * astral + (len(text) - cjk - astral)
-    return (quarters + 3) // 4
+    return ((6 * cjk + 8 * astral + (len(text) - cjk - astral)) + 3) // 4
 
 
 def cut_to_tokens(text: str, limit: int) -> str:

@@ -293,7 +293,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     now = box.clock()
     archive = box.archive.within(box.visible(caller))
     with archive.reading():
-        totals, live = archive.care.totals(), archive.care.liveness()
+        totals, live = archive.listings.totals(), archive.listings.liveness()
         held = len(archive.transcripts.held())
         newest = archive.listings.conversations(args["limit"]).rows
         own = None if caller.session is None else archive.conversations.find(caller.session)

@@ -301,7 +301,7 @@ def _rank_messages(
         letters = grep(archive, scope, GrepRequest(words.text, search_in="messages", limit=_MOST), now).hits
         echoes = archive.search.echoes(hit.id for hit in letters if isinstance(hit.id, int))
         scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
-    found_texts = archive.search.texts.messages(scores)
+    found_texts = archive.search.messages(scores)
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = known_weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
@@ -435,7 +435,7 @@ def unasked_evidence(
         return ()
     least = _LEAST_SHARE * max(hit.score for hit in hits)
     near = [hit.id for hit in hits if hit.id not in texts and isinstance(hit.id, int)]
-    texts = texts | {text.id: text for text in archive.search.texts.messages(near)}
+    texts = texts | {text.id: text for text in archive.search.messages(near)}
     room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
@@ -479,7 +479,7 @@ def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], 
 
 def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) -> tuple[Evidence, ...]:
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
-    texts = {text.id: text for text in archive.search.texts.messages([span.message_id for span in spans])}
+    texts = {text.id: text for text in archive.search.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
     return tuple(
         _evidence(
@@ -628,7 +628,7 @@ class _Topics:
         step = max(1.0, len(said) / _MOST_READ)
         ids = [said[int(number * step)][0] for number in range(min(len(said), _MOST_READ))]
         echoes = archive.search.echoes(ids)
-        texts = [text for text in archive.search.texts.read(ids) if text.content.strip() and text.id not in echoes]
+        texts = [text for text in archive.search.read(ids) if text.content.strip() and text.id not in echoes]
         self._texts = {text.id: text for text in texts}
         self._leaves = archive.summaries.covering(list(self._texts))
         self._sentences = {text.id: sentences(text.content[:_READ_CHARS]) for text in texts}

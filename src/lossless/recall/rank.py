@@ -435,7 +435,7 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     gains = dict[int | str, float](meaning_gains(asked, vectors).items())
     before, texts, weights = found
     known = {hit.id for hit in before}
-    new = [text for text in search.texts.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
+    new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
     least = before[-1].score if before else 0.0
     hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
@@ -462,10 +462,10 @@ def _rank_kind(
         for match, limit in matches:
             for id_, start in search.candidates(match, where, limit):
                 starts.setdefault(id_, {})[start] = None
-        texts = [*search.texts.messages(starts), *_unindexed_texts(words, what)]  # type: ignore[arg-type]
+        texts = [*search.messages(starts), *_unindexed_texts(words, what)]  # type: ignore[arg-type]
     else:
         ids = dict.fromkeys(id_ for match, limit in matches for id_ in search.candidate_summaries(match, where, limit))
-        texts = [*search.texts.summaries(ids), *_unindexed_texts(words, what)]
+        texts = [*search.summaries(ids), *_unindexed_texts(words, what)]
     fresh = _current_texts(words.archive, texts)
     candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
@@ -594,11 +594,11 @@ def _newest_of(
     totals: list[int | None] = []
     if "message" in words.looks_at:
         ids, count = search.newest(match, where, most, start)
-        texts += search.texts.messages(ids)
+        texts += search.messages(ids)
         totals.append(count)
     if "summary" in words.looks_at:
         names, number = search.newest_summaries(match, where, most, start)
-        texts += search.texts.summaries(names)
+        texts += search.summaries(names)
         totals.append(number)
     texts = [text for text, _ in _current_texts(words.archive, texts)]
     unread = [text for what in words.looks_at for text in _unindexed_texts(words, what, needed)]
@@ -610,7 +610,7 @@ def _newest_of(
 
 def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:
     """What the index does not hold yet, looked at as it is: the texts with so many of the words."""
-    texts = words.archive.search.texts
+    texts = words.archive.search
     asked = {at for at, term in enumerate(words.query.terms) if not term.piece_of}
     unread: Iterable[AnyText]
     unread = texts.read(words.unread_messages) if what == "message" else texts.summaries(words.unread_summaries)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText, SearchScope, SearchTexts
+    from lossless.store.search import AnyText, FullTextSearch, SearchScope
 
 #: The part of the time that one text may take.
 TEXT_TIME_SHARE = 0.2
@@ -90,7 +90,7 @@ def scan_scope(
         messages = _messages(archive, where, pattern, start, time_left)
         found = _scanned(messages, pattern, most, seconds * share, time_left)
     if search_in != "messages":
-        summaries = archive.search.texts.all_summaries(where, start)
+        summaries = archive.search.all_summaries(where, start)
         found = merge_scans(found, _scanned(summaries, pattern, most, seconds * share, time_left), most)
     return found
 
@@ -167,7 +167,7 @@ def _messages(
 
     When the time is over, the last is the place up to which there were none, None for the beginning.
     """
-    texts, trigrams = archive.search.texts, archive.search.trigrams
+    texts, trigrams = archive.search, archive.search.trigrams
     ids = texts.order(where, start)
     through = trigrams.through
     having = trigrams.having(pattern.needed) if through else None
@@ -188,7 +188,7 @@ def _messages(
             yield from _sifted(texts, step, sieve)
 
 
-def _sifted(texts: SearchTexts, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
+def _sifted(texts: FullTextSearch, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
     """Of these messages those that pass; read a few at a time, as it may be that no more are wanted."""
     bodies = texts.bodies(ids)
     passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))

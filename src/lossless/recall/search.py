@@ -127,7 +127,7 @@ def _version_hits(
         fresh = [id_ for id_ in ids if id_ not in seen]
         seen.update(fresh)
         known = versions.many(fresh)
-        for current in archive.search.texts.messages(fresh):
+        for current in archive.search.messages(fresh):
             whole = (version for version in reversed(known.get(current.id, ())) if version.is_whole)
             spots = ((version.kind, snippet) for version in whole if (snippet := find(version.indexed)) is not None)
             newest = next(spots, None)
@@ -478,7 +478,7 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
 
 
 def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
-    request, texts = asked.request, asked.archive.search.texts
+    request, texts = asked.request, asked.archive.search
     offset = asked.start.offset if asked.start else 0
     end = offset + request.limit
     spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
@@ -564,7 +564,7 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
     search, request = asked.archive.search, asked.request
     spots: list[ScanMatch] = []
     if request.search_in != "summaries":
-        spots = scan.scan_texts(rank.texts_in_scope(search.texts.messages(ids), asked.where), letters, request.limit)
+        spots = scan.scan_texts(rank.texts_in_scope(search.messages(ids), asked.where), letters, request.limit)
     if request.search_in == "messages":
         return scan.ScanResult(tuple(spots))
     summaries = _glance(asked, "summaries", letters, _GLANCE_SECONDS)

@@ -6,30 +6,27 @@ import json
 import os
 from contextlib import suppress
 from copy import copy
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lossless import errors
 from lossless.model.paths import expand_path, make_private_folder
-from lossless.model.records import ContextChange
-from lossless.model.times import parse_time
 from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
-from lossless.store.database import Database, load_queries
+from lossless.store.conversations import Conversations, PinsAndBriefs, TranscriptRecords
+from lossless.store.database import Database
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage, SummaryOutline
+from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
 from lossless.store.rows import RowDigests, digest_triggers
 from lossless.store.search import WRITE_ERRORS, FullTextSearch
 from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Prompts, Tombstones
 from lossless.store.versions import Versions
-from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
+from lossless.store.views import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
@@ -60,20 +57,15 @@ class Archive:
         self.row_digests = RowDigests(database)
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.beside = Pins(database)
+        self.beside = PinsAndBriefs(database)
         self.prompts = Prompts(database)
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)
-        self.outline = SummaryOutline(database)
         self.grants = Grants(database)
-        self.care = ArchiveStatistics(database)
         self.checks = VerifyReads(database)
-        self.cleared = ClearedContexts(self)
         self.listings = Listings(database)
-        self.details = RecordDetails(database)
-        self.transcripts = TranscriptRecords(database)
-        self.histories = ConversationHistories(database, self.messages)
+        self.transcripts = TranscriptRecords(database, self.messages)
         self.tombstones = Tombstones(database)
         #: Masks secrets in incoming messages, if enabled.
         self.redact: CutText | None = None
@@ -104,7 +96,7 @@ class Archive:
             # for example a damaged search index, which can be rebuilt only when it is open
             with suppress(errors.ArchiveCorrupt):
                 archive.catch_up(limit=_AT_OPEN)
-                archive.cleared.record(archive.cleared.unrecorded())
+                archive.context.record_cleared()
                 if archive.versions.lacks_index:
                     with archive.writing():
                         archive.versions.refill(limit=_AT_OPEN)
@@ -166,7 +158,7 @@ class Archive:
             if not message_ids and not summaries:
                 self._mark()
                 break
-            written_in.update(self.cleared.written_in(message_ids, [id_ for id_, _ in summaries]))
+            written_in.update(self.context.conversations_of(message_ids, [id_ for id_, _ in summaries]))
             with self.writing():
                 for stored in self.messages.many(message_ids):
                     self.index.reindex_message(stored.id, stored.message.content, stored.message)
@@ -177,7 +169,7 @@ class Archive:
             done += len(message_ids) + len(summaries)
             if progress:
                 progress(len(message_ids) + len(summaries))
-        self.cleared.record(sorted(written_in))
+        self.context.record_cleared(sorted(written_in))
         return done
 
     def _mark(self) -> None:
@@ -222,70 +214,3 @@ def _why(folder: Path, error: OSError) -> str:
     what = "be used" if os.path.lexists(folder) else "be made"
     advice = "fix that, or choose another path with databasePath, LCM_DATABASE_PATH or --db"
     return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
-
-
-_CLEARED_QUERIES, _REBUILDING = load_queries("cleared"), load_queries("rebuilding")
-CLAW_ACTOR = "lossless-claw"
-
-
-class ClearedContexts:
-    """Distinguishes a context that lossless-claw has cleared from one that has lost items."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
-
-    def explains(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
-        """Whether these unreachable messages left the context by `/new`.
-
-        Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
-        that is no older than they are. lossless-claw 1.0 records no such time.
-        """
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
-        if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
-            return False
-        at = self._stamp(conversation_id)
-        if at is None:
-            return self._db.row(_CLEARED_QUERIES["has_pending"]) is not None
-        return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
-
-    def unrecorded(self) -> list[int]:
-        """Conversations that lossless-claw has cleared since our last entry about them."""
-        return self._db.column(_CLEARED_QUERIES["stamped"])
-
-    def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations of some rows; ids that are not text are ignored."""
-        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
-        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
-        return self._db.column(_CLEARED_QUERIES["written_in"], values)
-
-    def record(self, conversation_ids: Iterable[int]) -> int:
-        """Hide what has left these contexts by `/new`; returns how many items. Starts a transaction if needed."""
-        done = 0
-        for id_ in conversation_ids:
-            unreachable = self._archive.checks.unreachable(id_)
-            if not unreachable and self._stamp(id_) is None:
-                continue
-            with self._archive.writing():
-                unreachable = self._archive.checks.unreachable(id_)
-                if not unreachable or self.explains(id_, unreachable):
-                    done += self._hide(id_)
-        return done
-
-    def _hide(self, conversation_id: int) -> int:
-        """Hides summaries first, which cover what is under them."""
-        archive, place = self._archive, {"conversation_id": conversation_id}
-        at = self._stamp(conversation_id)
-        now = datetime.now(UTC) if at is None else parse_time(at)
-        after = archive.context.tokens(conversation_id)
-        summaries: list[int | str] = self._db.column(_REBUILDING["lost_summaries"], place)
-        archive.context.hide(conversation_id, summaries, "new", now)
-        messages = archive.checks.unreachable(conversation_id)
-        archive.context.hide(conversation_id, messages, "new", now)
-        gone = (*summaries, *messages)
-        archive.context.close_gaps(conversation_id)
-        archive.context.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
-        return len(gone)
-
-    def _stamp(self, conversation_id: int) -> str | None:
-        row = self._db.row(_CLEARED_QUERIES["stamp"], {"conversation_id": conversation_id})
-        return None if row is None else str(row[0])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
@@ -14,7 +13,7 @@ from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
-from lossless.model.times import row_time, state_time
+from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
     TableAccess,
     by_ids,
@@ -22,14 +21,15 @@ from lossless.store.database import (
     column_text,
     column_texts,
     column_time,
+    group_rows,
     load_queries,
+    row_values,
     time_or_epoch,
 )
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Sequence
 
     from lossless.model.context import NewSummary
     from lossless.model.messages import Json, Role
@@ -49,8 +49,9 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     )  # fmt: skip
 
 
-_CONTEXT_QUERIES = load_queries("context")
 _INGEST = load_queries("ingest")
+_UNREACHABLE, _LOST_SUMMARIES = load_queries("verify")["unreachable"], load_queries("rebuilding")["lost_summaries"]
+CLAW_ACTOR = "lossless-claw"
 _PAGE = 512
 #: The columns of an item's tokens: the reference's count, and the budget estimate.
 _TOKENS, _BUDGET = 4, 7
@@ -110,8 +111,10 @@ def item_id(item: ContextItem) -> int | str:
     return item.message_id if isinstance(item, MessageItem) else item.summary_id
 
 
-class ContextItems:
+class ContextItems(TableAccess):
     """Reads and changes the ordered items of a conversation."""
+
+    queries = load_queries("context", "cleared")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -121,7 +124,7 @@ class ContextItems:
 
     def items(self, conversation_id: int) -> list[ContextItem]:
         """The whole context in order."""
-        return self._items(self._db.rows(_CONTEXT_QUERIES["items"], {"conversation_id": conversation_id}))
+        return self._items(self._rows("items", conversation_id=conversation_id))
 
     def newest_items(self, conversation_id: int, most_tokens: int) -> NewestItems:
         """The newest items within `most_tokens`, at least back to the newest user message.
@@ -130,11 +133,11 @@ class ContextItems:
         on the budget, not the history.
         """
         place = {"conversation_id": conversation_id}
-        (user,) = self._db.row(_CONTEXT_QUERIES["newest_user"], place) or (sys.maxsize,)
+        (user,) = self._row("newest_user", place) or (sys.maxsize,)
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
-            page = self._db.rows(_CONTEXT_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
+            page = self._rows("newest_items", place | {"limit": _PAGE, "ordinal": before})
             rows += page
             tokens += sum([column_count(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
@@ -156,7 +159,7 @@ class ContextItems:
 
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What precedes an item: computed from an earlier position if there were only appends since."""
-        version = self._db.row(_CONTEXT_QUERIES["version"], {"conversation_id": conversation_id})
+        version = self._row("version", conversation_id=conversation_id)
         known = self._still_passed(conversation_id, version)
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
             passed = self._added_up(conversation_id, item, version)
@@ -175,25 +178,24 @@ class ContextItems:
             return None
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
         place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["standing"], place)))
+        there = tuple(self._items(self._rows("standing", place)))
         is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
         return known if is_same and item_id(there[-1]) == known.item else None
 
     def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _ItemsBefore:
         before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
-        prompts = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["prompts_before"], before)))
-        summaries = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], before)))
-        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], before) or (0, 0, 0)
+        prompts = tuple(self._items(self._rows("prompts_before", before)))
+        summaries = tuple(self._items(self._rows("summaries_between", before)))
+        count, tokens, budget = self._row("messages_between", before) or (0, 0, 0)
         return _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
 
     def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
         """What precedes another item; the cost depends on the distance."""
         low, high = sorted((known.ordinal, item.ordinal))
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
-        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], between) or (0, 0, 0)
+        count, tokens, budget = self._row("messages_between", between) or (0, 0, 0)
         if high == item.ordinal:
-            more = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], between)))
-            summaries = known.summaries + more
+            summaries = known.summaries + tuple(self._items(self._rows("summaries_between", between)))
         else:
             count, tokens, budget = -count, -tokens, -budget
             summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
@@ -233,43 +235,29 @@ class ContextItems:
                 tokens += item.tokens
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
-        names = {"ids": json.dumps([id_ for id_ in wanted if isinstance(id_, str)])}
-        texts = self._db.rows(_CONTEXT_QUERIES["summary_texts"], names)
+        texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
-
-    def _keep_estimates(self) -> None:
-        """Store estimates computed for rows of older versions, in the caller's transaction."""
-        for id_, tokens in self._estimates.items():
-            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._db.run(_CONTEXT_QUERIES[query], {"id": id_, "tokens": tokens})
-        self._estimates.clear()
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The budget estimates of all items, summed; the stored count where there is none yet."""
-        return self._db.count(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
+        return self._count("budget_tokens", conversation_id=conversation_id)
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by budget estimate, of each longer message in the context."""
-        given = {"conversation_id": conversation_id, "tokens": tokens}
-        return [(role, size) for role, size in self._db.rows(_CONTEXT_QUERIES["longer_than"], given)]
+        return self._rows("longer_than", conversation_id=conversation_id, tokens=tokens)
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
         """Messages by id, without their originals; unknown ids are skipped."""
         if not message_ids:
             return {}
         ids = by_ids(message_ids)
-        parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for row in self._db.rows(_CONTEXT_QUERIES["parts"], ids):
-            parts[row[0]].append(PartRow(*row[1:]))
-        return {
-            row[0]: sketch_message(row, parts.get(row[0], ()))
-            for row in self._db.rows(_CONTEXT_QUERIES["sketches"], ids)
-        }
+        parts = group_rows(self._rows("parts", ids), PartRow)
+        return {row[0]: sketch_message(row, parts.get(row[0], ())) for row in self._rows("sketches", ids)}
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
         """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
-        for message_id, metadata in self._db.rows(_CONTEXT_QUERIES["notes"], by_ids(message_ids)):
+        for message_id, metadata in self._rows("notes", by_ids(message_ids)):
             try:
                 recipe = json.loads(metadata).get("restore")
             except ValueError:  # damaged; its digest will show it
@@ -279,12 +267,11 @@ class ContextItems:
         return found
 
     def tokens(self, conversation_id: int) -> int:
-        return self._db.count(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
+        return self._count("tokens", conversation_id=conversation_id)
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
-        items, summaries = self._db.row(_CONTEXT_QUERIES["counts"], {"conversation_id": conversation_id}) or (0, 0)
-        return items, summaries
+        return self._row("counts", conversation_id=conversation_id) or (0, 0)
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
         """Replace a run of items by a summary; returns its ordinal.
@@ -292,21 +279,24 @@ class ContextItems:
         Raises `Stale` when the run is no longer contiguous; a run that moved is replaced at its new position.
         """
         wanted = [item_id(item) for item in sources]
-        place = self._find_run(conversation_id, sources[0].ordinal, sources[-1].ordinal, wanted)
-        if place is None:
-            place = self._find_moved(conversation_id, wanted)
-        if place is None:
-            raise Stale("the context changed while this summary was written")
-        first, last = place
-        self._db.run(
-            _CONTEXT_QUERIES["remove_range"], {"conversation_id": conversation_id, "first": first, "last": last}
-        )
-        self._db.run(
-            _CONTEXT_QUERIES["put_summary"],
-            {"conversation_id": conversation_id, "ordinal": first, "summary_id": summary_id, "now": row_time(now)},
+        first, last = sources[0].ordinal, sources[-1].ordinal
+        there = self._rows("range", conversation_id=conversation_id, first=first, last=last)
+        if wanted != [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]:
+            items = self.items(conversation_id)
+            ids = [item_id(item) for item in items]
+            start = ids.index(wanted[0]) if wanted[0] in ids else len(ids)
+            if ids[start : start + len(wanted)] != wanted:
+                raise Stale("the context changed while this summary was written")
+            first, last = items[start].ordinal, items[start + len(wanted) - 1].ordinal
+        self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
+        self._run(
+            "put_summary", conversation_id=conversation_id, ordinal=first, summary_id=summary_id, now=row_time(now)
         )
         self._forget_tokens(conversation_id)
-        self._keep_estimates()
+        for id_, tokens in self._estimates.items():
+            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
+            self._run(query, id=id_, tokens=tokens)
+        self._estimates.clear()
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
@@ -315,45 +305,27 @@ class ContextItems:
         lossless-claw 1.0 cannot compact across a gap.
         """
         place = {"conversation_id": conversation_id}
-        (before,) = self._db.row(_CONTEXT_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
+        (before,) = self._row("numbered_before", place | {"most": _MOST_RENUMBERED}) or (-1,)
         place["before"] = before
-        count, newest = self._db.row(_CONTEXT_QUERIES["span"], place) or (0, before)
+        count, newest = self._row("span", place) or (0, before)
         if newest - before == count:
             return False
-        self._db.run(_CONTEXT_QUERIES["close_gaps"], place)
-        self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+        self._run("close_gaps", place)
+        self._run("shift_back", conversation_id=conversation_id)
         return True
-
-    def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        there = self._db.rows(
-            _CONTEXT_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last}
-        )
-        ids = [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]
-        return (first, last) if ids == wanted else None
-
-    def _find_moved(self, conversation_id: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        items = self.items(conversation_id)
-        ids = [item_id(item) for item in items]
-        try:
-            start = ids.index(wanted[0])
-        except ValueError:
-            return None
-        end = start + len(wanted)
-        return (items[start].ordinal, items[end - 1].ordinal) if ids[start:end] == wanted else None
 
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
-        self._db.run(_CONTEXT_QUERIES["remove_summaries"], place)
+        self._run("remove_messages", place)
+        self._run("remove_summaries", place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
-        self._db.run_many(_CONTEXT_QUERIES["hide"], [values | {"item": item} for item in items])
+        self._run_many("hide", [values | {"item": item} for item in items])
         self._forget_tokens(conversation_id)
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Remove messages from the context that a summary in it now covers."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._run("remove_messages", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -363,34 +335,29 @@ class ContextItems:
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         covered = self.covered(conversation_id, message_ids)
-        found = self._db.rows(_CONTEXT_QUERIES["revivable"], place)
-        ids = [id_ for id_, stands in found if stands or id_ not in covered]
-        self._db.run(_CONTEXT_QUERIES["return_from_branch"], place)
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        ids = [id_ for id_, stands in self._rows("revivable", place) if stands or id_ not in covered]
+        self._run("return_from_branch", place)
+        self._run("remove_messages", place)
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put_message(conversation_id, ordinal + n, id_, now)
 
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that a summary in the context covers."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(self._db.column(_CONTEXT_QUERIES["covered"], place))
+        return frozenset(self._column("covered", conversation_id=conversation_id, items=json.dumps(list(message_ids))))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context over any of these messages: its ordinal and its id."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        row = self._db.row(_CONTEXT_QUERIES["above"], place)
-        return None if row is None else (row[0], row[1])
+        return self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
-        self._db.run(
-            _CONTEXT_QUERIES["put_message"],
-            {"conversation_id": conversation_id, "ordinal": ordinal, "message_id": message_id, "now": row_time(now)},
+        self._run(
+            "put_message", conversation_id=conversation_id, ordinal=ordinal, message_id=message_id, now=row_time(now)
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
         """The leading system prompts and notices of the context, and the ordinal of the item after them."""
-        head = self._db.rows(_CONTEXT_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
+        head = self._rows("head", conversation_id=conversation_id, limit=_MAX_PREAMBLE)
         prompts: list[PreambleItem] = []
         for ordinal, message_id, role, fingerprint, is_preamble in head:
             if role != "system" and not is_preamble:
@@ -402,70 +369,58 @@ class ContextItems:
         """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
         place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._run("remove_messages", place)
         room = len(message_ids) if first is None else first
         if (lacking := len(message_ids) - room) > 0:
-            self._db.run(_CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": 0})
-            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._run("shift", conversation_id=conversation_id, by=lacking, first=0)
+            self._run("shift_back", conversation_id=conversation_id)
             room = len(message_ids)
         for n, id_ in enumerate(message_ids, room - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
         """The ordinals of the newest messages of a context."""
-        return dict(self._db.rows(_CONTEXT_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
+        return dict(self._rows("ordinals", conversation_id=conversation_id, limit=limit))
 
     def insert_before(
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
-        found = self._db.row(_CONTEXT_QUERIES["first_of"], place)
+        found = self._row("first_of", place)
         if found is None or found[0] is None:
             return
-        self._db.run(_CONTEXT_QUERIES["remove_messages"], place | {"items": json.dumps(list(message_ids))})
+        self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
         ordinal: int = found[0]
-        row = self._db.row(
-            _CONTEXT_QUERIES["previous_ordinal"], {"conversation_id": conversation_id, "ordinal": ordinal}
-        )
+        row = self._row("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         lacking = len(message_ids) - (ordinal - 1 - (row[0] if row else -1))
         if lacking > 0:
-            self._db.run(
-                _CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": ordinal}
-            )
-            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
+            self._run("shift_back", conversation_id=conversation_id)
             ordinal += lacking
         for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
         """Remove an item's hidden mark; the caller puts it back into the context."""
-        self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
+        self._run("unhide", conversation_id=conversation_id, item=item)
 
     def next_ordinal(self, conversation_id: int) -> int:
-        return self._db.count(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
+        return self._count("next_ordinal", conversation_id=conversation_id)
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
-        row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
+        row = self._row("last_fold", conversation_id=conversation_id)
         return None if row is None else column_time(row[0])
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Add a log entry about a change, in the transaction of the change."""
-        self._db.run(
-            _CONTEXT_QUERIES["log"],
-            {
-                "conversation_id": conversation_id, "at": state_time(now), "actor": change.actor,
-                "action": change.action, "cause": change.cause, "removed": json.dumps(change.removed),
-                "added": json.dumps(change.added), "ordinal": change.ordinal,
-                "tokens_before": change.tokens_before, "tokens_after": change.tokens_after, "detail": change.detail,
-            },
-        )  # fmt: skip
+        self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
 
     def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:
         """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
         values = {"conversation_id": conversation_id, "left": json.dumps(left), "back": json.dumps(back)}
-        return self._db.row(_CONTEXT_QUERIES["has_returned"], values) is not None
+        return self._row("has_returned", values) is not None
 
     def _forget_tokens(self, conversation_id: int) -> None:
         """The context changed: the running count is no longer valid."""
@@ -473,15 +428,67 @@ class ContextItems:
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
-        place = {"since": state_time(since), "conversation_id": conversation_id}
-        return self._db.records(TokensSaved, _CONTEXT_QUERIES["saved"], place)
+        return self._records(TokensSaved, "saved", since=state_time(since), conversation_id=conversation_id)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has any."""
-        found: defaultdict[int, set[str]] = defaultdict(set)
-        for message_id, call_id in self._db.rows(_CONTEXT_QUERIES["call_ids"], {"conversation_id": conversation_id}):
-            found[message_id].add(call_id)
+        found = group_rows(self._rows("call_ids", conversation_id=conversation_id), str)
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
+
+    def was_cleared(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
+        """Whether these unreachable messages left the context by `/new`.
+
+        Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
+        that is no older than they are. lossless-claw 1.0 records no such time.
+        """
+        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        if self._row("standing_before", place) is not None:
+            return False
+        at = self._stamp(conversation_id)
+        if at is None:
+            return self._row("has_pending") is not None
+        return self._row("said_later", ids=place["ids"], at=at) is None
+
+    def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
+        """The conversations of some rows; ids that are not text are ignored."""
+        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
+        return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
+
+    def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> int:
+        """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`; returns how
+        many items. Starts a transaction if needed.
+        """
+        done = 0
+        for id_ in self._column("stamped") if conversation_ids is None else conversation_ids:
+            unreachable = self._unreachable(id_)
+            if not unreachable and self._stamp(id_) is None:
+                continue
+            with self._db.transaction():
+                unreachable = self._unreachable(id_)
+                if not unreachable or self.was_cleared(id_, unreachable):
+                    done += self._hide_cleared(id_)
+        return done
+
+    def _hide_cleared(self, conversation_id: int) -> int:
+        """Hides summaries first, which cover what is under them."""
+        at = self._stamp(conversation_id)
+        now = datetime.now(UTC) if at is None else parse_time(at)
+        after = self.tokens(conversation_id)
+        summaries: list[int | str] = self._db.column(_LOST_SUMMARIES, {"conversation_id": conversation_id})
+        self.hide(conversation_id, summaries, "new", now)
+        messages = self._unreachable(conversation_id)
+        self.hide(conversation_id, messages, "new", now)
+        gone = (*summaries, *messages)
+        self.close_gaps(conversation_id)
+        self.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
+        return len(gone)
+
+    def _stamp(self, conversation_id: int) -> str | None:
+        row = self._row("stamp", conversation_id=conversation_id)
+        return None if row is None else str(row[0])
+
+    def _unreachable(self, conversation_id: int) -> list[int]:
+        return self._db.column(_UNREACHABLE, {"conversation_id": conversation_id})
 
 
 def context_item(row: Sequence[Any]) -> ContextItem:
@@ -493,9 +500,6 @@ def context_item(row: Sequence[Any]) -> ContextItem:
     return MessageItem(ordinal, message_id, role or "user", column_count(tokens), column_count(seq), known)
 
 
-_SUMMARY_QUERIES = load_queries("summaries")
-
-
 @dataclass(frozen=True, slots=True)
 class SourceChange:
     """A change that a stale summary does not reflect: a message was reworded, left the context, or was added."""
@@ -505,16 +509,10 @@ class SourceChange:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeMark:
-    """The newest version of a message, and the newest change of a context."""
-
-    version: int
-    change: int
-
-
 class Summaries(TableAccess):
     """Reads summaries and their sources; writes new ones."""
+
+    queries = load_queries("summaries")
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
@@ -523,52 +521,27 @@ class Summaries(TableAccess):
 
     def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
         """Store a summary with links to its sources and the spans and counts derived from them."""
-        message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
-        summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
-        spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
-        self._db.run(
-            _SUMMARY_QUERIES["insert"],
-            {
-                "id": new.id, "conversation_id": conversation_id, "kind": "leaf" if new.depth == 0 else "condensed",
-                "depth": new.depth, "content": new.content, "tokens": new.tokens, "created": row_time(now),
-                "files": json.dumps(new.file_ids, separators=(",", ":")), "model": new.model, **spans,
-            },
-        )  # fmt: skip
-        if message_ids:
-            self._db.run_many(_SUMMARY_QUERIES["link_message"], [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
-        else:
-            self._db.run_many(_SUMMARY_QUERIES["link_source"], [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
+        message_ids: list[int | str] = [item.message_id for item in sources if isinstance(item, MessageItem)]
+        summary_ids: list[int | str] = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
+        ids, source = (message_ids, "message") if message_ids else (summary_ids, "source")
+        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", by_ids(ids))[0]
+        if count != len(ids):
+            raise Stale(f"a {source} of this summary is gone")
+        names = ("earliest", "latest", "descendants", "descendant_tokens", "source_tokens")
+        values = row_values(new) | dict(zip(names, spans, strict=True)) | {"conversation_id": conversation_id}
+        values |= {"kind": "leaf" if new.depth == 0 else "condensed", "created": row_time(now)}
+        self._run("insert", values | {"files": json.dumps(new.file_ids, separators=(",", ":"))})
+        self._run_many(f"link_{source}", [(new.id, id_, n) for n, id_ in enumerate(ids)])
         self._index.put_summary(new.id, new.content)
         self._index.put_upstream_summary(new.id, new.content)
-
-    def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
-        row = self._db.row(_SUMMARY_QUERIES["span_of_messages"], by_ids(message_ids))
-        assert row is not None
-        if row[3] != len(message_ids):
-            raise Stale("a message of this summary is gone")
-        return {
-            "earliest": row[4], "latest": row[5], "descendants": 0, "descendant_tokens": 0,
-            "source_tokens": row[2] or 0,
-        }  # fmt: skip
-
-    def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
-        row = self._db.row(_SUMMARY_QUERIES["span_of_summaries"], by_ids(summary_ids))
-        assert row is not None
-        if row[5] != len(summary_ids):
-            raise Stale("a source of this summary is gone")
-        return {
-            "earliest": row[0], "latest": row[1], "descendants": row[2], "descendant_tokens": row[3],
-            "source_tokens": row[4],
-        }  # fmt: skip
 
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
         if self._has_pending is None:
-            self._has_pending = self._db.row(_SUMMARY_QUERIES["has_pending"]) is not None
+            self._has_pending = self._row("has_pending") is not None
         if self._has_pending:
-            values = {"conversation_id": conversation_id, "first": first, "last": last}
-            self._db.run(_SUMMARY_QUERIES["mark_pending_stale"], values)
-            self._db.run(_SUMMARY_QUERIES["mark_pending_nodes_stale"], {"conversation_id": conversation_id})
+            self._run("mark_pending_stale", conversation_id=conversation_id, first=first, last=last)
+            self._run("mark_pending_nodes_stale", conversation_id=conversation_id)
 
     def get(self, summary_id: str) -> Summary:
         """One summary; raises `NotFound`."""
@@ -582,44 +555,36 @@ class Summaries(TableAccess):
         if not summary_ids:
             return []
         ids = self._seen(summary_ids)
-        sources: defaultdict[str, list[str]] = defaultdict(list)
-        for summary_id, source_id in self._db.rows(_SUMMARY_QUERIES["sources_of"], ids):
-            sources[summary_id].append(column_text(source_id))
-        found = {
-            row[0]: summary_from_row(row, tuple(sources[row[0]]))
-            for row in self._db.rows(_SUMMARY_QUERIES["by_ids"], ids)
-        }
+        sources = group_rows(self._rows("sources_of", ids), column_text)
+        found = {row[0]: summary_from_row(row, tuple(sources[row[0]])) for row in self._rows("by_ids", ids)}
         return [found[id_] for id_ in summary_ids if id_ in found]
 
     def message_ids(self, summary_id: str) -> list[int]:
         """The messages that a leaf was made of, in order."""
-        return self._db.column(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})
+        return self._column("messages_of", id=summary_id)
 
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
         """The leaf written in advance for exactly these messages and not yet used, if there is one."""
-        place = {"conversation_id": conversation_id, "first": message_ids[0]}
-        for (id_,) in self._db.rows(_SUMMARY_QUERIES["prepared"], place):
+        for (id_,) in self._rows("prepared", conversation_id=conversation_id, first=message_ids[0]):
             if self.message_ids(id_) == list(message_ids):
                 return self.get(id_)
         return None
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of this one."""
-        return self._db.column(_SUMMARY_QUERIES["used_in"], {"id": summary_id})
+        return self._column("used_in", id=summary_id)
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
         values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
-        found = self._db.rows(_SUMMARY_QUERIES["above"], values)
-        self._db.run(_SUMMARY_QUERIES["mark_stale"], values)
+        found = self._rows("above", values)
+        self._run("mark_stale", values)
         return tuple(row[0] for row in found)
 
     def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
         """The stale summaries of a conversation, and the revised messages of each."""
-        found: dict[str, tuple[int, ...]] = {}
-        for summary_id, message_id in self._db.rows(_SUMMARY_QUERIES["stale"], {"conversation_id": conversation_id}):
-            found[summary_id] = (*found.get(summary_id, ()), message_id)
-        return found
+        found = group_rows(self._rows("stale", conversation_id=conversation_id), int)
+        return {summary_id: tuple(ids) for summary_id, ids in found.items()}
 
     def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
         """Record that these summaries, sources first, were rewritten and reflect their messages.
@@ -627,63 +592,60 @@ class Summaries(TableAccess):
         Changes that their sources do not reflect yet, and revisions after version `since`, stay recorded.
         """
         last = 2**62 if since is None else since
-        self._db.run_many(_SUMMARY_QUERIES["clear_stale"], [{"id": id_, "since": last} for id_ in summary_ids])
+        self._run_many("clear_stale", [{"id": id_, "since": last} for id_ in summary_ids])
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
         found: dict[str, tuple[SourceChange, ...]] = {}
-        for summary_id, *change in self._db.rows(_SUMMARY_QUERIES["changes_below"], by_ids(summary_ids)):
+        for summary_id, *change in self._rows("changes_below", by_ids(summary_ids)):
             found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
         return found
 
-    def moment(self) -> ChangeMark:
-        """The current position of the archive; later changes are found by it."""
-        return ChangeMark(*(self._db.row(_SUMMARY_QUERIES["moment"]) or (0, 0)))
+    def moment(self) -> tuple[int, int]:
+        """The newest version of a message, and the newest change of a context; later changes are found by them."""
+        version, change = self._row("moment") or (0, 0)
+        return version, change
 
-    def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: ChangeMark | None, now: datetime) -> None:
+    def mark_new(
+        self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime
+    ) -> None:
         """Record the changes that a newly written summary cannot reflect: those missing in its sources, and later ones.
 
         `since` is the moment at which its sources were read.
         """
         if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
-            self._db.run(_SUMMARY_QUERIES["carry_stale"], {"id": new_id, "at": row_time(now), "ids": json.dumps(names)})
+            self._run("carry_stale", id=new_id, at=row_time(now), ids=json.dumps(names))
         if since is None:
             return
-        values = {"id": new_id, "version": since.version, "change": since.change, "at": row_time(now)}
-        if self._db.row(_SUMMARY_QUERIES["has_changed_since"], values):
-            self._db.run(_SUMMARY_QUERIES["mark_since"], values)
+        values = {"id": new_id, "version": since[0], "change": since[1], "at": row_time(now)}
+        if self._row("has_changed_since", values):
+            self._run("mark_since", values)
 
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
         """Record the changes under a summary whose earlier text was restored."""
-        values = {"id": summary_id, "log_id": log_id}
-        since = (self._db.row(_SUMMARY_QUERIES["written_at"], values) or (None,))[0]
-        values = {"id": summary_id, "since": since, "at": row_time(now)}
-        self._db.run(_SUMMARY_QUERIES["mark_changed_since"], values)
+        since = self._value("written_at", id=summary_id, log_id=log_id)
+        self._run("mark_changed_since", id=summary_id, since=since, at=row_time(now))
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
         """Add messages to the leaf that covers another one, just before that one; returns the leaf.
 
         None, and no change, when no summary of the context covers it, or one begins with it.
         """
-        place = {"conversation_id": conversation_id, "message_id": before}
-        found = self._db.row(_SUMMARY_QUERIES["leaf_in_context"], place)
-        if found is None or self._db.row(_SUMMARY_QUERIES["first_below"], {"id": found[2]}) == (before,):
+        found = self._row("leaf_in_context", conversation_id=conversation_id, message_id=before)
+        if found is None or self._row("first_below", id=found[2]) == (before,):
             return None
         leaf, ordinal = str(found[0]), int(found[1])
-        self._db.run(_SUMMARY_QUERIES["make_room"], {"id": leaf, "ordinal": ordinal, "by": len(message_ids)})
-        self._db.run_many(
-            _SUMMARY_QUERIES["link_message"], [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)]
-        )
+        self._run("make_room", id=leaf, ordinal=ordinal, by=len(message_ids))
+        self._run_many("link_message", [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)])
         return leaf
 
     def former_texts(self, summary_id: str) -> frozenset[str]:
-        return frozenset(self._db.column(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
+        return frozenset(self._column("former_texts", id=summary_id))
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""
-        return {row[1] for row in self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))}
+        return {row[1] for row in self._rows("covering", by_ids(message_ids))}
 
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, if there is one."""
-        found = self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))
-        return {row[0]: row[1] for row in found}
+        return {row[0]: row[1] for row in self._rows("covering", by_ids(message_ids))}

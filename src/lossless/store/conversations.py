@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -42,14 +42,13 @@ def conversation_from_row(row: Row) -> Conversation:
     )  # fmt: skip
 
 
-_CONVERSATION_QUERIES = load_queries("conversations")
-
-
 class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
 
+    queries = load_queries("conversations")
+
     def _one(self, query: str, params: Params) -> Conversation | None:
-        row = self._db.row(_CONVERSATION_QUERIES[query], params)
+        row = self._row(query, params)
         return None if row is None else conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
@@ -83,7 +82,7 @@ class Conversations(TableAccess):
         """
         found = self._open(session, now)
         if session.project and session.project != self.project(found.id):
-            self._db.run(_CONVERSATION_QUERIES["set_project"], {"id": found.id, "project": session.project})
+            self._run("set_project", id=found.id, project=session.project)
         return found
 
     def _open(self, session: Session, now: datetime) -> Conversation:
@@ -92,14 +91,13 @@ class Conversations(TableAccess):
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            session_id = session.id or str(uuid4())
-            self._db.run(_CONVERSATION_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": at})
+            self._run("insert", session_id=(session.id or str(uuid4())), key=session.key, now=at)
             return self.get(self._db.last_id())
         if session.id and session.id != found.session_id:
-            self._db.run(_CONVERSATION_QUERIES["rebind"], {"session_id": session.id, "now": at, "id": found.id})
+            self._run("rebind", session_id=session.id, now=at, id=found.id)
             return self.get(found.id)
         if session.key and found.session_key is None:
-            self._db.run(_CONVERSATION_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
+            self._run("adopt_key", key=session.key, now=at, id=found.id)
             return self.get(found.id)
         return found
 
@@ -121,7 +119,7 @@ class Conversations(TableAccess):
             query, params = "family_by_key", {"key": session.key}
         else:
             query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
+        members = [conversation_from_row(row) for row in self._rows(query, params)]
         if members:
             return members
         found = self.find(session)
@@ -129,79 +127,68 @@ class Conversations(TableAccess):
 
     def project(self, conversation_id: int) -> str | None:
         """The working folder that a host has told for a conversation."""
-        row = self._db.row(_CONVERSATION_QUERIES["project_of"], {"id": conversation_id})
-        return None if row is None else row[0]
+        return self._value("project_of", id=conversation_id)
 
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
         """The conversations of a project; without one, those of an agent that have none either."""
-        if project is not None:
-            return self._db.column(_CONVERSATION_QUERIES["in_project"], {"project": project})
-        return self.of_agent(agent, alone=True)
+        return self._column("in_project", project=project) if project is not None else self.of_agent(agent, alone=True)
 
     def of_agent(self, agent: str | None, *, alone: bool = False) -> list[int]:
         """The conversations of an agent, by the beginning of their keys."""
-        if agent is None:
-            return []
-        return self._db.column(_CONVERSATION_QUERIES["of_agent"], {"prefix": agent, "alone": alone})
+        return [] if agent is None else self._column("of_agent", prefix=agent, alone=alone)
 
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
         """Close a conversation; the first cause is kept."""
-        self._db.run(_CONVERSATION_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
+        self._run("archive", id=conversation_id, cause=cause, now=row_time(now))
 
     def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        values = {"session_id": beside.session_id, "key": beside.session_key, "now": row_time(now)}
-        self._db.run(_CONVERSATION_QUERIES["quarantine"], values)
+        self._run("quarantine", session_id=beside.session_id, key=beside.session_key, now=row_time(now))
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """Conversations of a session that are quarantined or were refused, newest first."""
         values = {"session_id": conversation.session_id, "key": conversation.session_key}
-        return [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)]
+        return [conversation_from_row(row) for row in self._rows("quarantined_of", values)]
 
     def quarantined(self) -> list[QuarantinedConversation]:
         """All conversations that are quarantined or were refused."""
         return [
             QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
-            for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
+            for id_, key, run, decision, at, count, beside in self._rows("quarantined")
         ]
 
     def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
         """Make a conversation the active one of its session, or, with `is_closed`, one of its closed ones."""
         values = {"id": conversation_id, "now": row_time(now)}
         if is_closed:
-            self._db.run(_CONVERSATION_QUERIES["set_cause"], values | {"cause": "quarantine-accepted"})
+            self._run("set_cause", values | {"cause": "quarantine-accepted"})
         else:
-            self._db.run(_CONVERSATION_QUERIES["set_active"], values)
+            self._run("set_active", values)
 
     def refuse(self, conversation_id: int, now: datetime) -> None:
         """Record that a quarantined conversation was refused; it stays stored."""
-        self._db.run(
-            _CONVERSATION_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)}
-        )
+        self._run("set_cause", id=conversation_id, cause="refused", now=row_time(now))
 
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
         """Conversations of the same session that were closed for a cause, last first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
-        found = self._db.rows(_CONVERSATION_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
+        found = self._rows("closed_for", values | {"cause": cause, "limit": limit})
         return [conversation_from_row(row) for row in found]
 
     def reopen(self, conversation_id: int, now: datetime) -> None:
         """Reopen a closed conversation; the active one of its session must be closed before."""
-        self._db.run(_CONVERSATION_QUERIES["reopen"], {"id": conversation_id, "now": row_time(now)})
+        self._run("reopen", id=conversation_id, now=row_time(now))
 
     def active_ids(self) -> list[int]:
-        return [id_ for (id_,) in self._db.rows(_CONVERSATION_QUERIES["active_ids"])]
+        return self._column("active_ids")
 
     def give_title(self, conversation_id: int, title: str) -> None:
         """Name a conversation that has no title yet."""
-        self._db.run(_CONVERSATION_QUERIES["give_title"], {"id": conversation_id, "title": title})
+        self._run("give_title", id=conversation_id, title=title)
 
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
-        self._db.run(_CONVERSATION_QUERIES["mark_bootstrapped"], {"id": conversation_id, "now": row_time(now)})
-
-
-_PIN_QUERIES = load_queries("extras")
+        self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,95 +201,84 @@ class PinRow:
     at: datetime | None
 
 
-class Pins(TableAccess):
-    """Reads and writes what is shown in addition to the context."""
+class PinsAndBriefs(TableAccess):
+    """Reads and writes what is shown in addition to the context; writes need a transaction."""
+
+    queries = load_queries("extras", "briefs")
 
     def pins(self, conversation_id: int) -> list[PinRow]:
-        return self._db.records(PinRow, _PIN_QUERIES["pins"], {"conversation_id": conversation_id})
+        return self._records(PinRow, "pins", conversation_id=conversation_id)
 
     def pin(
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
     ) -> int:
         """Pin a text or a message; returns the pin's id."""
-        values = {"conversation_id": conversation_id, "message_id": message_id, "content": text, "now": row_time(now)}
-        self._db.run(_PIN_QUERIES["add_pin"], values)
+        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
         return self._db.last_id()
 
     def unpin(self, conversation_id: int, pin_id: int) -> None:
         """Remove a pin; raises `NotFound`."""
-        self._db.run(_PIN_QUERIES["drop_pin"], {"conversation_id": conversation_id, "pin_id": pin_id})
+        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
         if not self._db.changes():
             raise NotFound("pin", pin_id)
 
     def active_brief(self, conversation_id: int) -> StoredBrief | None:
         """The active focus brief, which covers older summaries, if there is one."""
-        return self._db.record(StoredBrief, _PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
+        return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
 
     def newest_seqs(self, conversation_id: int) -> dict[str, int]:
         """The newest message under each summary of the context; reads the whole graph below."""
-        return dict(self._db.rows(_PIN_QUERIES["newest_seqs"], {"conversation_id": conversation_id}))
+        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
 
     def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
         """Summaries of the context with older content than a brief's sources, added by surgery."""
-        place = {"conversation_id": conversation_id, "brief_id": brief_id}
-        return frozenset(self._db.column(_PIN_QUERIES["newcomers"], place))
+        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
-        found = self._db.rows(_PIN_QUERIES["files"], by_ids(file_ids))
-        return {file_id: (size or 0, summary or "") for file_id, size, summary in found}
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
 
-
-_BRIEF_QUERIES = load_queries("briefs")
-
-
-class BriefRows(TableAccess):
-    """Reads and writes focus briefs; writes need a transaction."""
-
-    def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
+    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
-        values = {"conversation_id": conversation_id, "limit": limit}
-        return self._db.records(StoredBrief, _BRIEF_QUERIES["newest"], values)
+        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
 
-    def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
+    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
         found: dict[str, tuple[str, ...]] = {}
-        for summary_id, role in self._db.rows(_BRIEF_QUERIES["sources"], {"id": brief_id}):
+        for summary_id, role in self._rows("sources", id=brief_id):
             found[role] = (*found.get(role, ()), summary_id)
         return found
 
-    def add(
+    def add_brief(
         self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
     ) -> None:
         """Write a brief; an active one supersedes earlier ones."""
         at = row_time(now)
         latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
         values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
-        self._db.run(_BRIEF_QUERIES["insert"], values | {"conversation_id": conversation.id})
+        self._run("insert", values | {"conversation_id": conversation.id})
         rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
         if rows:
-            self._db.run_many(_BRIEF_QUERIES["add_source"], rows)
+            self._run_many("add_source", rows)
         if brief.status == "active":
-            self._db.run(_BRIEF_QUERIES["supersede"], {"conversation_id": conversation.id, "id": brief.id, "now": at})
+            self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
-    def deactivate(self, conversation_id: int, now: datetime) -> bool:
+    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
         """Deactivate the active brief; False when there was none."""
-        self._db.run(_BRIEF_QUERIES["deactivate"], {"conversation_id": conversation_id, "now": row_time(now)})
+        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
         return self._db.changes() > 0
 
-    def set_status(self, brief_id: str, status: str, now: datetime) -> None:
-        self._db.run(_BRIEF_QUERIES["set_status"], {"id": brief_id, "status": status, "now": row_time(now)})
+    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
+        self._run("set_status", id=brief_id, status=status, now=row_time(now))
 
-    def since(self, brief: StoredBrief) -> tuple[int, int, int]:
+    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        place = {"conversation_id": brief.conversation_id, "seq": _last_seq(brief), "at": at}
-        row = self._db.row(_BRIEF_QUERIES["since"], place)
-        return (row[0], row[1], row[2]) if row else (0, 0, 0)
+        return self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at) or (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, recorded with a brief."""
-        return self._db.count(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
+        return self._count("last_seq", conversation_id=conversation_id)
 
 
 def _last_seq(brief: StoredBrief) -> int:
@@ -313,9 +289,6 @@ def _last_seq(brief: StoredBrief) -> int:
         found = {}
     last = found.get("lastSeq") if isinstance(found, dict) else None
     return last if isinstance(last, int) else brief.covered_message_seq or 0
-
-
-_TRANSCRIPT_QUERIES = load_queries("transcripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,95 +316,6 @@ class Checkpoint:
     kind: str | None = None
 
 
-class TranscriptRecords(TableAccess):
-    """Reads and writes records about hosts' transcripts."""
-
-    def checkpoint(self, conversation_id: int) -> Checkpoint | None:
-        row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
-        if row is None:
-            return None
-        return replace(Checkpoint(*row), fork_bounded=bool(row[7]))
-
-    def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
-        """Record how far a transcript is stored; part of the transaction that stores it."""
-        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
-        self._db.run(_TRANSCRIPT_QUERIES["advance"], values)
-        if not self._db.changes():
-            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], values)
-        self._db.run(_TRANSCRIPT_QUERIES["set_state"], values)
-
-    def set_fork(self, conversation_id: int, count: int) -> None:
-        """Record that only the newest part of a fork's history is stored here, of so many messages."""
-        self._db.run(_TRANSCRIPT_QUERIES["set_fork"], {"conversation_id": conversation_id, "count": count})
-
-    def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
-        """Record that the host started over in the same conversation."""
-        self._db.run(_TRANSCRIPT_QUERIES["set_soft_reset"], {"conversation_id": conversation_id, "now": row_time(now)})
-
-    def seen(self, path: str) -> dict[int, tuple[int, int]]:
-        """Size and modification time of a file at its last read, by conversation."""
-        return {
-            id_: (size, changed) for id_, size, changed in self._db.rows(_TRANSCRIPT_QUERIES["seen"], {"path": path})
-        }
-
-    def tracked(self) -> list[tuple[int, str, int]]:
-        """Active conversations with a transcript: conversation, path, size when last seen."""
-        return [(id_, path, size) for id_, path, size in self._db.rows(_TRANSCRIPT_QUERIES["tracked"])]
-
-    def decide(
-        self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
-    ) -> None:
-        values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
-        self._db.run(_TRANSCRIPT_QUERIES["add_epoch"], values | {"messages": messages, "now": row_time(now)})
-
-    def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
-        """Record the user's decision about a held transcript."""
-        point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
-        self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
-
-    def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        place = {"conversation_id": conversation_id, "path": path}
-        return self._db.record(TranscriptDecision, _TRANSCRIPT_QUERIES["last_epoch"], place)
-
-    def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
-        place = {"conversation_id": conversation_id}
-        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["epochs"], place)
-
-    def held(self) -> list[TranscriptDecision]:
-        """Transcripts that wait for the user's decision."""
-        return self._decided("held")
-
-    def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that the user has refused and not accepted since."""
-        return self._decided("refused")
-
-    def _decided(self, decision: str) -> list[TranscriptDecision]:
-        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["decided"], {"decision": decision})
-
-    def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
-        """Store records that are not messages (id, kind, record), without duplicates."""
-        rows = []
-        for id_, kind, record in records:
-            packed, digest = pack_record(record)
-            key = id_ if id_ is not None and id_.isprintable() else digest
-            rows.append({"conversation_id": conversation_id, "key": key, "kind": kind, "record": packed})
-        self._db.run_many(_TRANSCRIPT_QUERIES["keep_record"], rows)
-
-    def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
-        """Records that are not messages: the seq of the message before each, its kind, the original record."""
-        found = self._db.rows(_TRANSCRIPT_QUERIES["records"], {"conversation_id": conversation_id})
-        return [
-            (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
-        ]
-
-
-def pack_record(record: Json) -> tuple[bytes, str]:
-    """A record in its stored form, and a key for one without an id."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
-
-
-_HISTORY_QUERIES = load_queries("histories")
 #: Digests of an entry id and of words, and a second; zeros when unknown.
 _MARK = struct.Struct(">8s8sI")
 #: How many bytes of a fingerprint are kept here.
@@ -467,83 +351,153 @@ class ConversationHistory:
     ended: int = 0
 
 
-def entry_id_digest(entry_id: str | None) -> bytes:
-    """A digest of a host's entry id; empty without one, or when it was generated for a file."""
-    if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
-        return b""
-    return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+class TranscriptRecords(TableAccess):
+    """Records about hosts' transcripts, and the messages of other conversations that a transcript may repeat."""
 
-
-class ConversationHistories:
-    """Reads the messages of other conversations, and keeps digests of deleted ones."""
+    queries = load_queries("transcripts", "histories")
 
     def __init__(self, database: Database, messages: Messages | None = None) -> None:
-        self._db, self._messages = database, messages
+        super().__init__(database)
+        self._messages = messages
+
+    def checkpoint(self, conversation_id: int) -> Checkpoint | None:
+        return self._record(Checkpoint, "checkpoint", conversation_id=conversation_id)
+
+    def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
+        """Record how far a transcript is stored; part of the transaction that stores it."""
+        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
+        self._run("advance", values)
+        if not self._db.changes():
+            self._run("set_checkpoint", values)
+        self._run("set_state", values)
+
+    def set_fork(self, conversation_id: int, count: int) -> None:
+        """Record that only the newest part of a fork's history is stored here, of so many messages."""
+        self._run("set_fork", conversation_id=conversation_id, count=count)
+
+    def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
+        """Record that the host started over in the same conversation."""
+        self._run("set_soft_reset", conversation_id=conversation_id, now=row_time(now))
+
+    def seen(self, path: str) -> dict[int, tuple[int, int]]:
+        """Size and modification time of a file at its last read, by conversation."""
+        return {id_: (size, changed) for id_, size, changed in self._rows("seen", path=path)}
+
+    def tracked(self) -> list[tuple[int, str, int]]:
+        """Active conversations with a transcript: conversation, path, size when last seen."""
+        return self._rows("tracked")
+
+    def decide(
+        self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
+    ) -> None:
+        values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
+        self._run("add_epoch", values | {"messages": messages, "now": row_time(now)})
+
+    def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
+        """Record the user's decision about a held transcript."""
+        point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
+        self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
+
+    def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
+        return self._record(TranscriptDecision, "last_epoch", conversation_id=conversation_id, path=path)
+
+    def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
+        return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
+
+    def held(self) -> list[TranscriptDecision]:
+        """Transcripts that wait for the user's decision."""
+        return self._decided("held")
+
+    def refused(self) -> list[TranscriptDecision]:
+        """Transcripts that the user has refused and not accepted since."""
+        return self._decided("refused")
+
+    def _decided(self, decision: str) -> list[TranscriptDecision]:
+        return self._records(TranscriptDecision, "decided", decision=decision)
+
+    def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
+        """Store records that are not messages (id, kind, record), without duplicates."""
+        rows = []
+        for id_, kind, record in records:
+            packed, digest = pack_record(record)
+            key = id_ if id_ is not None and id_.isprintable() else digest
+            rows.append({"conversation_id": conversation_id, "key": key, "kind": kind, "record": packed})
+        self._run_many("keep_record", rows)
+
+    def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
+        """Records that are not messages: the seq of the message before each, its kind, the original record."""
+        found = self._rows("records", conversation_id=conversation_id)
+        return [
+            (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
+        ]
 
     def former(self, conversation: Conversation) -> list[int]:
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""
         if conversation.session.is_cron:
             return []
-        name = {"key": conversation.session_key, "run": conversation.session_id, "id": conversation.id}
-        return [id_ for (id_,) in self._db.rows(_HISTORY_QUERIES["former"], name)]
+        return self._column("former", key=conversation.session_key, run=conversation.session_id, id=conversation.id)
 
     def following(self, name: str) -> list[int]:
         """The conversations that follow, or followed, the transcript with this path or header id."""
-        return [id_ for (id_,) in self._db.rows(_HISTORY_QUERIES["following"], {"name": name})]
+        return self._column("following", name=name)
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
-        place = {"ids": json.dumps(list(conversation_ids)), "entries": json.dumps(list(entry_ids))}
-        found = self._db.rows(_HISTORY_QUERIES["known"], place)
+        found = self._rows("known", ids=json.dumps(list(conversation_ids)), entries=json.dumps(list(entry_ids)))
         return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
         """All messages of a conversation, and whether it followed the file at `path`."""
-        rows = self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": conversation_id})
+        rows = self._rows("told", conversation_id=conversation_id)
         foreign = [row[0] for row in rows if row[1] is None]
         prints: dict[int, bytes] = {}
         if foreign and self._messages is not None:
             prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
-        followed, ended = self._db.row(_HISTORY_QUERIES["life"], {"conversation_id": conversation_id}) or (None, None)
+        followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
         told = tuple(_stored_ref(row, prints) for row in rows)
         return ConversationHistory(
             conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
         )
 
-    # --- deleted conversations ---
-
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
-            row = self._db.row(_HISTORY_QUERIES["grave"], {"conversation_id": id_})
-            told = [_stored_ref(row, {}) for row in self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": id_})]
+            row = self._row("grave", conversation_id=id_)
+            told = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
             if row is None or not told:
                 continue
-            seconds = [one.at if one.is_timed else 0 for one in told]
-            named = zip(told, seconds, strict=True)
+            named = zip(told, [one.at if one.is_timed else 0 for one in told], strict=True)
             marks = b"".join(_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in named)
             values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "marks": marks}
-            self._db.run(_HISTORY_QUERIES["bury"], values | {"now": row_time(now)})
+            self._run("bury", values | {"now": row_time(now)})
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
         """Digests of the deleted messages of a session, or of a transcript."""
-        place = {"key": key, "path": path or None, "header_id": header_id}
         return [
             ConversationHistory(number, tuple(_unpacked(marks)), bool(path) and followed == path)
-            for number, followed, marks in self._db.rows(_HISTORY_QUERIES["pruned"], place)
+            for number, followed, marks in self._rows("pruned", key=key, path=path or None, header_id=header_id)
         ]
 
     def forget(self, key: str | None, path: str, header_id: str | None) -> None:
         """Allow deleted messages of a session or a transcript to be imported again."""
-        self._db.run(_HISTORY_QUERIES["forget"], {"key": key, "path": path or None, "header_id": header_id})
-
-    # --- forks ---
+        self._run("forget", key=key, path=path or None, header_id=header_id)
 
     def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
         """Record that a fork's older history is stored in these conversations only."""
-        self._db.run_many(
-            _HISTORY_QUERIES["rely"], [{"conversation_id": conversation_id, "source": id_} for id_ in sources]
-        )
+        self._run_many("rely", [{"conversation_id": conversation_id, "source": id_} for id_ in sources])
+
+
+def pack_record(record: Json) -> tuple[bytes, str]:
+    """A record in its stored form, and a key for one without an id."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
+
+
+def entry_id_digest(entry_id: str | None) -> bytes:
+    """A digest of a host's entry id; empty without one, or when it was generated for a file."""
+    if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
+        return b""
+    return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
@@ -556,8 +510,7 @@ def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
 
 
 def _unpacked(marks: bytes) -> Iterable[StoredRef]:
-    whole = len(marks) - len(marks) % _MARK.size
-    for id_, print_, at in _MARK.iter_unpack(marks[:whole]):
+    for id_, print_, at in _MARK.iter_unpack(marks[: (len(marks) - len(marks) % _MARK.size)]):
         yield StoredRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
@@ -18,7 +19,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
 
@@ -27,10 +28,10 @@ import apsw
 from lossless import errors
 from lossless.errors import ArchiveError, ArchiveFull, BadInput
 from lossless.model.paths import create_private_file, expand_path
-from lossless.model.times import parse_time
+from lossless.model.times import parse_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from _typeshed import DataclassInstance
@@ -39,35 +40,18 @@ Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object] | Sequence[object]
 
 
-class Queries:
-    """The queries of one file, by name: `load("messages")["insert"]`."""
-
-    def __init__(self, file: str, texts: dict[str, str]) -> None:
-        self._file, self._texts = file, texts
-
-    def __getitem__(self, name: str) -> str:
-        try:
-            return self._texts[name]
-        except KeyError:
-            raise LookupError(f"no query {name!r} in queries/{self._file}.sql") from None
-
-    def items(self) -> ItemsView[str, str]:
-        """Names and texts, in the order of the file."""
-        return self._texts.items()
-
-
 @cache
-def load_queries(file: str) -> Queries:
-    """The queries of `queries/<file>.sql`."""
-    text = files(__package__).joinpath("queries", f"{file}.sql").read_text(encoding="utf-8")
-    named: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    for line in text.splitlines():
-        if line.startswith("-- name:"):
-            current = named.setdefault(line.removeprefix("-- name:").strip(), [])
-        elif current is not None and not line.startswith("--"):
-            current.append(line)
-    return Queries(file, {name: "\n".join(lines).strip() for name, lines in named.items()})
+def load_queries(*names: str) -> dict[str, str]:
+    """The queries of `queries/<name>.sql` by their names, in the order of the files."""
+    queries: dict[str, str] = {}
+    for name in names:
+        text = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+        for part in text.split("-- name:")[1:]:
+            title, *lines = part.splitlines()
+            if title.strip() in queries:
+                raise ValueError(f"two queries are called {title.strip()!r} in {names}")
+            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
+    return queries
 
 
 @cache
@@ -99,6 +83,7 @@ def conversation_range(conversation_id: int | None) -> dict[str, object]:
 
 
 D = TypeVar("D", bound="DataclassInstance")
+T = TypeVar("T")
 
 
 def column_text(raw: object) -> str:
@@ -124,14 +109,10 @@ def column_texts(raw: object) -> tuple[str, ...]:
     return tuple(item for item in raw if isinstance(item, str)) if isinstance(raw, list | tuple) else ()
 
 
-def _maybe_text(raw: object) -> str | None:
-    return None if raw is None else column_text(raw)
-
-
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
-    "str | None": _maybe_text,
+    "str | None": lambda raw: None if raw is None else column_text(raw),
     "bool": bool,
     "datetime": lambda raw: column_time(raw) or _NO_TIME,
     "datetime | None": column_time,
@@ -143,6 +124,25 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
     """A value whose fields are the columns of a row, in order; each is converted by its type."""
     columns = zip(fields(kind), row, strict=True)
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
+
+
+def row_values(record: DataclassInstance) -> dict[str, Any]:
+    """The fields of a record as a query takes them: times with milliseconds, lists as JSON."""
+    return {field.name: _column_value(getattr(record, field.name)) for field in fields(record)}
+
+
+def _column_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return state_time(value)
+    return json.dumps(value) if isinstance(value, tuple | list) else int(value) if isinstance(value, bool) else value
+
+
+def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
+    """What `make` returns for the further columns of some rows, by the first column."""
+    found: defaultdict[Any, list[T]] = defaultdict(list)
+    for key, *rest in rows:
+        found[key].append(make(*rest))
+    return found
 
 
 def column_count(value: object) -> int:
@@ -159,16 +159,6 @@ _REASON = (
     "archive {!r}: it is open in this process, and Python's sqlite3 is a second SQLite library, which would take away "
     'the locks that protect it; use engine.sql("SELECT …"), or close the engine first, or look from another process'
 )
-
-
-def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
-    """Refuse `sqlite3.connect` for these paths from now on. Call once per process: audit hooks cannot be removed."""
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "sqlite3.connect" and arguments and (path := _same_file(arguments[0], open_paths())) is not None:
-            raise errors.ArchiveDenied(_REASON.format(path))
-
-    sys.addaudithook(hook)
 
 
 def _same_file(database: object, paths: Iterable[str]) -> str | None:
@@ -229,35 +219,16 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _INDEX_ADVICE = "its search index is damaged, its rows are not; rebuild the index with `lcm doctor reindex --apply`"
 
 
-def _is_of_index(error: apsw.Error) -> bool:
-    """Whether a search table is damaged; nothing else rejects a row without naming the constraint."""
-    if isinstance(error, apsw.CorruptError):
-        return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB)
-    return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
-
-
-class _WriteLock:
-    """Lets one thread of this process write a file at a time; others wait outside SQLite."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-
-_write_locks: WeakValueDictionary[str, _WriteLock] = WeakValueDictionary()
+#: One thread of this process writes a file at a time; others wait outside SQLite.
+_write_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _write_locks_guard = threading.Lock()
-
-
-def _write_lock(path: str) -> _WriteLock:
-    with _write_locks_guard:
-        lock = _write_locks.get(path)
-        if lock is None:
-            lock = _write_locks[path] = _WriteLock()
-        return lock
 
 
 def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
     """The driver's error as one of ours."""
-    if _is_of_index(error):
+    # nothing but a damaged search table rejects a row without naming the constraint
+    is_unnamed = isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
+    if is_unnamed or getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB:
         return errors.ArchiveCorrupt(f"archive {path!r}: {_INDEX_ADVICE}")
     for driver, ours, advice in _REFUSALS:
         if isinstance(error, driver):
@@ -275,12 +246,6 @@ class _Handle:
     is_open: bool = False
 
 
-class _Thread(threading.local):
-    """The state of one thread. It ends with the thread, and the connection with it."""
-
-    handle: _Handle | None = None
-
-
 class Database:
     """One SQLite file. Each thread has its own connection; a fork gets new ones; a database in memory has one."""
 
@@ -289,7 +254,7 @@ class Database:
         self.read_only = read_only
         self.busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"
-        self._local = _Thread()
+        self._local = threading.local()
         self._shared: _Handle | None = None
         self._handles: WeakSet[_Handle] = WeakSet()
         self._handles_guard = threading.Lock()
@@ -310,11 +275,13 @@ class Database:
 
     def _set_locks(self) -> None:
         """One writer per file; an in-memory database has one connection, used in turns."""
-        self._writer = _WriteLock() if self._is_memory else _write_lock(self.path)
-        self._turns: AbstractContextManager[object] = self._writer.lock if self._is_memory else nullcontext()
+        with _write_locks_guard:
+            shared = _write_locks.setdefault(self.path, threading.RLock())
+        self._writer = threading.RLock() if self._is_memory else shared
+        self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
-        handle = self._local.handle  # for files only
+        handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
         if handle is not None and handle.connection is not None and handle.pid == os.getpid() and not self._closed:
             return handle.connection
         return self._open()[1]
@@ -322,7 +289,7 @@ class Database:
     def _open(self) -> tuple[_Handle, apsw.Connection]:
         if self._closed:
             raise errors.ArchiveError(f"archive {self.path!r}: it was closed")
-        handle = self._shared if self._is_memory else self._local.handle
+        handle = self._shared if self._is_memory else getattr(self._local, "handle", None)
         if handle is not None and handle.connection is not None and (self._is_memory or handle.pid == os.getpid()):
             return handle, handle.connection
         connection = self._connect()
@@ -374,7 +341,7 @@ class Database:
     def aside(self) -> Iterator[apsw.Connection]:
         """A separate connection for a single query, with its own limits; an in-memory database has only one."""
         if self._is_memory:
-            with self._writer.lock:
+            with self._writer:
                 yield self.connection()
             return
         try:
@@ -391,10 +358,6 @@ class Database:
     def is_in_use(self) -> bool:
         """Whether this process has the file open."""
         return not self._closed and not self._is_memory and self._pid == os.getpid()
-
-    def use_wal(self) -> None:
-        """Switch to the write-ahead log; the file remembers the mode, so other programs' files must not be switched."""
-        self.rows("PRAGMA journal_mode = WAL")
 
     def reconnect(self) -> None:
         """Reopen this thread's connection, so that `prepare` takes effect."""
@@ -509,7 +472,7 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
-        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer.lock)
+        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._scope("BEGIN", self._turns)
@@ -539,7 +502,7 @@ class Database:
                 handle.is_open = False
 
     def close(self) -> None:
-        with self._writer.lock:  # an open transaction ends first
+        with self._writer:  # an open transaction ends first
             self._closed = True
             self.let_go()
         self._local.handle = self._shared = None
@@ -549,29 +512,11 @@ class Database:
         with self._handles_guard:
             return [handle for handle in self._handles if not _close(handle)]
 
-    def start_anew(self) -> None:
-        """Reset what a forked child inherited from its parent: threads, connections, locks."""
-        self._handles, self._handles_guard = WeakSet(), threading.Lock()
-        self._local = _Thread()
-        self._set_locks()
-
-    def backup_to(self, target: str) -> None:
-        """Copy the live database into a new file with SQLite's backup API."""
-        with suppress(OSError):
-            create_private_file(target)
-        destination = apsw.Connection(target)
-        try:
-            with destination.backup("main", self.connection(), "main") as copy:
-                copy.step(-1)
-        except apsw.Error as error:
-            raise refused(error, target) from error
-        finally:
-            destination.close()
-
 
 class TableAccess:
-    """Reads and writes some tables of one database."""
+    """Reads and writes some tables of one database, by the queries of some files."""
 
+    queries: ClassVar[Mapping[str, str]]
     #: JSON: the only conversations whose rows are read by id; None for all.
     within: str | None = None
 
@@ -587,6 +532,40 @@ class TableAccess:
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
         return by_ids(ids) | {"within": self.within}
+
+    # The methods of the database, for a query by its name, with its values as one argument or by their names.
+
+    def _rows(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
+        return self._db.rows(self.queries[query], params or values)
+
+    def _row(self, query: str, params: Params = (), /, **values: object) -> Any | None:
+        return self._db.row(self.queries[query], params or values)
+
+    def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
+        return self._db.column(self.queries[query], params or values)
+
+    def _count(self, query: str, params: Params = (), /, **values: object) -> int:
+        return self._db.count(self.queries[query], params or values)
+
+    def _value(self, query: str, params: Params = (), /, **values: object) -> Any | None:
+        """The first column of the first row; None without a row."""
+        row = self._row(query, params, **values)
+        return row[0] if row else None
+
+    def _records(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> list[D]:
+        return self._db.records(kind, self.queries[query], params or values)
+
+    def _record(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> D | None:
+        return self._db.record(kind, self.queries[query], params or values)
+
+    def _stream(self, query: str, params: Params = (), /, **values: object) -> Iterator[Row]:
+        return self._db.stream(self.queries[query], params or values)
+
+    def _run(self, query: str, params: Params = (), /, **values: object) -> None:
+        self._db.run(self.queries[query], params or values)
+
+    def _run_many(self, query: str, params: Iterable[Params]) -> None:
+        self._db.run_many(self.queries[query], params)
 
 
 def _close(handle: _Handle) -> bool:
@@ -619,7 +598,15 @@ _databases: WeakSet[Database] = WeakSet()
 
 @cache
 def _keep_second_library_out() -> None:
-    guard_sqlite3(lambda: [database.path for database in list(_databases) if database.is_in_use])
+    """Refuse `sqlite3.connect` for open files from now on; audit hooks cannot be removed."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "sqlite3.connect" and arguments:
+            in_use = [database.path for database in list(_databases) if database.is_in_use]
+            if (path := _same_file(arguments[0], in_use)) is not None:
+                raise errors.ArchiveDenied(_REASON.format(path))
+
+    sys.addaudithook(hook)
 
 
 #: In use during a fork. The parent keeps them; the child must not even close them.
@@ -633,11 +620,14 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
+    """Reset what a child inherited: threads, connections, locks."""
     global _write_locks_guard
     _write_locks_guard = threading.Lock()
     _write_locks.clear()
     for database in list(_databases):
-        database.start_anew()
+        database._handles, database._handles_guard = WeakSet(), threading.Lock()
+        database._local = threading.local()
+        database._set_locks()
 
 
 if hasattr(os, "register_at_fork"):
@@ -711,8 +701,7 @@ def replace_database(database: Database, source: str, progress: Callable[[int], 
     """
     original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        size = int(str(original.pragma("page_size")))
-        _copy(database.connection(), original, size, progress)
+        _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)
     except apsw.Error as error:
         raise refused(error, database.path) from error
     finally:
@@ -727,8 +716,7 @@ def _copy(
         while not copy.done:
             copy.step(_STEP)
             if progress:
-                done = copy.page_count if left is None else left
-                progress((done - copy.remaining) * page_size)
+                progress(((copy.page_count if left is None else left) - copy.remaining) * page_size)
             left = copy.remaining
 
 

@@ -29,7 +29,6 @@ def payload_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-_FILE_QUERIES = load_queries("files")
 #: How many messages back a call is searched from its result.
 _CALL_DISTANCE = 200
 #: A part with this mark has its text in `messages.content`.
@@ -58,11 +57,11 @@ class CallRow:
 class LargeFileRows(TableAccess):
     """Reads and writes `large_files`, and the marks that messages have for them."""
 
-    # --- rows ---------------------------------------------------------------------------------------
+    queries = load_queries("files")
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
-        self._db.run_many(_FILE_QUERIES["insert"], [_values(file) for file in files])
+        self._run_many("insert", [_values(file) for file in files])
 
     def get(self, file_id: str) -> StoredFile:
         """One file; raises `NotFound`."""
@@ -73,8 +72,7 @@ class LargeFileRows(TableAccess):
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Files by id; unknown ids are left out."""
-        found = self._db.rows(_FILE_QUERIES["by_ids"], self._seen(file_ids))
-        return {row[0]: _file(row) for row in found}
+        return {row[0]: _file(row) for row in self._rows("by_ids", self._seen(file_ids))}
 
     def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
         """Files of a scope, newest first; optionally only the given ids."""
@@ -84,8 +82,7 @@ class LargeFileRows(TableAccess):
         """A page of the files of a scope, newest first, after a position."""
         found = self._newest(where, limit + 1, start)
         rows = tuple(found[:limit])
-        more = len(found) > limit
-        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if more else None)
+        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if (len(found) > limit) else None)
 
     def _newest(
         self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
@@ -96,49 +93,42 @@ class LargeFileRows(TableAccess):
             "from_id": None if start is None else start.id,
             "limit": limit,
         }
-        ids = self._db.column(_FILE_QUERIES["newest"], values)
+        ids = self._column("newest", values)
         found = self.many(ids)
         return [found[id_] for id_ in ids if id_ in found]
 
     def totals(self, where: SearchScope) -> tuple[int, int]:
         """How many files a scope has, and their bytes."""
-        row = self._db.row(_FILE_QUERIES["totals"], where.values)
-        return (row[0], row[1]) if row else (0, 0)
+        return self._row("totals", where.values) or (0, 0)
 
     def ids(self) -> frozenset[str]:
-        return frozenset(self._db.column(_FILE_QUERIES["ids"]))
+        return frozenset(self._column("ids"))
 
     def remove(self, file_ids: Iterable[str]) -> None:
         """Delete rows; only on the user's command."""
-        self._db.run_many(_FILE_QUERIES["delete"], [{"id": id_} for id_ in file_ids])
-
-    # --- descriptions ---------------------------------------------------------------------------------
+        self._run_many("delete", [{"id": id_} for id_ in file_ids])
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
-        values = conversation_range(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
-        ids = self._db.column(_FILE_QUERIES["plain"], values)
+        ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=json.dumps(list(but)))
         found = self.many(ids)
         return [found[id_] for id_ in ids]
 
     def count_plain(self, conversation_id: int | None = None) -> int:
         """How many files of prose no model has described yet."""
-        return self._db.count(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
+        return self._count("count_plain", conversation_range(conversation_id))
 
     def set_summary(self, file: StoredFile, summary: str) -> bool:
         """Replace a file's summary; False when it was changed meanwhile. Needs a transaction."""
-        values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
-        self._db.run(_FILE_QUERIES["set_summary"], values)
+        self._run("set_summary", id=file.id, known=file.exploration_summary, summary=summary)
         return self._db.changes() > 0
-
-    # --- references -----------------------------------------------------------------------------------
 
     def referenced_ids(self) -> frozenset[str]:
         """Every file id in a message, a part, a summary, a pin or a brief; reads all of them."""
         found: set[str] = set()
-        for (said,) in self._db.stream(_FILE_QUERIES["mentions"]):
+        for (said,) in self._stream("mentions"):
             found.update(file_ids_in(said if isinstance(said, str) else ""))
-        for (body,) in self._db.stream(_FILE_QUERIES["version_bodies"]):
+        for (body,) in self._stream("version_bodies"):
             with suppress(ValueError):
                 found.update(file_ids_in(decompress_residual(body)))
         return frozenset(found)
@@ -148,59 +138,50 @@ class LargeFileRows(TableAccess):
         referenced = self.referenced_ids()
         return [file for file in self.listed() if file.id not in referenced]
 
-    # --- marks in messages ----------------------------------------------------------------------------
-
     def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
-        rows: dict[int, str | None] = dict(self._db.rows(_FILE_QUERIES["part_metadata"], {"message_id": message_id}))
+        rows: dict[int, str | None] = dict(self._rows("part_metadata", message_id=message_id))
         if not rows:
             together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
             for more in notes.values():
                 together |= more
-            row = {"part_id": f"{message_id}.0", "message_id": message_id, "metadata": storable_json(together)}
-            self._db.run(_FILE_QUERIES["add_part"], row)
+            self._run("add_part", part_id=f"{message_id}.0", message_id=message_id, metadata=storable_json(together))
             RowDigests(self._db).note_message(message_id)
             return
         for ordinal, more in notes.items():
             at = ordinal if ordinal in rows else min(rows)
-            metadata = json.loads(rows[at] or "{}") | dict(more)
-            rows[at] = storable_json(metadata)
-            place = {"message_id": message_id, "ordinal": at, "metadata": rows[at]}
-            self._db.run(_FILE_QUERIES["set_part_metadata"], place)
+            rows[at] = storable_json(json.loads(rows[at] or "{}") | dict(more))
+            self._run("set_part_metadata", message_id=message_id, ordinal=at, metadata=rows[at])
 
     def text_of(self, file: StoredFile) -> str | None:
         """The text of the message whose payload a file holds, when there is such a message."""
-        place = {"id": file.id, "conversation_id": file.conversation_id, "within": self.within}
-        row = self._db.row(_FILE_QUERIES["text_of"], place)
+        row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
         return None if row is None else column_text(row[0])
 
     def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
         """The newest call with this id among the messages shortly before a position, or before the end."""
         if before_seq is None:
-            row = self._db.row(_FILE_QUERIES["newest_seq"], {"conversation_id": conversation_id})
+            row = self._row("newest_seq", conversation_id=conversation_id)
             before_seq = (row[0] if row else 0) + 1
         place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
-        found = self._db.row(_FILE_QUERIES["tool_of_call"], place | {"from_seq": before_seq - _CALL_DISTANCE})
+        found = self._row("tool_of_call", place | {"from_seq": before_seq - _CALL_DISTANCE})
         return None if found is None else CallRow(found[0], _input_text(found[1]))
-
-    # --- stubs ----------------------------------------------------------------------------------------
 
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
-        values = {"least": least_bytes, "conversation_id": conversation_id}
-        return self._db.records(LargeOutput, _FILE_QUERIES["large_tool_outputs"], values)
+        return self._records(LargeOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
         """Record that a message's text is also in a file; its text stays."""
-        self._db.run(_FILE_QUERIES["set_stub"], {"message_id": message_id, "file_id": file_id})
+        self._run("set_stub", message_id=message_id, file_id=file_id)
 
     def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
         """The messages whose text is also in a file, with the file's id."""
-        return dict(self._db.rows(_FILE_QUERIES["stubs"], {"conversation_id": conversation_id}))
+        return dict(self._rows("stubs", conversation_id=conversation_id))
 
     def clear_stubs(self, message_ids: Iterable[int]) -> None:
         """Remove these marks."""
-        self._db.run_many(_FILE_QUERIES["clear_stub"], [{"message_id": id_} for id_ in message_ids])
+        self._run_many("clear_stub", [{"message_id": id_} for id_ in message_ids])
 
 
 def _input_text(tool_input: str | None) -> str | None:

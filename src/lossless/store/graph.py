@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
 from lossless.model.times import state_time
-from lossless.store.database import TableAccess, by_ids, column_text, column_time, load_queries, time_or_epoch
+from lossless.store.database import (
+    TableAccess,
+    by_ids,
+    column_text,
+    column_time,
+    group_rows,
+    load_queries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +23,6 @@ if TYPE_CHECKING:
 
     from lossless.model.context import SummaryKind
     from lossless.store.database import Row
-
-_LINEAGE_QUERIES = load_queries("lineage")
 
 
 class LineageNode(NamedTuple):
@@ -41,56 +45,6 @@ class LineageNode(NamedTuple):
         return "leaf" if self.depth == 0 else "condensed"
 
 
-class SummaryLineage(TableAccess):
-    """Reads sources of summaries, and neighbours of messages."""
-
-    def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
-        """Summaries by id; unknown ids are left out."""
-        return {row[0]: _node(row) for row in self._db.rows(_LINEAGE_QUERIES["nodes"], self._seen(summary_ids))}
-
-    def sources(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
-        """The summaries that each of some summaries was made of, in order."""
-        found: defaultdict[str, list[LineageNode]] = defaultdict(list)
-        for row in self._db.rows(_LINEAGE_QUERIES["sources"], self._seen(summary_ids)):
-            found[row[0]].append(_node(row[1:]))
-        return dict(found)
-
-    def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
-        """The ids of the messages that each of some leaves was made of, in order."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for summary_id, message_id in self._db.rows(_LINEAGE_QUERIES["leaf_messages"], by_ids(summary_ids)):
-            found[summary_id].append(message_id)
-        return dict(found)
-
-    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
-        """Whether a summary is one of `tops`, or is under one of them at any depth."""
-        return self._db.row(_LINEAGE_QUERIES["is_below"], by_ids(tops) | {"id": summary_id}) is not None
-
-    def places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Conversation and seq of messages; unknown ids are left out."""
-        found = self._db.rows(_LINEAGE_QUERIES["places"], self._seen(message_ids))
-        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
-
-    def before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just before a position, oldest first."""
-        return self._run("before", conversation_id, seq, limit)[::-1]
-
-    def after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
-        """Ids of the messages just after a position, oldest first."""
-        return self._run("after", conversation_id, seq, limit)
-
-    def _run(self, query: str, conversation_id: int, seq: int, limit: int) -> list[int]:
-        place = {"conversation_id": conversation_id, "seq": seq, "limit": limit}
-        return self._db.column(_LINEAGE_QUERIES[query], place)
-
-
-def _node(row: Row) -> LineageNode:
-    return LineageNode(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
-    )
-
-
-_OUTLINE_QUERIES = load_queries("outline")
 _BEGINNING_BYTES = 640
 
 
@@ -111,51 +65,81 @@ class ContextSize:
     tokens_after: int
 
 
-class SummaryOutline(TableAccess):
-    """Reads shapes and histories; never writes."""
+class SummaryLineage(TableAccess):
+    """Reads sources of summaries, neighbours of messages, shapes and histories; never writes."""
+
+    queries = load_queries("lineage", "outline")
+
+    def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
+        """Summaries by id; unknown ids are left out."""
+        return {row[0]: _node(row) for row in self._rows("nodes", self._seen(summary_ids))}
+
+    def sources(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
+        """The summaries that each of some summaries was made of, in order."""
+        return dict(group_rows(self._rows("sources", self._seen(summary_ids)), lambda *row: _node(row)))
+
+    def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
+        """The ids of the messages that each of some leaves was made of, in order."""
+        return dict(group_rows(self._rows("leaf_messages", by_ids(summary_ids)), lambda id_: id_))
+
+    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
+        """Whether a summary is one of `tops`, or is under one of them at any depth."""
+        return self._row("is_below", **by_ids(tops), id=summary_id) is not None
+
+    def places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Conversation and seq of messages; unknown ids are left out."""
+        found = self._rows("places", self._seen(message_ids))
+        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
+
+    def before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just before a position, oldest first."""
+        return self._column("before", conversation_id=conversation_id, seq=seq, limit=limit)[::-1]
+
+    def after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just after a position, oldest first."""
+        return self._column("after", conversation_id=conversation_id, seq=seq, limit=limit)
 
     def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
         """The summaries that are in the context or not a source of any other; oldest first."""
-        place = {"conversation_id": conversation_id, "limit": limit, "offset": offset}
-        rows = self._db.rows(_OUTLINE_QUERIES["tops"], place)
+        rows = self._rows("tops", conversation_id=conversation_id, limit=limit, offset=offset)
         there = frozenset(id_ for id_, ordinal, _ in rows if ordinal is not None)
         return TopSummaries(tuple(id_ for id_, _, _ in rows), rows[0][2] if rows else 0, there)
 
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
-        return frozenset(self._db.column(_OUTLINE_QUERIES["standing"], values))
+        return frozenset(self._column("standing", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
         """All summaries of a conversation, shallowest first, then by time."""
-        return self._db.records(SummaryShape, _OUTLINE_QUERIES["shapes"], {"conversation_id": conversation_id})
+        return self._records(SummaryShape, "shapes", conversation_id=conversation_id)
 
     def edges(self, conversation_id: int) -> list[tuple[str, str]]:
         """Pairs of a summary and one of its sources, in order."""
-        return [
-            (user, source)
-            for user, source in self._db.rows(_OUTLINE_QUERIES["edges"], {"conversation_id": conversation_id})
-        ]
+        return self._rows("edges", conversation_id=conversation_id)
 
     def beginnings(self, conversation_id: int) -> dict[str, str]:
         """The first words of each summary."""
         values = {"conversation_id": conversation_id, "bytes": _BEGINNING_BYTES}
-        return {id_: column_text(raw) for id_, raw in self._db.rows(_OUTLINE_QUERIES["beginnings"], values)}
+        return {id_: column_text(raw) for id_, raw in self._rows("beginnings", values)}
 
     def sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""
-        rows = self._db.rows(_OUTLINE_QUERIES["sizes"], {"conversation_id": conversation_id, "limit": limit})
-        return [ContextSize(time_or_epoch(at), action, before, after) for at, action, before, after in reversed(rows)]
+        return self._records(ContextSize, "sizes", conversation_id=conversation_id, limit=limit)[::-1]
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
         """Model calls by day, of one conversation or of all."""
         values = {"since": state_time(since), "conversation_id": conversation_id}
         return [
             DailyCalls(day, calls, read, written, tuple(costs.split(",")) if costs else (), unpriced)
-            for day, calls, read, written, costs, unpriced in self._db.rows(_OUTLINE_QUERIES["calls_by_day"], values)
+            for day, calls, read, written, costs, unpriced in self._rows("calls_by_day", values)
         ]
 
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
-        values = {"since": state_time(since), "conversation_id": conversation_id}
-        return self._db.records(DailyFolds, _OUTLINE_QUERIES["folds_by_day"], values)
+        return self._records(DailyFolds, "folds_by_day", since=state_time(since), conversation_id=conversation_id)
+
+
+def _node(row: Row) -> LineageNode:
+    return LineageNode(
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -17,7 +16,16 @@ from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage,
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
-from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries, load_schema, time_or_epoch
+from lossless.store.database import (
+    Database,
+    TableAccess,
+    by_ids,
+    column_text,
+    group_rows,
+    load_queries,
+    load_schema,
+    time_or_epoch,
+)
 from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PackedMessage,
@@ -66,8 +74,10 @@ def index_pieces(text: str) -> list[tuple[int, str]]:
     return [(0, text)] if len(spans) == 1 else [(start, text[start:end]) for start, end in spans]
 
 
-class SearchIndex:
+class SearchIndex(TableAccess):
     """Keeps our full-text tables, and upstream's where a file has them, in sync with the base rows."""
+
+    queries = load_queries("index")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -77,7 +87,7 @@ class SearchIndex:
     def upstream(self) -> frozenset[str]:
         """Upstream's search tables in this file; a live upstream may read them."""
         if self._upstream is None:
-            self._upstream = frozenset(self._db.column(_INDEX_QUERIES["upstream_tables"]))
+            self._upstream = frozenset(self._column("upstream_tables"))
         return self._upstream
 
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
@@ -101,10 +111,10 @@ class SearchIndex:
             self._add_passages(rest)
 
     def _add_passages(self, rest: list[tuple[int, int, str]]) -> None:
-        row = self._db.row(_INDEX_QUERIES["next_passage"])
+        row = self._row("next_passage")
         first: int = row[0] if row else 1
-        self._db.run_many(
-            _INDEX_QUERIES["add_passage"],
+        self._run_many(
+            "add_passage",
             [(first + n, message_id, start, len(text)) for n, (message_id, start, text) in enumerate(rest)],
         )
         self._insert([(PASSAGE_BASE + first + n, text, extra_tokens(text)) for n, (_, _, text) in enumerate(rest)])
@@ -119,19 +129,19 @@ class SearchIndex:
     def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
         """Upstream indexes content unchanged, file references as header and exploration summary."""
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
-        self._db.run_many(_INDEX_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
+        self._run_many("upstream_message", [row for row in indexed if row[1].strip()])
 
     def replace_upstream(self, message_id: int, content: str) -> None:
         """Update a message in upstream's search table, if the file has it."""
         if "messages_fts" in self.upstream:
-            self._db.run(_INDEX_QUERIES["upstream_drop_message"], {"message_id": message_id})
+            self._run("upstream_drop_message", message_id=message_id)
             self.add_upstream([(message_id, content)])
 
     def drop_message(self, message_id: int) -> None:
-        for (passage_id,) in self._db.rows(_INDEX_QUERIES["passages_of"], {"message_id": message_id}):
-            self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": PASSAGE_BASE + passage_id})
-        self._db.run(_INDEX_QUERIES["drop_passages"], {"message_id": message_id})
-        self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": message_id})
+        for (passage_id,) in self._rows("passages_of", message_id=message_id):
+            self._run("drop_row", rowid=PASSAGE_BASE + passage_id)
+        self._run("drop_passages", message_id=message_id)
+        self._run("drop_row", rowid=message_id)
 
     def reindex_message(self, message_id: int, content: str, message: Message) -> None:
         """Reindex a row, or index it for the first time when another program wrote it."""
@@ -144,15 +154,13 @@ class SearchIndex:
             "digest": index_digest(text),
             "budget_tokens": message_budget_tokens(message),
         }
-        self._db.run(_INDEX_QUERIES["set_extras"], values)
+        self._run("set_extras", values)
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
         place: dict[str, Any] = {"after": after, "limit": limit}
         place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
-        return [
-            row[0] for row in self._db.rows(_INDEX_QUERIES["lost_passages" if passages else "lost_messages"], place)
-        ]
+        return self._column("lost_passages" if passages else "lost_messages", place)
 
     def refill(self, texts: Sequence[tuple[int, str]]) -> None:
         """Restore the index rows of messages; needs a transaction."""
@@ -163,38 +171,36 @@ class SearchIndex:
     @property
     def has_stray_passages(self) -> bool:
         """Whether it has passages of unknown messages."""
-        return self._db.row(_INDEX_QUERIES["stray_passages"], {"base": PASSAGE_BASE}) is not None
+        return self._row("stray_passages", base=PASSAGE_BASE) is not None
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
         """Remove up to so many rows whose message is gone; returns how many. Needs a transaction."""
-        gone = self._db.rows(_INDEX_QUERIES["gone_rows"], {"base": PASSAGE_BASE, "limit": limit})
-        self._db.run_many(_INDEX_QUERIES["drop_row"], [{"rowid": row[0]} for row in gone])
+        gone = self._rows("gone_rows", base=PASSAGE_BASE, limit=limit)
+        self._run_many("drop_row", [{"rowid": row[0]} for row in gone])
         return len(gone)
 
     def drop_gone_summaries(self, limit: int = _INDEX_BATCH) -> int:
         """Remove up to so many rows whose summary is gone; returns how many. Needs a transaction."""
-        gone = self._db.rows(_INDEX_QUERIES["gone_summary_rows"], {"limit": limit})
-        self._db.run_many(_INDEX_QUERIES["drop_summary_row"], [{"rowid": row[0]} for row in gone])
+        gone = self._rows("gone_summary_rows", limit=limit)
+        self._run_many("drop_summary_row", [{"rowid": row[0]} for row in gone])
         return len(gone)
 
     def empty(self) -> None:
         """Recreate our full-text tables, empty; needs a transaction."""
         for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
-            self._db.run(_INDEX_QUERIES[query])
+            self._run(query)
         for statement in split_script(load_schema("additions")):
             if statement.startswith("CREATE VIRTUAL TABLE "):
                 self._db.run(statement)
 
     def put_summary(self, summary_id: str, content: str) -> None:
         """Index a summary, again when it is already indexed."""
-        known = self._db.row(_INDEX_QUERIES["summary_entry"], {"summary_id": summary_id})
+        known = self._row("summary_entry", summary_id=summary_id)
         if known:
-            self._db.run(_INDEX_QUERIES["drop_summary_row"], {"rowid": known[0]})
+            self._run("drop_summary_row", rowid=known[0])
         values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
-        row = self._db.row(_INDEX_QUERIES["add_summary_extras"], values)
-        assert row is not None
-        self._db.run(_INDEX_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
-        self._db.run(_INDEX_QUERIES["forget_context_tokens"], {"summary_id": summary_id})
+        self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
+        self._run("forget_context_tokens", summary_id=summary_id)
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
         """Write a summary into upstream's search tables, if the file has them."""
@@ -202,8 +208,8 @@ class SearchIndex:
         for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
             if table in self.upstream:
                 if replace:
-                    self._db.run(_INDEX_QUERIES[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
-                self._db.run(_INDEX_QUERIES[f"upstream_summary{suffix}"], values)
+                    self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
+                self._run(f"upstream_summary{suffix}", values)
 
     def count_upstream_lost(self) -> int:
         """How many messages and summaries upstream's search tables lack, if the file has them."""
@@ -214,9 +220,7 @@ class SearchIndex:
         """Upstream's search tables that are empty although they should not be."""
         lacks = {"messages_fts": any(self._upstream_lost_messages(_INDEX_BATCH))}
         lacks |= {f"summaries_fts{suffix}": bool(self._upstream_lost_summaries(suffix, 1)) for suffix in self._suffixes}
-        return tuple(
-            table for table, is_so in lacks.items() if is_so and not self._db.rows(_INDEX_QUERIES[f"{table}_any"])
-        )
+        return tuple(table for table, is_so in lacks.items() if is_so and not self._rows(f"{table}_any"))
 
     def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
         """Add about so many missing rows to upstream's search tables; returns how many. Needs a transaction."""
@@ -226,7 +230,7 @@ class SearchIndex:
         for suffix in self._suffixes:
             summaries = self._upstream_lost_summaries(suffix, limit)
             rows = [{"summary_id": id_, "content": content} for id_, content in summaries]
-            self._db.run_many(_INDEX_QUERIES[f"upstream_summary{suffix}"], rows)
+            self._run_many(f"upstream_summary{suffix}", rows)
             filled += len(rows)
         return filled
 
@@ -234,10 +238,10 @@ class SearchIndex:
         """Recreate upstream's damaged search tables, empty; returns whether any was. Needs a transaction."""
         is_renewed = False
         for table in sorted(self.upstream):
-            if any(text != "ok" for (text,) in self._db.rows(_INDEX_QUERIES[f"{table}_integrity"])):
-                definition = self._db.row(_INDEX_QUERIES["table_definition"], {"name": table})
+            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
+                definition = self._row("table_definition", name=table)
                 assert definition is not None
-                self._db.run(_INDEX_QUERIES[f"drop_{table}"])
+                self._run(f"drop_{table}")
                 self._db.run(definition[0])
                 is_renewed = True
         return is_renewed
@@ -251,7 +255,7 @@ class SearchIndex:
         """Messages that upstream's search table lacks, in batches; without those that have no words."""
         after = 0
         while "messages_fts" in self.upstream:
-            found = self._db.rows(_INDEX_QUERIES["upstream_lost_messages"], {"after": after, "limit": limit})
+            found = self._rows("upstream_lost_messages", after=after, limit=limit)
             if not found:
                 return
             if lost := [(id_, content) for id_, content in found if index_text_of(content).strip()]:
@@ -259,22 +263,20 @@ class SearchIndex:
             after = found[-1][0]
 
     def _upstream_lost_summaries(self, suffix: str, limit: int) -> list[tuple[str, str]]:
-        found = self._db.rows(_INDEX_QUERIES[f"upstream_lost_summaries{suffix}"], {"limit": limit})
-        return [(row[0], row[1]) for row in found]
+        return [(row[0], row[1]) for row in self._rows(f"upstream_lost_summaries{suffix}", limit=limit)]
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
         mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        after = mark[0] if mark else 0
-        messages = self._db.rows(_INDEX_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
-        summaries = self._db.rows(_INDEX_QUERIES["unindexed_summaries"], {"limit": limit})
+        messages = self._rows("unindexed_messages", after=(mark[0] if mark else 0), limit=limit)
+        summaries = self._rows("unindexed_summaries", limit=limit)
         return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Record that all messages up to one are indexed, if they are; needs a transaction."""
         mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         after = mark[0] if mark else 0
-        if after < through and not self._db.row(_INDEX_QUERIES["gap"], {"after": after, "through": through}):
+        if after < through and not self._row("gap", after=after, through=through):
             self.mark_caught_up(through)
 
     def unmark(self) -> None:
@@ -332,6 +334,8 @@ class Appended:
 
 class Messages(TableAccess):
     """Reads and writes of messages, parts and their places in the context."""
+
+    queries = load_queries("messages")
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
@@ -396,71 +400,62 @@ class Messages(TableAccess):
         if not results:
             return frozenset()
         place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
-        return frozenset(self._db.column(_MESSAGE_QUERIES["called_after"], place))
+        return frozenset(self._column("called_after", place))
 
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
             return {}
-        found = self._db.rows(_MESSAGE_QUERIES[query], {"conversation_id": conversation_id, "ids": json.dumps(ids)})
-        rows_ = self._tail_rows([row[1:] for row in found])
-        return {row[0]: known for row, known in zip(found, rows_, strict=True)}
+        found = self._rows(query, conversation_id=conversation_id, ids=json.dumps(ids))
+        return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
     def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
         """Rows with a generated entry id, including hidden ones."""
-        place = {
-            "conversation_id": conversation_id,
-            "first": GENERATED_ID_PREFIX,
-            "end": chr(ord(GENERATED_ID_PREFIX) + 1),
-        }
-        return [(id_, entry) for id_, entry in self._db.rows(_MESSAGE_QUERIES["made_up"], place)]
+        return self._rows(
+            "made_up", conversation_id=conversation_id, first=GENERATED_ID_PREFIX, end=chr(ord(GENERATED_ID_PREFIX) + 1)
+        )
 
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
-        found = self._db.rows(_MESSAGE_QUERIES["twins"], {"conversation_id": conversation_id, "pairs": asked})
-        return [row[0] for row in found]
+        return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
-        return _id(self._db.row(_MESSAGE_QUERIES["newest"], {"conversation_id": conversation_id}))
+        return _id(self._row("newest", conversation_id=conversation_id))
 
     def newest_said_id(self, conversation_id: int) -> int | None:
         """The newest message except leading system prompts and notices."""
-        return _id(self._db.row(_MESSAGE_QUERIES["newest_said"], {"conversation_id": conversation_id}))
+        return _id(self._row("newest_said", conversation_id=conversation_id))
 
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
         """The newest user message of each conversation that has one."""
-        found = self._db.rows(_MESSAGE_QUERIES["newest_users"], by_ids(conversation_ids))
+        found = self._rows("newest_users", by_ids(conversation_ids))
         return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
 
     def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
         """The newest visible messages, oldest first."""
-        found = self._db.rows(_MESSAGE_QUERIES["tail"], {"conversation_id": conversation_id, "limit": limit})
-        return self._tail_rows(found[::-1])
+        return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The entry ids of these messages, where they have one."""
-        found = self._db.rows(_MESSAGE_QUERIES["entry_ids"], by_ids(message_ids)) if message_ids else []
-        return dict(found)
+        return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """The visible ones of these messages, in the given order."""
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
-        found = {row.id: row for row in self._tail_rows(self._db.rows(_MESSAGE_QUERIES["tail_rows"], place))}
+        found = {row.id: row for row in self._tail_rows(self._rows("tail_rows", place))}
         return [found[id_] for id_ in message_ids if id_ in found]
 
     def visible(self, conversation_id: int, limit: int) -> int:
         """How many messages are visible and not left on a branch; at most `limit`."""
-        return self._db.count(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
+        return self._count("visible", conversation_id=conversation_id, limit=limit)
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a position on, oldest first."""
-        place = {"conversation_id": conversation_id, "seq": seq}
-        return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["run_from"], place))
+        return self._tail_rows(self._rows("run_from", conversation_id=conversation_id, seq=seq))
 
     def abandoned_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """Messages that left the context on a branch, from a position on, oldest first."""
-        place = {"conversation_id": conversation_id, "seq": seq}
-        return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["abandoned_from"], place))
+        return self._tail_rows(self._rows("abandoned_from", conversation_id=conversation_id, seq=seq))
 
     def _tail_rows(self, found: Sequence[Row]) -> list[TailRow]:
         """Rows for alignment; missing fingerprints of other programs' rows are computed here."""
@@ -473,39 +468,32 @@ class Messages(TableAccess):
 
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """The seqs of messages with this identity, newest first, including hidden ones."""
-        place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
-        return self._db.column(_MESSAGE_QUERIES["seqs_of_identity"], place)
+        return self._column("seqs_of_identity", conversation_id=conversation_id, identity=identity, limit=limit)
 
     def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
         """The messages from a seq on whose text may refer to a file, newest first."""
-        place = {"conversation_id": conversation_id, "first": first, "limit": limit}
-        return self._db.column(_MESSAGE_QUERIES["referring"], place)
+        return self._column("referring", conversation_id=conversation_id, first=first, limit=limit)
 
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
         """The seqs of messages with these identities that are in the context themselves, oldest first."""
-        place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
-        return self._db.column(_MESSAGE_QUERIES["seqs_in_context"], place)
+        return self._column("seqs_in_context", conversation_id=conversation_id, identities=json.dumps(list(identities)))
 
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
         """The messages from one seq to another that are in the context themselves."""
-        place = {"conversation_id": conversation_id, "first": first, "last": last}
-        return self._tail_rows(self._db.rows(_MESSAGE_QUERIES["context_run"], place))
+        return self._tail_rows(self._rows("context_run", conversation_id=conversation_id, first=first, last=last))
 
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
         """The same leading system prompt or notice from an earlier window."""
-        place = {"conversation_id": conversation_id, "identity": identity, "fingerprint": fingerprint}
-        return _id(self._db.row(_MESSAGE_QUERIES["preamble"], place))
+        return _id(self._row("preamble", conversation_id=conversation_id, identity=identity, fingerprint=fingerprint))
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
-        self._db.run_many(_MESSAGE_QUERIES["clear_entry"], [{"message_id": id_} for id_, _ in stamps])
-        self._db.run_many(
-            _MESSAGE_QUERIES["stamp_entry"], [{"message_id": id_, "entry_id": entry} for id_, entry in stamps]
-        )
+        self._run_many("clear_entry", [{"message_id": id_} for id_, _ in stamps])
+        self._run_many("stamp_entry", [{"message_id": id_, "entry_id": entry} for id_, entry in stamps])
 
     def claim(self, message_ids: Iterable[int]) -> None:
         """Record that a producer without entry ids has also sent these rows."""
-        self._db.run_many(_MESSAGE_QUERIES["claim"], [{"message_id": id_} for id_ in message_ids])
+        self._run_many("claim", [{"message_id": id_} for id_ in message_ids])
 
     def get(self, message_id: int) -> StoredMessage:
         """One message; raises `NotFound`."""
@@ -522,13 +510,9 @@ class Messages(TableAccess):
         if not message_ids:
             return []
         ids = self._seen(message_ids)
-        parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for message_id, ordinal, type_, text, call_id, name, input_, output, metadata in self._db.rows(
-            _MESSAGE_QUERIES["parts_by_ids"], ids
-        ):
-            parts[message_id].append(PartRow(ordinal, type_, text, call_id, name, input_, output, metadata or "{}"))
+        parts = group_rows(self._rows("parts_by_ids", ids), PartRow)
         found: dict[int, StoredMessage] = {}
-        for row in self._db.rows(_MESSAGE_QUERIES["by_ids"], ids):
+        for row in self._rows("by_ids", ids):
             role, content, tokens, event_key, format_, skeleton = row[7:]
             body = skeleton if exact else None
             try:
@@ -540,8 +524,7 @@ class Messages(TableAccess):
 
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
-        place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
-        return self.many(self._db.column(_MESSAGE_QUERIES["ids_in_order"], place))
+        return self.many(self._column("ids_in_order", conversation_id=conversation_id, after=after_seq, limit=limit))
 
 
 def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], at: str, estimate: int) -> bytes:

@@ -72,6 +72,11 @@ def _expected() -> FileSchema:
     return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
 
 
+def base_columns(table: str) -> tuple[str, ...]:
+    """The columns of one of lossless-claw's tables."""
+    return tuple(_expected().columns[table])
+
+
 def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
     return {
         str(name): Column(str(name), str(type_), bool(not_null), None if default is None else str(default), bool(key))
@@ -112,8 +117,7 @@ def why_refused(database: Database, shape: FileSchema) -> str | None:
         for step, version in database.rows(_QUERIES["steps"]):
             if not isinstance(version, int) or version > KNOWN_STEPS.get(step, 0):
                 return f"migration step {step!r} version {version} is newer than this version knows"
-    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
-    if "archive_state" in tables:
+    if "archive_state" in {name for name, _ in database.rows(_QUERIES["tables"])}:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
         if version_row and (not isinstance(version_row[0], int) or version_row[0] > SCHEMA_VERSION):
             return f"schema version {version_row[0]} is newer than {SCHEMA_VERSION}; upgrade lossless"
@@ -240,7 +244,7 @@ def _migrate(database: Database) -> None:
     is_new = not check_is_archive(database)
     _refuse_damaged(database)
     _refuse_unknown(database, read_schema(database))
-    database.use_wal()
+    database.rows("PRAGMA journal_mode = WAL")  # the file remembers it: only for our own files
     if not _is_current(database):
         with database.transaction(exclusive=True):
             shape = read_schema(database)
@@ -389,8 +393,7 @@ def temporary_views(database: Database) -> list[str]:
         elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
             statements.append(_filled_up(table, missing))
     statements += [_filled_up(table, missing) for table, missing in _lacking(database).items()]
-    additions = split_script(load_schema("additions"))
-    for statement in additions:
+    for statement in split_script(load_schema("additions")):
         created = _CREATED.match(statement)
         if created and created[1] not in tables:
             statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))

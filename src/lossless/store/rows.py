@@ -29,7 +29,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import by_ids, column_count, load_queries
+from lossless.store.database import TableAccess, by_ids, column_count, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -357,8 +357,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
         words = row.text_content if row.text_content is not None else block.get("thinking")
         return Reasoning(words if isinstance(words, str) else "", signature if isinstance(signature, str) else None)
     kind, is_told = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
-    is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
-    if is_result and row.part_type in ("text", "tool"):
+    if (kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)) and row.part_type in ("text", "tool"):
         return ToolResult(
             row.tool_call_id, row.tool_name, _result_text(row, metadata, content), metadata.get("isError") is True
         )
@@ -630,18 +629,18 @@ def _trigger(table: str, verb: str, name: str, *keys: str, when: str = "") -> st
     )
 
 
-class RowDigests:
+class RowDigests(TableAccess):
     """Writes and checks the digests of rows."""
+
+    queries = load_queries("row_digests")
 
     def __init__(self, database: Database) -> None:
         self._db = database
         self._columns: dict[str, tuple[str, ...]] = {}
 
-    # --- writing ---
-
     def settle(self) -> None:
         """Update the digests of all rows written in this transaction."""
-        while found := self._db.rows(_DIGEST_QUERIES["undigested"], {"limit": _DIGEST_PAGE}):
+        while found := self._rows("undigested", limit=_DIGEST_PAGE):
             keys: dict[str, list[str]] = {}
             for name, key in dict.fromkeys(row[1:] for row in found):
                 keys.setdefault(name, []).append(key)
@@ -650,15 +649,15 @@ class RowDigests:
                     self._put_messages([int(key) for key in some])
                 else:
                     self._put(DIGESTED_TABLES[name], some)
-            self._db.run(_DIGEST_QUERIES["digested"], {"last": found[-1][0]})
+            self._run("digested", last=found[-1][0])
 
     def note_message(self, message_id: int) -> None:
         """Record that a part was added to a message with a digest."""
-        self._db.run(_DIGEST_QUERIES["note"], {"name": _MESSAGES_NAME, "key": str(message_id)})
+        self._run("note", name=_MESSAGES_NAME, key=str(message_id))
 
     def forget_note(self, name: str, key: str) -> None:
         """Keep the digest of a row, though the row was written in this transaction."""
-        self._db.run(_DIGEST_QUERIES["forget_note"], {"name": name, "key": key})
+        self._run("forget_note", name=name, key=key)
 
     def put_payloads(self, digests: Mapping[str, bytes]) -> None:
         """Store the digests of file contents, by file id; needs a transaction."""
@@ -667,56 +666,45 @@ class RowDigests:
     def fill(self) -> int:
         """Add digests to all rows without one; returns how many. Needs a transaction."""
         done = 0
-        while ids := [
-            row[0]
-            for row in self._db.rows(_DIGEST_QUERIES["messages_without"], {"limit": _DIGEST_PAGE, "half": DIGEST_BYTES})
-        ]:
+        while ids := self._column("messages_without", limit=_DIGEST_PAGE, half=DIGEST_BYTES):
             self._put_messages(ids)
             done += len(ids)
         for one in DIGESTED_TABLES.values():
-            known = {row[0] for row in self._db.rows(_DIGEST_QUERIES["known"], {"name": one.table})}
+            known = set(self._column("known", name=one.table))
             lacking = [key for key, _ in self._digests(one) if key not in known]
             self._put(one, lacking)
             done += len(lacking)
-        self._db.run(_DIGEST_QUERIES["set_complete"], {"name": COMPLETE_KEY})
+        self._run("set_complete", name=COMPLETE_KEY)
         return done
 
     def _put_messages(self, ids: Sequence[int]) -> None:
         found = [
             (known[:DIGEST_BYTES] + digest, id_) for id_, known, digest in self._messages(ids) if known is not None
         ]
-        self._db.run_many(_DIGEST_QUERIES["set_message"], found)
+        self._run_many("set_message", found)
 
     def _put(self, one: DigestedTable, keys: Sequence[str]) -> None:
         found = dict(self._digests(one, keys))
         self._write(one.table, list(found.items()))
-        gone = [{"name": one.table, "key": key} for key in keys if key not in found]
-        self._db.run_many(_DIGEST_QUERIES["drop"], gone)
+        self._run_many("drop", [{"name": one.table, "key": key} for key in keys if key not in found])
 
     def _write(self, name: str, digests: Iterable[tuple[str, bytes]]) -> None:
-        self._db.run_many(_DIGEST_QUERIES["put"], [(name, key, digest) for key, digest in digests])
-
-    # --- reading ---
+        self._run_many("put", [(name, key, digest) for key, digest in digests])
 
     @property
     def is_complete(self) -> bool:
         """Whether every row of our own tables has a digest, because the archive was new, or they were filled in."""
-        row = self._db.row(_DIGEST_QUERIES["complete"], {"name": COMPLETE_KEY})
+        row = self._row("complete", name=COMPLETE_KEY)
         return row is not None and row[0] == 1
 
     def count_lacking(self) -> int:
         """How many messages have a digest of their indexed text only, from older versions."""
-        return self._db.count(_DIGEST_QUERIES["count_lacking"], {"half": DIGEST_BYTES})
+        return self._count("count_lacking", half=DIGEST_BYTES)
 
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
         after = 0
-        while ids := [
-            row[0]
-            for row in self._db.rows(
-                _DIGEST_QUERIES["page"], {"after": after, "limit": _DIGEST_PAGE, "half": DIGEST_BYTES}
-            )
-        ]:
+        while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
             for id_, known, digest in self._messages(ids):
                 if known is not None and known[DIGEST_BYTES:] != digest:
                     yield id_
@@ -726,7 +714,7 @@ class RowDigests:
         """Rows of other tables that differ from what was written: table, key, what is wrong."""
         is_complete = self.is_complete
         for one in (DIGESTED_TABLES[name] for name in tables):
-            known: dict[str, bytes] = dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": one.table}))
+            known: dict[str, bytes] = dict(self._rows("all_known", name=one.table))
             for key, digest in self._digests(one):
                 written = known.pop(key, None)
                 if written is None and one.is_ours and is_complete:
@@ -739,16 +727,15 @@ class RowDigests:
 
     def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
         """The digests of file contents, by file id, and the keys of the rows that we have written."""
-        ours = frozenset(self._db.column(_DIGEST_QUERIES["known"], {"name": "large_files"}))
-        return dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": PAYLOADS_KEY})), ours
+        return dict(self._rows("all_known", name=PAYLOADS_KEY)), frozenset(self._column("known", name="large_files"))
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
         parts: dict[int, list[list[object]]] = {}
-        for row in self._db.rows(_DIGEST_QUERIES["parts"], wanted):
+        for row in self._rows("parts", wanted):
             parts.setdefault(row[0], []).append(_part(row[1:]))
-        for row in self._db.rows(_DIGEST_QUERIES["messages"], wanted):
+        for row in self._rows("messages", wanted):
             yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
 
     def _digests(self, one: DigestedTable, keys: Sequence[str] | None = None) -> Iterator[tuple[str, bytes]]:
@@ -772,8 +759,7 @@ class RowDigests:
     def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
         """The sources of summaries, in order, and their budget estimates."""
         found: dict[str, list[Row]] = {}
-        wanted = {"keys": json.dumps(list(keys))}
-        for key, *source in self._db.rows(_DIGEST_QUERIES["sources"], wanted):
+        for key, *source in self._rows("sources", keys=json.dumps(list(keys))):
             found.setdefault(key, []).append(tuple(source))
         return found
 

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.database import Row
 
-_SEARCH_QUERIES = load_queries("search")
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
@@ -115,105 +113,6 @@ class SummaryText(NamedTuple):
 AnyText: TypeAlias = MessageText | SummaryText
 
 
-@dataclass(slots=True)
-class _TimeOrder:
-    """Whether times rise with ids, as far as it is known."""
-
-    through: int = 0
-    is_kept: bool = True
-
-
-class SearchTexts(TableAccess):
-    """Reads texts by id, and in order; holds a few in memory at a time."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._order = _TimeOrder()
-
-    def messages(self, ids: Iterable[int]) -> list[MessageText]:
-        """Messages by id, in the order asked for; unknown ids are left out."""
-        wanted = self._seen(id_ for id_ in ids if isinstance(id_, int))  # an index may hold anything
-        calls = self._calls(wanted)
-        return [
-            MessageText(
-                id_,
-                conversation_id,
-                column_count(seq),
-                role,
-                at,
-                tokens,
-                column_text(content),
-                calls.get(id_, ()),
-                known,
-                sender,
-            )
-            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
-                _SEARCH_QUERIES["texts"], wanted
-            )
-        ]
-
-    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
-        calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._db.rows(_SEARCH_QUERIES["calls"], wanted):
-            if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), column_text(raw))
-        return calls
-
-    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
-        """Messages in this order, each with its content and the texts it called tools with as one text."""
-        wanted = self._seen(ids)
-        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
-        found = ((id_, column_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
-        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
-
-    def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
-        """Summaries by id, in the given order; unknown ids are skipped."""
-        order = [id_ for id_ in ids if isinstance(id_, str)]
-        found = {
-            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
-            for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
-                _SEARCH_QUERIES["summary_texts"], self._seen(order)
-            )
-        }
-        return [found[id_] for id_ in order if id_ in found]
-
-    # --- newest first -------------------------------------------------------------------------------
-
-    def is_ordered(self) -> bool:
-        """Whether messages that were stored later were said later; what was seen before is not read again."""
-        newest, known = self._db.row(_SEARCH_QUERIES["sizes"]), self._order
-        if known.is_kept and newest and newest[0] > known.through:
-            if self._db.row(_SEARCH_QUERIES["disorder"], {"after": known.through}) is not None:
-                known.is_kept = False
-            known.through = newest[0]
-        return known.is_kept
-
-    def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
-        """The ids of all messages of a scope after a position."""
-        values = where.values | message_start(start)
-        if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
-            values["below"] = start.id if start else None
-            return sorted((self._db.column(_SEARCH_QUERIES["all_ids"], values)), reverse=True)
-        return self._db.column(_SEARCH_QUERIES["all_by_time"], values)
-
-    def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
-        for start in range(0, len(ids), _BATCH):
-            yield from self.messages(ids[start : start + _BATCH])
-
-    def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
-        """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
-        piece = max(_PLAIN_JSON.findall(text), key=len, default="")
-        values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
-        found = {row[0] for row in self._db.rows(_SEARCH_QUERIES["holding"], values)}
-        return [id_ for id_ in ids if id_ in found]
-
-    def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
-        """All summaries of a scope after a position."""
-        ids = iter(self._db.column(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start)))
-        while batch := list(islice(ids, _BATCH)):
-            yield from self.summaries(batch)
-
-
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
     """Whether a position comes after another one, newest first."""
     return newest_first(place) > newest_first(start)
@@ -275,7 +174,6 @@ def _strings(calls: Iterable[str]) -> list[str]:
     return found
 
 
-_TRIGRAM_QUERIES = load_queries("trigram")
 _TRIGRAM_BATCH = 200
 #: More pieces of a text than this do not narrow a search any further.
 _MOST_PIECES = 24
@@ -284,14 +182,16 @@ _MOST_PIECES = 24
 class TrigramIndex(TableAccess):
     """Narrows a substring search down to messages that can match."""
 
+    queries = load_queries("trigram")
+
     @property
     def is_there(self) -> bool:
-        return self._db.row(_TRIGRAM_QUERIES["is_there"]) is not None
+        return self._row("is_there") is not None
 
     @property
     def through(self) -> int:
         """The message up to which all are in the index; 0 when there is none."""
-        row = self._db.row(_TRIGRAM_QUERIES["through"]) if self.is_there else None
+        row = self._row("through") if self.is_there else None
         return row[0] if row else 0
 
     @property
@@ -307,26 +207,26 @@ class TrigramIndex(TableAccess):
             return None
         step = -(-len(usable) // _MOST_PIECES)
         match = " AND ".join('"' + piece.replace('"', '""') + '"' for piece in usable[::step])
-        return {row[0] for row in self._db.rows(_TRIGRAM_QUERIES["having"], {"match": match})}
+        return set(self._column("having", match=match))
 
     def add(self, rows: Sequence[tuple[int, str]]) -> None:
         """Index texts by message; needs a transaction."""
-        self._db.run_many(_TRIGRAM_QUERIES["add"], [(id_, text.replace("\0", "\ufffd")) for id_, text in rows])
-        self._db.run(_TRIGRAM_QUERIES["set_through"], {"value": rows[-1][0]})
+        self._run_many("add", [(id_, text.replace("\0", "\ufffd")) for id_, text in rows])
+        self._run("set_through", value=rows[-1][0])
 
     def replace(self, message_id: int, text: str) -> None:
         """Reindex a revised message, if it is in the index; needs a transaction."""
         if message_id <= self.through:
-            self._db.run(_TRIGRAM_QUERIES["drop"], {"message_id": message_id})
-            self._db.run(_TRIGRAM_QUERIES["add"], (message_id, text.replace("\0", "\ufffd")))
+            self._run("drop", message_id=message_id)
+            self._run("add", (message_id, text.replace("\0", "\ufffd")))
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
         """The oldest messages that are not in the index."""
-        return self._db.column(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})
+        return self._column("next", after=self.through, limit=limit)
 
     def create(self) -> None:
         """Create the empty index; needs a transaction."""
-        self._db.run(_TRIGRAM_QUERIES["create"])
+        self._run("create")
 
 
 def build_trigram_index(archive: Archive, seconds: float) -> bool:
@@ -342,13 +242,11 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
             ids = trigrams.next_ids()
             if not ids:
                 return True
-            texts = archive.search.texts.messages(ids)
-            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in texts])
+            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in archive.search.messages(ids)])
         if time.monotonic() > end:
             return False
 
 
-_VECTOR_QUERIES = load_queries("vectors")
 _VECTOR_BATCH = 64
 #: So many vectors of a scope are compared, the newest.
 _MOST_VECTORS = 50_000
@@ -367,40 +265,40 @@ class VectorMaker(Protocol):
 class MessageVectors(TableAccess):
     """Reads and writes vectors of messages; what writes needs a transaction."""
 
+    queries = load_queries("vectors")
+
     def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
         """The vectors of a scope by this model; none of the whole archive."""
         if where.conversation_ids is None or self.model != model:
             return []
-        found = self._db.rows(_VECTOR_QUERIES["of"], where.values | {"limit": _MOST_VECTORS})
-        return [(id_, vector) for id_, vector in found]
+        return self._rows("of", **where.values, limit=_MOST_VECTORS)
 
     @property
     def model(self) -> str | None:
         """The embedder that the vectors are of."""
-        row = self._db.row(_VECTOR_QUERIES["model"])
-        return None if row is None else row[0]
+        return self._value("model")
 
     def use(self, model: str) -> None:
         """Drop all vectors when the embedder is another one."""
         if self.model != model:
-            self._db.run(_VECTOR_QUERIES["clear"])
-            self._db.run(_VECTOR_QUERIES["set_model"], {"name": model})
+            self._run("clear")
+            self._run("set_model", name=model)
 
     def pending(self, below: int, limit: int = _VECTOR_BATCH) -> dict[int, bytes]:
         """Messages without a vector of their words, with the digests of these, the newest first, below an id."""
-        return dict(self._db.rows(_VECTOR_QUERIES["pending"], {"below": below, "limit": limit}))
+        return dict(self._rows("pending", below=below, limit=limit))
 
     def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         """Keep vectors with the digests of their texts."""
-        self._db.run_many(_VECTOR_QUERIES["put"], rows)
+        self._run_many("put", rows)
 
     def drop(self, message_id: int) -> None:
         """Forget what a message meant: its words are others by now."""
-        self._db.run(_VECTOR_QUERIES["drop"], {"message_id": message_id})
+        self._run("drop", message_id=message_id)
 
     def count(self) -> int:
         """How many messages have a vector."""
-        return self._db.count(_VECTOR_QUERIES["count"])
+        return self._count("count")
 
 
 def build_vectors(archive: Archive, seconds: float) -> int:
@@ -413,8 +311,7 @@ def build_vectors(archive: Archive, seconds: float) -> int:
         vectors.use(embedder.name)
     while (pending := vectors.pending(below)) and time.monotonic() < end:
         below = min(pending)
-        found = archive.search.texts.messages(pending)
-        texts = [text for text in found if index_digest(text.indexed) == pending[text.id]]
+        texts = [text for text in archive.search.messages(pending) if index_digest(text.indexed) == pending[text.id]]
         if not texts:
             continue
         made = embedder.embed([text.indexed for text in texts])
@@ -437,30 +334,24 @@ _CALL_BEFORE = 64
 WRITE_ERRORS = (ArchiveDenied, ArchiveFull, ArchiveLocked)
 
 
-class FullTextSearch:
+class FullTextSearch(TableAccess):
     """Reads for recall, which interprets the query. Never writes."""
 
+    queries = load_queries("search")
+
     def __init__(self, database: Database) -> None:
-        self._db = database
-        self.texts = SearchTexts(database)
+        super().__init__(database)
         self.trigrams = TrigramIndex(database)
         self.vectors = MessageVectors(database)
-
-    def limited(self, within: str) -> FullTextSearch:
-        """The same search, limited to the texts of these conversations."""
-        found = copy(self)
-        found.texts = self.texts.limited(within)
-        return found
+        #: Up to which message times rise with ids; None once they do not. Limited copies share it.
+        self._ordered_through: list[int | None] = [0]
 
     def quotes(self, conversation_id: int, phrase: str, limit: int) -> list[Row]:
         """Messages of people and models that contain a phrase: id, role, time, text; newest first."""
         words = phrase.replace("\0", " ").replace('"', " ").strip()
         if not any(character.isalnum() for character in words):
             return []
-        values = {"match": f'body: "{words}"', "conversation_id": conversation_id, "limit": limit}
-        return self._db.rows(_SEARCH_QUERIES["quotes"], values)
-
-    # --- counts -------------------------------------------------------------------------------------
+        return self._rows("quotes", match=f'body: "{words}"', conversation_id=conversation_id, limit=limit)
 
     def unmarked(self) -> tuple[int, int]:
         """The approximate number of messages stored since all were indexed; and the newest of them."""
@@ -498,36 +389,28 @@ class FullTextSearch:
         return self._number("count", {"match": match, "limit": most + 1})
 
     def _number(self, query: str, values: dict[str, Any]) -> int:
-        row = self._db.row(_SEARCH_QUERIES[query], values)
+        row = self._row(query, values)
         return row[0] if row and row[0] else 0
 
     def _sizes(self) -> tuple[int, int, int]:
-        row = self._db.row(_SEARCH_QUERIES["sizes"])
-        assert row is not None
+        row = self._rows("sizes")[0]
         return row[0], row[1], row[2]
 
     def unread(self, where: SearchScope) -> list[int]:
         """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
-        return self._db.column(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})
+        return self._column("unread", **where.values, limit=MAX_UNREAD)
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
         """Summaries of the scope that are not indexed."""
-        return [
-            row[0] for row in self._db.rows(_SEARCH_QUERIES["unread_summaries"], where.values | {"limit": MAX_UNREAD})
-        ]
-
-    # --- matches ------------------------------------------------------------------------------------
+        return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
     def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
         """The best passages by bm25: the message, and the start of the passage; None for the first."""
-        return [
-            (row[0], row[1]) for row in self._db.rows(_SEARCH_QUERIES["candidates"], self._ranked(match, where, limit))
-        ]
+        return [(row[0], row[1]) for row in self._rows("candidates", self._ranked(match, where, limit))]
 
     def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
         """The best summaries by bm25."""
-        found = self._db.rows(_SEARCH_QUERIES["candidate_summaries"], self._ranked(match, where, limit, "summary"))
-        return [row[0] for row in found]
+        return self._column("candidate_summaries", self._ranked(match, where, limit, "summary"))
 
     def _ranked(self, match: str, where: SearchScope, limit: int, what: TextKind = "message") -> dict[str, Any]:
         is_everything = not where.has_times
@@ -538,37 +421,34 @@ class FullTextSearch:
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
-        if not places:
-            return []
-        return self._db.rows(_SEARCH_QUERIES["neighbours"], where.values | {"places": json.dumps(places)})
+        return [] if not places else self._rows("neighbours", **where.values, places=json.dumps(places))
 
     def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
         """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.
 
         Of more than `limit` messages the newest.
         """
-        rows = self._db.rows(_SEARCH_QUERIES["said_between"], where.values | {"limit": limit})
+        rows = self._rows("said_between", **where.values, limit=limit)
         return sorted(((row[0], row[1], row[2], row[3]) for row in rows), key=lambda row: (row[3], row[0]))
 
     def having(self, match: str) -> list[int]:
         """All matching messages, unordered."""
-        return self._db.column(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})
+        return self._column("having", match=match, base=PASSAGE_BASE)
 
     def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
         """Messages that only call our recall tools, or have their results: they repeat other messages."""
-        asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
-        return frozenset(self._db.column(_SEARCH_QUERIES["echoes"], asked))
+        return frozenset(self._column("echoes", ids=json.dumps(list(message_ids)), back=_CALL_BEFORE))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[int], int | None]:
         """Matching messages, newest first, after a position; and how many there are, None when unknown."""
         values = where.values | message_start(start) | {"match": match, "limit": limit}
-        if self.count(match) <= FEW_MATCHES or not self.texts.is_ordered():
-            found = self._db.rows(_SEARCH_QUERIES["newest_ids"], values)
+        if self.count(match) <= FEW_MATCHES or not self.is_ordered():
+            found = self._rows("newest_ids", values)
             return [row[0] for row in found], found[0][1] if found else 0
         values["below"] = start.id if start and start.what == "message" else PASSAGE_BASE
-        both = (self._db.rows(_SEARCH_QUERIES[query], values) for query in ("newest_heads", "newest_passages"))
+        both = (self._rows(query, values) for query in ("newest_heads", "newest_passages"))
         places = sorted({(row[1], row[0]) for rows in both for row in rows}, reverse=True)
         behind = [id_ for at, id_ in places if start is None or is_behind(SearchPlace(at, "message", id_), start)]
         return behind[:limit], None
@@ -577,9 +457,84 @@ class FullTextSearch:
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[str], int]:
         """Matching summaries, newest first, after a position; and how many there are."""
-        values = where.values | summary_start(start) | {"match": match, "limit": limit}
-        found = self._db.rows(_SEARCH_QUERIES["newest_summaries"], values)
+        found = self._rows("newest_summaries", **where.values, **summary_start(start), match=match, limit=limit)
         return [row[0] for row in found], found[0][1] if found else 0
+
+    def messages(self, ids: Iterable[int]) -> list[MessageText]:
+        """Messages by id, in the order asked for; unknown ids are left out."""
+        wanted = self._seen(id_ for id_ in ids if isinstance(id_, int))  # an index may hold anything
+        calls = self._calls(wanted)
+        return [
+            MessageText(
+                id_,
+                conversation_id,
+                column_count(seq),
+                role,
+                at,
+                tokens,
+                column_text(content),
+                calls.get(id_, ()),
+                known,
+                sender,
+            )
+            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._rows("texts", wanted)
+        ]
+
+    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+        calls: dict[int, tuple[str, ...]] = {}
+        for id_, raw, metadata in self._rows("calls", wanted):
+            if _is_call(metadata):
+                calls[id_] = (*calls.get(id_, ()), column_text(raw))
+        return calls
+
+    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Messages in this order, each with its content and the texts it called tools with as one text."""
+        wanted = self._seen(ids)
+        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
+        found = ((id_, column_text(raw)) for id_, raw in self._rows("contents", wanted))
+        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
+
+    def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
+        """Summaries by id, in the given order; unknown ids are skipped."""
+        order = [id_ for id_ in ids if isinstance(id_, str)]
+        found = {
+            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
+            for id_, conversation_id, depth, at, tokens, content, known in self._rows(
+                "summary_texts", self._seen(order)
+            )
+        }
+        return [found[id_] for id_ in order if id_ in found]
+
+    def is_ordered(self) -> bool:
+        """Whether messages that were stored later were said later; what was seen before is not read again."""
+        newest, through = self._sizes()[0], self._ordered_through[0]
+        if through is not None and newest > through:
+            self._ordered_through[0] = newest if self._row("disorder", after=through) is None else None
+        return self._ordered_through[0] is not None
+
+    def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
+        """The ids of all messages of a scope after a position."""
+        values = where.values | message_start(start)
+        if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
+            values["below"] = start.id if start else None
+            return sorted((self._column("all_ids", values)), reverse=True)
+        return self._column("all_by_time", values)
+
+    def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
+        for start in range(0, len(ids), _BATCH):
+            yield from self.messages(ids[start : start + _BATCH])
+
+    def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
+        """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
+        piece = max(_PLAIN_JSON.findall(text), key=len, default="")
+        found = set(self._column("holding", ids=json.dumps(ids), text=text, piece=piece, ignore_case=ignore_case))
+        return [id_ for id_ in ids if id_ in found]
+
+    def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
+        """All summaries of a scope after a position."""
+        ids = iter(self._column("all_summaries", **where.values, **summary_start(start)))
+        while batch := list(islice(ids, _BATCH)):
+            yield from self.summaries(batch)
 
 
 def reindex_stale(archive: Archive, stale: Iterable[AnyText]) -> None:
@@ -629,8 +584,7 @@ def find_mentions(
         for name in names:
             if any(character.isalnum() for character in name):
                 match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
-                rows = database.rows(query, common | {"match": match, "name": name})
-                found[name] = tuple(row[0] for row in rows)
+                found[name] = tuple(row[0] for row in database.rows(query, common | {"match": match, "name": name}))
     except LosslessError:
         return {}
     finally:

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from lossless.model.context import QuoteSpan
 from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import Database, TableAccess, column_time, load_queries, time_or_epoch
+from lossless.store.database import Database, TableAccess, column_time, load_queries, row_values, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from lossless.model.masking import CutText
     from lossless.store.database import Params
 
-_INGEST_QUERIES = load_queries("ingest")
 _PRINT = 8
+#: What one call adds to the counters, besides what it has seen.
+_COUNTS = (
+    "stored", "replayed", "skipped", "ambiguous", "producers", "fits", "tokens", "extra", "revised", "likely",
+)  # fmt: skip
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
 
@@ -57,74 +60,35 @@ class IngestState:
     likely: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecentWindow:
-    """The last window of a recently used conversation."""
-
-    session_key: str
-    conversation_id: int
-    #: Eight bytes for each of its messages.
-    chain: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class IngestCounts:
-    """What one call adds to the counters."""
-
-    seen: int
-    stored: int = 0
-    replayed: int = 0
-    skipped: int = 0
-    ambiguous: int = 0
-    producers: int = 0
-    #: Whether input is accepted again, which ends an earlier refusal.
-    fits: bool = False
-    #: Tokens of the stored messages, and the seq of the last one.
-    tokens: int = 0
-    last_seq: int | None = None
-    #: By how much their budget estimates exceed their tokens.
-    extra: int = 0
-    revised: int = 0
-    likely: int = 0
-
-
-class IngestMemory:
+class IngestMemory(TableAccess):
     """Reads and writes the rows behind exactly-once ingest."""
+
+    queries = load_queries("ingest")
 
     def __init__(self, database: Database) -> None:
         self._db = database
         self._has_advancements = False
 
     def state(self, conversation_id: int) -> IngestState:
-        row = self._db.row(_INGEST_QUERIES["state"], {"conversation_id": conversation_id})
-        if row is None:
-            return IngestState()
-        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
-        return IngestState(
-            seen, stored, replayed, skipped, ambiguous, column_time(last), column_time(blocked_at), reason, *more
-        )
+        return self._record(IngestState, "state", conversation_id=conversation_id) or IngestState()
 
     def producers(self, conversation_id: int) -> int:
         """The producers of messages so far: bits for those with and without entry ids."""
-        row = self._db.row(_INGEST_QUERIES["producers"], {"conversation_id": conversation_id})
-        return 0 if row is None else row[0]
+        return self._count("producers", conversation_id=conversation_id)
 
-    def count(self, conversation_id: int, counts: IngestCounts, now: datetime) -> None:
-        stored_at = state_time(now) if counts.stored else None
-        self._db.run(
-            _INGEST_QUERIES["count"],
-            {
-                "conversation_id": conversation_id, "seen": counts.seen, "stored": counts.stored,
-                "replayed": counts.replayed, "skipped": counts.skipped, "ambiguous": counts.ambiguous,
-                "producers": counts.producers, "stored_at": stored_at, "fits": counts.fits, "tokens": counts.tokens,
-                "last_seq": counts.last_seq, "extra": counts.extra, "revised": counts.revised, "likely": counts.likely,
-            },
-        )  # fmt: skip
+    def count(
+        self, conversation_id: int, now: datetime, *, seen: int, last_seq: int | None = None, **counts: int
+    ) -> None:
+        """Add what one call stored (`stored`, `tokens`, `extra`, `last_seq`), and what became of the rest.
+
+        `extra` is by how much budget estimates exceed the tokens; `fits` ends an earlier refusal of input.
+        """
+        stored_at = state_time(now) if counts.get("stored") else None
+        values = dict.fromkeys(_COUNTS, 0) | counts | {"seen": seen, "last_seq": last_seq, "stored_at": stored_at}
+        self._run("count", values | {"conversation_id": conversation_id})
 
     def block(self, conversation_id: int, reason: str, now: datetime) -> None:
-        self._db.run(
-            _INGEST_QUERIES["block"], {"conversation_id": conversation_id, "at": state_time(now), "reason": reason}
-        )
+        self._run("block", conversation_id=conversation_id, at=state_time(now), reason=reason)
 
     def context_tokens(self, conversation_id: int) -> int | None:
         """The running token count of the context; None when it must be recomputed."""
@@ -136,26 +100,22 @@ class IngestMemory:
         return None if tokens is None or extra is None else tokens + extra
 
     def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
-        row = self._db.row(_INGEST_QUERIES["context_tokens"], {"conversation_id": conversation_id})
-        return (None, None) if row is None else (row[0], row[1])
+        return self._row("context_tokens", conversation_id=conversation_id) or (None, None)
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
         """Store the token count of a context; `extra` is by how much the budget estimates exceed it."""
-        self._db.run(
-            _INGEST_QUERIES["set_context_tokens"],
-            {"conversation_id": conversation_id, "tokens": tokens, "extra": extra},
-        )
+        self._run("set_context_tokens", conversation_id=conversation_id, tokens=tokens, extra=extra)
 
     def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
         """Whether a batch with this key, and with these words where known, was stored, by us or upstream."""
         place = {"conversation_id": conversation_id, "key": key}
-        row = self._db.row(_INGEST_QUERIES["turn_key"], place)
+        row = self._row("turn_key", place)
         if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
             again = {"conversation_id": conversation_id, "key": _with_words(key, payload_hash)}
-            return self._db.row(_INGEST_QUERIES["turn_key"], again) is not None
+            return self._row("turn_key", again) is not None
         if row is not None:
             return True
-        return self._advancements() and self._db.row(_INGEST_QUERIES["known_advancement"], place) is not None
+        return self._advancements() and self._row("known_advancement", place) is not None
 
     def remember_key(
         self, conversation: Conversation, key: str, entries: list[str], count: int, payload_hash: str, now: datetime
@@ -163,47 +123,41 @@ class IngestMemory:
         """Record a batch's key, also in upstream's table of turn advancements if it exists."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
         values["digest"] = _short(payload_hash)
-        self._db.run(_INGEST_QUERIES["remember_key"], values)
+        self._run("remember_key", values)
         if not self._db.changes():  # the key was used before, with other words
-            self._db.run(_INGEST_QUERIES["remember_key"], values | {"key": _with_words(key, payload_hash)})
+            self._run("remember_key", values | {"key": _with_words(key, payload_hash)})
         if count and self._advancements():
-            self._db.run(
-                _INGEST_QUERIES["advancement"],
-                {
-                    "key": key, "payload_hash": payload_hash, "session_id": conversation.session_id,
-                    "session_key": conversation.session_key, "first_entry": entries[0] if entries else "",
-                    "last_entry": entries[-1] if entries else "", "count": count,
-                },
+            self._run(
+                "advancement", key=key, payload_hash=payload_hash, session_id=conversation.session_id,
+                session_key=conversation.session_key, first_entry=entries[0] if entries else "",
+                last_entry=entries[-1] if entries else "", count=count,
             )  # fmt: skip
 
     def window(self, conversation_id: int) -> WindowMark | None:
-        row = self._db.row(_INGEST_QUERIES["window"], {"conversation_id": conversation_id})
+        row = self._row("window", conversation_id=conversation_id)
         if row is None:
             return None
         first, last, length, chain, began = row
         end = _PRINT * length
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
-    def recent_windows(self, base: str, limit: int, most: int) -> list[RecentWindow]:
-        """The windows of the most recently used conversations below a key, newest first.
+    def recent_windows(self, base: str, limit: int, most: int) -> list[tuple[str, int, bytes]]:
+        """The windows of the most recently used conversations below a key, newest first: key, conversation, prints.
 
         Only the `most` newest windows overall are read, so that the cost does not grow with the archive.
         """
-        found = self._db.rows(_INGEST_QUERIES["recent_windows"], {"base": base, "limit": limit, "most": most})
-        return [RecentWindow(key, id_, bytes(chain)) for key, id_, chain in found]
+        found = self._rows("recent_windows", base=base, limit=limit, most=most)
+        return [(key, id_, bytes(chain)) for key, id_, chain in found]
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
-        self._db.run(
-            _INGEST_QUERIES["set_window"],
-            {
-                "conversation_id": conversation_id, "first": mark.first_id, "last": mark.last_id,
-                "length": mark.length, "chain": mark.chain + _packed(mark.rows or ()), "now": row_time(now),
-            },
+        self._run(
+            "set_window", conversation_id=conversation_id, first=mark.first_id, last=mark.last_id, length=mark.length,
+            chain=mark.chain + _packed(mark.rows or ()), now=row_time(now),
         )  # fmt: skip
 
     def _advancements(self) -> bool:
         if not self._has_advancements:  # lossless-claw may create it at any time
-            self._has_advancements = self._db.row(_INGEST_QUERIES["has_advancements"]) is not None
+            self._has_advancements = self._row("has_advancements") is not None
         return self._has_advancements
 
 
@@ -241,7 +195,6 @@ def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
     return tuple(rows) if len(rows) == length else None
 
 
-_PENDING_QUERIES = load_queries("debts")
 #: A compaction that was started longer ago is dead, in any process.
 MAX_SWEEP_TIME = timedelta(minutes=10)
 
@@ -267,39 +220,28 @@ class CacheObservation:
 class PendingCompactions(TableAccess):
     """Reads and writes pending compactions; `compaction.run` interprets them."""
 
+    queries = load_queries("debts")
+
     def get(self, conversation_id: int) -> CompactionDebt | None:
         """A conversation's pending compaction; None when it never had one."""
-        return self._db.record(CompactionDebt, _PENDING_QUERIES["get"], {"conversation_id": conversation_id})
+        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
 
     def put(self, debt: CompactionDebt) -> None:
-        self._db.run(_PENDING_QUERIES["put"], {name: _plain(value) for name, value in asdict(debt).items()})
+        self._run("put", row_values(debt))
 
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first."""
         days = MAX_SWEEP_TIME / timedelta(days=1)
-        values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
-        return self._db.column(_PENDING_QUERIES["pending"], values)
+        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record a provider's report; informational only."""
-        self._db.run(
-            _PENDING_QUERIES["telemetry"],
-            {
-                "conversation_id": conversation_id, "read": seen.cache_read, "write": seen.cache_write,
-                "prompt": seen.prompt_tokens, "state": seen.cache_state, "tokens": tokens, "now": state_time(now),
-                "provider": seen.provider, "model": seen.model,
-            },
-        )  # fmt: skip
+        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
+        self._run("observe", row_values(seen) | more)
 
     def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
         """Reset the counters after a leaf."""
-        self._db.run(_PENDING_QUERIES["leaf_compacted"], {"conversation_id": conversation_id, "now": state_time(now)})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return state_time(value)
-    return int(value) if isinstance(value, bool) else value
+        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
 
 
 _HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
@@ -334,9 +276,6 @@ def _machine() -> str:
     return blake2b("\0".join(seen).encode(), digest_size=6).hexdigest()
 
 
-_GUARD_QUERIES = load_queries("guards")
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
     id: int
@@ -351,31 +290,33 @@ class LedgerRow:
 class Guards(TableAccess):
     """Reads and writes limits of model calls."""
 
+    queries = load_queries("guards")
+
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
-        holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        holder = self._row("lease", name=name, now=state_time(now))
         if holder is not None and holder_has_ended(holder[0]):
             self.drop_lease(name, holder[0])
         times = {"now": state_time(now), "expires": state_time(now + length)}
-        self._db.run(_GUARD_QUERIES["take_lease"], {"name": name, "owner": owner} | times)
+        self._run("take_lease", {"name": name, "owner": owner} | times)
         return self._db.changes() > 0
 
     def is_leased(self, name: str, now: datetime) -> bool:
         """Whether a lease is held by a holder that seems alive."""
-        holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        holder = self._row("lease", name=name, now=state_time(now))
         return holder is not None and not holder_has_ended(holder[0])
 
     def drop_lease(self, name: str, owner: str) -> None:
         """Release a lease, if it is still ours."""
-        self._db.run(_GUARD_QUERIES["drop_lease"], {"name": name, "owner": owner})
+        self._run("drop_lease", name=name, owner=owner)
 
     def break_lease(self, name: str) -> None:
         """Remove a lease, regardless of its holder."""
-        self._db.run(_GUARD_QUERIES["break_lease"], {"name": name})
+        self._run("break_lease", name=name)
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The entries of a scope since a moment, oldest first."""
-        return self._db.records(LedgerRow, _GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
+        return self._records(LedgerRow, "ledger", scope=scope, since=state_time(since))
 
     def add_entry(
         self,
@@ -386,12 +327,8 @@ class Guards(TableAccess):
         model: str | None = None,
     ) -> int:
         """Add an entry; the archive assigns its id."""
-        values = {
-            "scope": row.scope, "kind": row.kind, "at": state_time(row.at), "until": _format_moment(row.until),
-            "window_at": _format_moment(row.window_at), "result": row.result, "conversation_id": conversation_id,
-            "purpose": purpose, "model": model,
-        }  # fmt: skip
-        self._db.run(_GUARD_QUERIES["add_entry"], values)
+        more = {"conversation_id": conversation_id, "purpose": purpose, "model": model}
+        self._run("add_entry", row_values(row) | more)
         return self._db.last_id()
 
     def settle(
@@ -409,11 +346,11 @@ class Guards(TableAccess):
             "id": entry_id, "result": result, "model": model, "input_tokens": input_tokens,
             "output_tokens": output_tokens, "cost": None if cost is None else str(cost),
         }  # fmt: skip
-        self._db.run(_GUARD_QUERIES["settle"], values)
+        self._run("settle", values)
 
     def spent(self, since: datetime, conversation_id: int | None = None) -> list[ModelSpend]:
         """Model calls since a moment, by model and purpose."""
-        found = self._db.rows(_GUARD_QUERIES["spent"], {"since": state_time(since), "conversation_id": conversation_id})
+        found = self._rows("spent", since=state_time(since), conversation_id=conversation_id)
         return [
             ModelSpend(
                 model, purpose, calls, done, failed, read, written, tuple(costs.split(",")) if costs else (), unpriced
@@ -423,61 +360,50 @@ class Guards(TableAccess):
 
     def breaker(self, key: str) -> tuple[int, datetime | None]:
         """How often in a row a model refused us, and until when it is not called."""
-        row = self._db.row(_GUARD_QUERIES["breaker"], {"key": key})
+        row = self._row("breaker", key=key)
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
-        values = {"key": key, "failures": failures, "open_until": _format_moment(open_until), "now": state_time(now)}
-        self._db.run(_GUARD_QUERIES["set_breaker"], values)
+        self._run("set_breaker", key=key, failures=failures, open_until=_format_moment(open_until), now=state_time(now))
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
         """A model's tokenizer calibration: ratio, spread, observations."""
-        row = self._db.row(_GUARD_QUERIES["factor"], {"model": model})
-        return None if row is None else (row[0], row[1], row[2])
+        return self._row("factor", model=model)
 
     def set_factor(self, model: str, ratio: float, spread: float, observations: int, now: datetime) -> None:
         values = {"model": model, "ratio": ratio, "spread": spread, "observations": observations}
-        self._db.run(_GUARD_QUERIES["set_factor"], values | {"now": state_time(now)})
+        self._run("set_factor", values | {"now": state_time(now)})
 
     def history(self, conversation_id: int) -> BudgetMemory | None:
         """A conversation's remembered budget; None when it never had one."""
-        row = self._db.row(_GUARD_QUERIES["history"], {"conversation_id": conversation_id})
+        row = self._row("history", conversation_id=conversation_id)
         if row is None:
             return None
         return BudgetMemory(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
 
     def active_histories(self) -> list[int]:
         """The active conversations with a budget, most recently changed first."""
-        return self._db.column(_GUARD_QUERIES["active_histories"])
+        return self._column("active_histories")
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The most recently changed budgets, by conversation."""
-        rows = self._db.rows(_GUARD_QUERIES["newest_histories"], {"limit": limit})
-        return [(row[0], HistoryBudget(*row[1:])) for row in rows]
+        return [(row[0], HistoryBudget(*row[1:])) for row in self._rows("newest_histories", limit=limit)]
 
     def set_history(self, conversation_id: int, kept: BudgetMemory, now: datetime) -> None:
-        budget = kept.budget
-        values = {
-            "conversation_id": conversation_id, "window": budget.window, "beside": budget.beside,
-            "frame": budget.frame, "reply": budget.reply, "factor": budget.factor, "counted_frame": kept.frame,
-            "counted_at": kept.frame_at, "longest_reply": kept.longest_reply, "now": state_time(now),
-        }  # fmt: skip
-        self._db.run(_GUARD_QUERIES["set_history"], values)
+        counted = {"counted_frame": kept.frame, "counted_at": kept.frame_at, "longest_reply": kept.longest_reply}
+        values = row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": state_time(now)}
+        self._run("set_history", values)
 
     def stubborn(self, conversation_id: int) -> dict[str, str]:
         """Chunks that are not worth another try, and why."""
-        return dict(self._db.rows(_GUARD_QUERIES["stubborn"], {"conversation_id": conversation_id}))
+        return dict(self._rows("stubborn", conversation_id=conversation_id))
 
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
-        values = {"conversation_id": conversation_id, "chunk": chunk, "kind": kind, "now": state_time(now)}
-        self._db.run(_GUARD_QUERIES["remember_stubborn"], values)
+        self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
 
 
 def _format_moment(moment: datetime | None) -> str | None:
     return None if moment is None else state_time(moment)
-
-
-_GRANT_QUERIES = load_queries("grants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,13 +434,10 @@ class Grant:
 class Grants(TableAccess):
     """Reads and writes grants; writes need a transaction."""
 
+    queries = load_queries("grants")
+
     def issue(self, grant: Grant) -> None:
-        values = {
-            "id": grant.id, "issuer": grant.issuer, "holder": grant.holder, "depth": grant.max_depth,
-            "conversations": json.dumps(grant.conversation_ids), "summaries": json.dumps(grant.summary_ids),
-            "cap": grant.token_cap, "now": state_time(grant.created_at), "expires": state_time(grant.expires_at),
-        }  # fmt: skip
-        self._db.run(_GRANT_QUERIES["issue"], values)
+        self._run("issue", row_values(grant))
 
     def get(self, grant_id: str) -> Grant | None:
         """A grant in any state; None when it never existed or was deleted."""
@@ -525,7 +448,7 @@ class Grants(TableAccess):
         return self._one("by_holder", {"holder": holder, "now": state_time(now)})
 
     def _one(self, query: str, params: Params) -> Grant | None:
-        row = self._db.row(_GRANT_QUERIES[query], params)
+        row = self._row(query, params)
         if row is None:
             return None
         id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
@@ -536,32 +459,30 @@ class Grants(TableAccess):
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
         """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
-        self._db.run(_GRANT_QUERIES["charge"], {"id": grant_id, "tokens": tokens, "now": state_time(now)})
+        self._run("charge", id=grant_id, tokens=tokens, now=state_time(now))
         return self._db.changes() > 0
 
     def revoke_held_by(self, holder: str, now: datetime) -> None:
         """End all grants of a session; an earlier end is kept."""
-        self._db.run(_GRANT_QUERIES["revoke_holder"], {"holder": holder, "now": state_time(now)})
+        self._run("revoke_holder", holder=holder, now=state_time(now))
 
     def unbind(self, holder: str) -> None:
         """Remove all grants, ended or not, from a session."""
-        self._db.run(_GRANT_QUERIES["unbind"], {"holder": holder})
+        self._run("unbind", holder=holder)
 
     def sweep(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
-        self._db.run(_GRANT_QUERIES["sweep"], {"before": state_time(before)})
-        last = marks[:-1] + chr(ord(marks[-1]) + 1)
-        self._db.run(_GRANT_QUERIES["sweep_marks"], {"first": marks, "last": last, "now": state_time(now)})
+        self._run("sweep", before=state_time(before))
+        self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
 
     def remembered(self, name: str) -> str | None:
-        row = self._db.row(_GRANT_QUERIES["memory"], {"name": name})
+        row = self._row("memory", name=name)
         return None if row is None else str(row[0])
 
     def remember(self, name: str, value: str) -> None:
-        self._db.run(_GRANT_QUERIES["remember"], {"name": name, "value": value})
+        self._run("remember", name=name, value=value)
 
 
-_TOMBSTONE_QUERIES = load_queries("tombstones")
 _KEY_BYTES = 32
 #: The scope of a whole message that is forgotten in every conversation.
 EVERYWHERE = 0
@@ -576,8 +497,10 @@ class ForgetRound:
     whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
 
 
-class Tombstones:
+class Tombstones(TableAccess):
     """Reads and writes marks of forgotten texts. Where nothing was forgotten, a check costs one small query."""
+
+    queries = load_queries("tombstones")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -585,7 +508,7 @@ class Tombstones:
 
     def rounds(self) -> tuple[ForgetRound, ...]:
         """What was forgotten, in order; empty where nothing was."""
-        newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
+        newest, count = self._row("newest") or (0, 0)
         if not count:
             return ()
         if self._read is None or self._read[0] != (newest, count):
@@ -598,11 +521,10 @@ class Tombstones:
 
     def marker(self) -> PhraseMarker:
         """Makes marks with this archive's key, which is created on first use."""
-        row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        row = self._row("key")
         if row is None:
-            self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
-            row = self._db.row(_TOMBSTONE_QUERIES["key"])
-        assert row is not None
+            self._run("set_key", key=secrets.token_bytes(_KEY_BYTES))
+            row = self._rows("key")[0]
         return PhraseMarker(row[0])
 
     def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
@@ -611,14 +533,14 @@ class Tombstones:
         Needs a transaction.
         """
         marker = self.marker()
-        round_ = (self._db.row(_TOMBSTONE_QUERIES["newest"]) or (0,))[0] or 0
+        round_ = (self._row("newest") or (0,))[0] or 0
         rows: list[tuple[int, bytes, int | None, int | None, int]] = []
         for texts in phrases:
             round_ += 1
             marks = [marker.mark(text) for text in texts]
-            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
+            rows += [(round_, digest, length, roll, EVERYWHERE) for length, roll, digest in marks]
         rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
-        self._db.run_many(_TOMBSTONE_QUERIES["add"], rows)
+        self._run_many("add", rows)
 
     def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
         marker = self.marker()
@@ -635,21 +557,19 @@ class Tombstones:
             phrases.clear()
             whole.clear()
 
-        for round_, digest, length, roll, where in self._db.rows(_TOMBSTONE_QUERIES["all"]):
+        for round_, digest, length, roll, where in self._rows("all"):
             if (length is None) == bool(phrases) or (length is not None) == bool(whole):
                 settle()
             if length is None:
                 whole.add((digest, where))
             elif round_ == last and phrases:
-                phrases[-1].append(PhraseMark(length, roll, digest))
+                phrases[-1].append((length, roll, digest))
             else:
-                phrases.append([PhraseMark(length, roll, digest)])
+                phrases.append([(length, roll, digest)])
             last = round_
         settle()
         return tuple(found), marker
 
-
-_QUERIES = load_queries("prompts")
 
 #: How many receipts of one conversation are kept, and for how long.
 MOST_RECEIPTS = 500
@@ -658,50 +578,49 @@ RECEIPT_AGE = timedelta(days=30)
 _TRIM_EVERY = 32
 
 
-class Prompts:
+class Prompts(TableAccess):
     """Reads and writes evidence and receipts; neither contains message text."""
+
+    queries = load_queries("prompts")
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     def newest_fold(self, conversation_id: int) -> int:
         """A number that changes with each fold; 0 before the first."""
-        row = self._db.row(_QUERIES["fold"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._count("fold", conversation_id=conversation_id)
 
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
         """The evidence chosen since a fold, oldest first."""
         values = {"conversation_id": conversation_id, "fold": fold}
         return [
             EvidenceRow(id_, message_id, after_id, asked, _quotes(quotes), tokens, digest)
-            for id_, message_id, after_id, asked, quotes, tokens, digest in self._db.rows(_QUERIES["evidence"], values)
+            for id_, message_id, after_id, asked, quotes, tokens, digest in self._rows("evidence", values)
         ]
 
     def add_evidence(self, conversation_id: int, fold: int, row: EvidenceRow, now: datetime) -> None:
         """Record evidence; deletes what was chosen before the newest fold, or for words that never came."""
         found = {"conversation_id": conversation_id, "fold": fold, "message_id": row.message_id}
-        self._db.run(_QUERIES["drop_older_evidence"], found)
+        self._run("drop_older_evidence", found)
         quotes = json.dumps([[q.message_id, q.start, q.end, round(q.score, 3), q.words] for q in row.quotes])
         rest = {"after_id": row.after_id, "asked": row.asked, "tokens": row.tokens, "digest": row.digest}
-        self._db.run(_QUERIES["add_evidence"], found | rest | {"quotes": quotes, "at": state_time(now)})
+        self._run("add_evidence", found | rest | {"quotes": quotes, "at": state_time(now)})
 
     def bind_evidence(self, evidence_id: int, message_id: int) -> None:
         """Record that the user message for evidence is now stored."""
-        self._db.run(_QUERIES["bind_evidence"], {"evidence_id": evidence_id, "message_id": message_id})
+        self._run("bind_evidence", evidence_id=evidence_id, message_id=message_id)
 
     def user_after(self, conversation_id: int, message_id: int) -> int | None:
         """The first user message after another message."""
-        values = {"conversation_id": conversation_id, "after_id": message_id}
-        row = self._db.row(_QUERIES["user_after"], values)
-        return row[0] if row else None
+        return self._value("user_after", conversation_id=conversation_id, after_id=message_id)
 
     def empty_evidence(self, evidence_ids: Collection[int]) -> None:
         """Remove evidence from the prompt until something is chosen for other words."""
-        self._db.run(_QUERIES["empty_evidence"], {"ids": json.dumps(sorted(evidence_ids))})
+        self._run("empty_evidence", ids=json.dumps(sorted(evidence_ids)))
 
     def hidden(self, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that were removed from their conversation."""
-        return frozenset(row[0] for row in self._db.rows(_QUERIES["hidden"], {"ids": json.dumps(list(message_ids))}))
+        return frozenset(self._column("hidden", ids=json.dumps(list(message_ids))))
 
     def add_receipt(
         self, conversation_id: int, tokens: int, capacity: int, detail: dict[str, Any], now: datetime
@@ -709,16 +628,14 @@ class Prompts:
         """Record how a prompt was assembled."""
         values = {"conversation_id": conversation_id, "tokens": tokens, "capacity": capacity}
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
-        self._db.run(_QUERIES["add_receipt"], values | {"detail": text, "at": state_time(now)})
+        self._run("add_receipt", values | {"detail": text, "at": state_time(now)})
         if self._db.last_id() % _TRIM_EVERY == 0:
-            oldest = state_time(now - RECEIPT_AGE)
-            most = {"conversation_id": conversation_id, "oldest": oldest, "most": MOST_RECEIPTS}
-            self._db.run(_QUERIES["trim_receipts"], most)
+            most = {"conversation_id": conversation_id, "oldest": state_time(now - RECEIPT_AGE), "most": MOST_RECEIPTS}
+            self._run("trim_receipts", most)
 
     def receipts(self, conversation_id: int, limit: int = MOST_RECEIPTS) -> list[PromptRecord]:
         """The newest receipts of a conversation, oldest first."""
-        rows = self._db.rows(_QUERIES["receipts"], {"conversation_id": conversation_id, "limit": limit})
-        return [_record(*row) for row in reversed(rows)]
+        return [_record(*row) for row in reversed(self._rows("receipts", conversation_id=conversation_id, limit=limit))]
 
 
 def _quotes(text: str) -> tuple[QuoteSpan, ...]:

@@ -132,7 +132,6 @@ def _content(message: Message) -> Json:
     return None if message.body is None else message.body.get("content")
 
 
-_QUERIES = load_queries("versions")
 _INSERT_PART = load_queries("messages")["insert_part"]
 _BATCH = 500
 _ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
@@ -203,11 +202,11 @@ class MessageCopy:
 class Versions(TableAccess):
     """Reads and writes of versions, and of the words of a row that is revised."""
 
+    queries = load_queries("versions")
+
     def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
         super().__init__(database)
         self._index, self._search = index, search
-
-    # --- writing --------------------------------------------------------------------------------------
 
     def keep(
         self,
@@ -276,9 +275,9 @@ class Versions(TableAccess):
         `digest` is that of the original new words. In the caller's transaction, only on the user's command.
         """
         role, old = self._current(message_id)
-        for row in self._rows([message_id]):
-            self._db.run(_QUERIES["drop_index"], {"version_id": row.id})
-            self._db.run(_QUERIES["remove"], {"version_id": row.id})
+        for row in self._version_rows([message_id]):
+            self._run("drop_index", version_id=row.id)
+            self._run("remove", version_id=row.id)
         fresh = StoredWording.of(new.message, notes)
         self._write(conversation, message_id, new, fresh, old.tokens)
         for version, wording, words in versions:
@@ -292,23 +291,23 @@ class Versions(TableAccess):
         begins = old.begins(fresh, role)
         version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
         if not begins:
-            self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": None, "to": version_id})
+            self._run("base_on", {"message_id": message_id, "from": None, "to": version_id})
         elif old.shape != fresh.shape:
             self._fill(self._based(message_id, None), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
         """Remove the version whose text becomes the current one."""
-        known = self._db.row(_QUERIES["known"], {"message_id": message_id, "digest": digest})
+        known = self._row("known", message_id=message_id, digest=digest)
         if known is None:
             return
-        found = {row.id: row for row in self._rows([message_id])}
+        found = {row.id: row for row in self._version_rows([message_id])}
         version = found[known[0]]
         based = [row for row in found.values() if row.base_id == version.id]
         if based and version.body is not None:
             self._fill(based, role, StoredWording.from_body(version.body, version.tokens), fresh)
-            self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": version.id, "to": None})
-        self._db.run(_QUERIES["drop_index"], {"version_id": version.id})
-        self._db.run(_QUERIES["remove"], {"version_id": version.id})
+            self._run("base_on", {"message_id": message_id, "from": version.id, "to": None})
+        self._run("drop_index", version_id=version.id)
+        self._run("remove", version_id=version.id)
 
     def _fill(self, based: Sequence[VersionRow], role: Role, old: StoredWording, fresh: StoredWording) -> None:
         """Store in full those prefixes of one wording that are not prefixes of its replacement."""
@@ -316,11 +315,11 @@ class Versions(TableAccess):
             assert row.length is not None
             wording = old.cut(row.length, row.tokens)
             if row.length > len(old.content) or not wording.begins(fresh, role):
-                self._db.run(_QUERIES["fill"], {"version_id": row.id, "body": wording.body()})
+                self._run("fill", version_id=row.id, body=wording.body())
                 self._put_index(row.id, wording, role)
 
     def _based(self, message_id: int, base_id: int | None) -> list[VersionRow]:
-        return [row for row in self._rows([message_id]) if row.length is not None and row.base_id == base_id]
+        return [row for row in self._version_rows([message_id]) if row.length is not None and row.base_id == base_id]
 
     def _add(
         self,
@@ -333,13 +332,10 @@ class Versions(TableAccess):
         now: datetime,
     ) -> int | None:
         begins = wording.begins(current, role)
-        row = self._db.row(
-            _QUERIES["add"],
-            {
-                "message_id": message_id, "digest": digest, "lesser": kind == "lesser",
-                "length": len(wording.content) if begins else None, "tokens": wording.tokens,
-                "at": int(now.timestamp()), "body": None if begins else wording.body(),
-            },
+        row = self._row(
+            "add", message_id=message_id, digest=digest, lesser=kind == "lesser",
+            length=len(wording.content) if begins else None, tokens=wording.tokens, at=int(now.timestamp()),
+            body=None if begins else wording.body(),
         )  # fmt: skip
         if row is None:
             return None
@@ -351,7 +347,7 @@ class Versions(TableAccess):
         text = indexed_text(wording.content, wording.message(role))
         if not index_pieces(text):
             return False
-        self._db.run(_QUERIES["index"], {"version_id": version_id, "body": text, "extra": extra_tokens(text)})
+        self._run("index", version_id=version_id, body=text, extra=extra_tokens(text))
         return True
 
     def _write(
@@ -363,7 +359,7 @@ class Versions(TableAccess):
             "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,
             "sender": new.sender, "event_key": new.event_key,
         }  # fmt: skip
-        self._db.run(_QUERIES["set_words"], place | words)
+        self._run("set_words", place | words)
         if not self._db.changes():
             raise NotFound("message", message_id)
         text = indexed_text(fresh.content, new.message)
@@ -371,20 +367,18 @@ class Versions(TableAccess):
             "message_id": message_id, "fingerprint": new.fingerprint, "digest": index_digest(text),
             "format": fresh.format, "skeleton": fresh.skeleton, "budget_tokens": message_budget_tokens(new.message),
         }  # fmt: skip
-        self._db.run(_QUERIES["set_extras"], extras)
-        self._db.run(_QUERIES["drop_parts"], {"message_id": message_id})
+        self._run("set_extras", extras)
+        self._run("drop_parts", message_id=message_id)
         self._db.run_many(_INSERT_PART, part_values(message_id, fresh.parts))
         self._index.refill([(message_id, text)])
         self._index.replace_upstream(message_id, fresh.content)
-        for said in self._search.texts.messages([message_id]):
+        for said in self._search.messages([message_id]):
             self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
         self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
             more = place | {"more": fresh.tokens - old_tokens}
-            self._db.run(_QUERIES["count_tokens"], more)
-            self._db.run(_QUERIES["count_source_tokens"], {"message_id": message_id, "more": more["more"]})
-
-    # --- reading --------------------------------------------------------------------------------------
+            self._run("count_tokens", more)
+            self._run("count_source_tokens", message_id=message_id, more=more["more"])
 
     def of(self, message_id: int) -> tuple[Version, ...]:
         """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read."""
@@ -393,7 +387,7 @@ class Versions(TableAccess):
     def many(self, message_ids: Sequence[int]) -> dict[int, tuple[Version, ...]]:
         """The versions of several messages, by message; those without any are skipped."""
         found: defaultdict[int, list[VersionRow]] = defaultdict(list)
-        for row in self._rows(message_ids):
+        for row in self._version_rows(message_ids):
             found[row.message_id].append(row)
         return {id_: self._versions(id_, some) for id_, some in found.items()}
 
@@ -405,9 +399,9 @@ class Versions(TableAccess):
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
         """Every version of the archive; for an unreadable one, the reason."""
         after = 0
-        while ids := self._db.column(_QUERIES["messages"], {"after": after, "limit": batch}):
+        while ids := self._column("messages", after=after, limit=batch):
             found: defaultdict[int, list[VersionRow]] = defaultdict(list)
-            for row in self._rows(ids):
+            for row in self._version_rows(ids):
                 found[row.message_id].append(row)
             for message_id, some in found.items():
                 role, current = self._current(message_id)
@@ -422,50 +416,46 @@ class Versions(TableAccess):
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
         found: dict[int, set[bytes]] = {}
-        for message_id, digest in self._db.rows(_QUERIES["digests"], by_ids(message_ids)):
+        for message_id, digest in self._rows("digests", by_ids(message_ids)):
             found.setdefault(message_id, set()).add(digest)
         return found
 
     def find(self, conversation_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
         """Which of these words a message of a conversation once had, and the newest such message."""
         asked = json.dumps([digest.hex() for digest in digests])
-        return dict(self._db.rows(_QUERIES["find"], {"conversation_id": conversation_id, "digests": asked}))
+        return dict(self._rows("find", conversation_id=conversation_id, digests=asked))
 
     def count(self, conversation_id: int | None = None) -> int:
         """How many versions a conversation has, or the archive."""
-        return self._db.count(_QUERIES["count"], {"conversation_id": conversation_id})
-
-    # --- searching ------------------------------------------------------------------------------------
+        return self._count("count", conversation_id=conversation_id)
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""
-        values = where.values | {"match": match, "limit": limit}
-        return list(dict.fromkeys(self._db.column(_QUERIES["having"], values)))
+        return list(dict.fromkeys(self._column("having", **where.values, match=match, limit=limit)))
 
     def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
         """Messages of a scope that have separately indexed versions, newest first, below an id."""
-        values = where.values | {"below": below, "limit": limit}
-        return self._db.column(_QUERIES["newest"], values)
+        return self._column("newest", **where.values, below=below, limit=limit)
 
     @property
     def any(self) -> bool:
-        return self._db.row(_QUERIES["any"]) is not None
+        return self._row("any") is not None
 
     @property
     def lacks_index(self) -> bool:
         """Whether there are versions and none is indexed, as in a file written for lossless-claw."""
-        return self._db.row(_QUERIES["lacks_index"]) is not None
+        return self._row("lacks_index") is not None
 
     def drop_gone(self, limit: int = _BATCH) -> int:
         """Remove up to so many index rows whose version is gone; returns how many. Needs a transaction."""
-        gone = self._db.rows(_QUERIES["gone"], {"limit": limit})
-        self._db.run_many(_QUERIES["drop_index"], [{"version_id": row[0]} for row in gone])
+        gone = self._rows("gone", limit=limit)
+        self._run_many("drop_index", [{"version_id": row[0]} for row in gone])
         return len(gone)
 
     def refill(self, limit: int = _BATCH) -> int:
         """Index versions that have lost their index row, up to a limit; returns how many. Needs a transaction."""
         after, filled = 0, 0
-        while filled < limit and (found := self._db.rows(_QUERIES["lost"], {"after": after, "limit": limit})):
+        while filled < limit and (found := self._rows("lost", after=after, limit=limit)):
             for version_id, role, tokens, body in found:
                 after = version_id
                 with suppress(ValueError):
@@ -477,9 +467,7 @@ class Versions(TableAccess):
         role, _ = self._current(message_id)
         ids: dict[Any, int] = {}
         for one in values:
-            row = self._db.row(
-                _QUERIES["put"], {name: one.get(name) for name in VERSION_COLUMNS} | {"message_id": message_id}
-            )
+            row = self._row("put", {name: one.get(name) for name in VERSION_COLUMNS} | {"message_id": message_id})
             if row is None:
                 continue
             ids[one.get("version_id")] = row[0]
@@ -491,7 +479,7 @@ class Versions(TableAccess):
             for one in values
             if one.get("base_id") is not None and one["version_id"] in ids
         ]
-        self._db.run_many(_QUERIES["set_base"], based)
+        self._run_many("set_base", based)
 
     def bring(self, message_id: int, copy: MessageCopy, now: datetime) -> int:
         """Add the wordings of another archive's copy of a message that this one lacks, in the caller's transaction.
@@ -512,15 +500,15 @@ class Versions(TableAccess):
         known = self.digests([message_id]).get(message_id, set()) | {words_digest(here.message(role))}
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
-    def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
-        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], self._seen(message_ids))]
+    def _version_rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
+        return [VersionRow(*row) for row in self._rows("of", self._seen(message_ids))]
 
     def _current(self, message_id: int) -> tuple[Role, StoredWording]:
-        row: Row | None = self._db.row(_QUERIES["wording"], {"message_id": message_id})
+        row: Row | None = self._row("wording", message_id=message_id)
         if row is None:
             raise NotFound("message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
-        parts = tuple(PartRow(*part) for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id}))
+        parts = tuple(PartRow(*part) for part in self._rows("parts", message_id=message_id))
         return role, StoredWording(content, parts, skeleton, format_, event_key, tokens)
 
 

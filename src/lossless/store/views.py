@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from lossless.model.context import ContextItem, MessageItem, fresh_tail_start, newest_user_index
+from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
+    CompactionDebt,
     ConversationRow,
     DepthSizes,
     DepthTotals,
@@ -28,6 +28,7 @@ from lossless.store.database import (
     column_text,
     column_time,
     conversation_range,
+    group_rows,
     load_queries,
     record_from_row,
 )
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from _typeshed import DataclassInstance
-
     from lossless.store.database import Row
 
-_STATISTICS_QUERIES = load_queries("care")
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
     "messages": ("messages", "message_extras", "message_parts", "message_versions"),
@@ -69,67 +67,6 @@ class ArchiveTotals:
     undated: int = 0
 
 
-class ArchiveStatistics(TableAccess):
-    """Counts, liveness and sizes."""
-
-    def counts(self) -> ArchiveCounts:
-        row = self._db.row(_STATISTICS_QUERIES["counts"])
-        assert row is not None
-        return ArchiveCounts(*row)
-
-    def totals(self) -> ArchiveTotals:
-        """All totals of status; reads the whole archive once."""
-        messages = self._db.row(_STATISTICS_QUERIES["message_totals"]) or (0, 0, None, None, 0)
-        context = self._db.row(_STATISTICS_QUERIES["context_totals"]) or (0, 0)
-        debts = self._db.row(_STATISTICS_QUERIES["maintenance_totals"]) or (0, 0, 0)
-        depths = tuple(
-            DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
-            for depth, count, tokens, earliest, latest in self._db.rows(_STATISTICS_QUERIES["summary_totals"])
-        )
-        return ArchiveTotals(
-            self.counts(),
-            messages[1],
-            column_time(messages[2]),
-            column_time(messages[3]),
-            depths,
-            context[0],
-            context[1],
-            debts[0],
-            debts[1],
-            debts[2],
-            messages[4],
-        )
-
-    def liveness(self) -> IngestHealth:
-        """Whether anything was lost in ingest."""
-        row = self._db.row(_STATISTICS_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0, 0)
-        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
-        newest = self._db.row(_STATISTICS_QUERIES["newest_row"])
-        compacted = self._db.row(_STATISTICS_QUERIES["last_compacted"])
-        blocked = tuple(
-            (id_, column_time(at), reason) for id_, at, reason in self._db.rows(_STATISTICS_QUERIES["blocked"])
-        )
-        return IngestHealth(
-            column_time(last) or (column_time(newest[0]) if newest else None),
-            column_time(compacted[0]) if compacted else None,
-            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
-            tuple(id_ for (id_,) in self._db.rows(_STATISTICS_QUERIES["quarantined"])),
-        )  # fmt: skip
-
-    def size(self) -> tuple[int, int]:
-        """Bytes of the database, and how many of them are free."""
-        row = self._db.row(_STATISTICS_QUERIES["page_counts"])
-        return (row[0], row[1]) if row else (0, 0)
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes by kind of data; reads every page, so use it sparingly."""
-        taken: dict[str, int] = {}
-        for name, size in self._db.rows(_STATISTICS_QUERIES["sizes"]):
-            kind = _kind_of(name)
-            taken[kind] = taken.get(kind, 0) + size
-        return dict(sorted(taken.items(), key=lambda item: -item[1]))
-
-
 def _kind_of(name: str) -> str:
     """The group of a table, its indexes or shadow tables: the longest matching name."""
     bare = name.removeprefix("sqlite_autoindex_")
@@ -142,198 +79,12 @@ def _kind_of(name: str) -> str:
     return max(found, default=(0, "other"))[1]
 
 
-_LIST_QUERIES = load_queries("listings")
 #: A preview has at most so many characters, each of at most four bytes.
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
-
-
-class Listings(TableAccess):
-    """Pages of rows, rows by id, and fresh tails; never writes."""
-
-    # --- conversations ----------------------------------------------------------------------------------
-
-    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
-        """Conversations by the time of their last change."""
-        found = self._changed(limit + 1, start)
-        return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
-
-    def conversation(self, conversation_id: int) -> ConversationRow | None:
-        """One conversation with its counts."""
-        return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
-
-    def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
-        """Ids, and the time of the last change; newest first."""
-        which = _ALL if conversation_id is None else conversation_range(conversation_id)
-        values = which | _behind(start) | {"limit": limit, "within": self.within}
-        return self._db.rows(_LIST_QUERIES["conversation_page"], values)
-
-    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
-        ids = [id_ for id_, _ in changed]
-        said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
-        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], by_ids(ids))}
-        return [
-            record_from_row(
-                ConversationRow,
-                (
-                    *rows[id_],
-                    at,
-                    *said.get(id_, (0, 0, None, None)),
-                    *summed_up.get(id_, (0, 0, 0, None, None, None)),
-                    *context.get(id_, (0, 0)),
-                ),
-            )
-            for id_, at in changed
-            if id_ in rows
-        ]
-
-    def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
-        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], by_ids(ids))}
-
-    def message_totals(self, conversation_id: int) -> tuple[int, int]:
-        """How many messages a conversation has, and their tokens."""
-        row = self._counts("said", [conversation_id]).get(conversation_id)
-        return (row[0], row[1]) if row else (0, 0)
-
-    def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
-        """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
-        if conversation_id is not None:
-            row = self._db.row(_LIST_QUERIES["conversation_by_number"], {"id": conversation_id})
-        else:
-            row = self._db.row(_LIST_QUERIES["conversation_by_key"], {"key": session_key})
-        return row[0] if row else None
-
-    # --- messages ---------------------------------------------------------------------------------------
-
-    def messages(
-        self,
-        conversation_id: int,
-        limit: int,
-        start: PageStart | None = None,
-        *,
-        roles: Sequence[str] = (),
-        span: TimeRange | None = None,
-        whole: bool = False,
-    ) -> Page[MessageRow]:
-        """Messages of one conversation, newest first by seq, not by time."""
-        values = {
-            "conversation_id": conversation_id,
-            "roles": json.dumps(roles) if roles else None,
-            "since": span.since if span else None,
-            "before": span.before if span else None,
-            "from_id": start.id if start else None,
-            "limit": limit + 1,
-        }
-        ids = self._db.column(_LIST_QUERIES["message_page"], values)
-        rows = self.messages_by_id(ids[:limit], whole=whole)
-        if len(ids) <= limit:
-            return Page(tuple(rows), None)
-        last = rows[-1]
-        return Page(tuple(rows), PageStart(state_time(last.created_at) if last.created_at else "", last.message_id))
-
-    def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
-        """Messages in the given order; unknown ids are skipped."""
-        wanted = _wanted(ids, whole=whole)
-        tools: defaultdict[int, list[str]] = defaultdict(list)
-        for id_, name in self._db.rows(_LIST_QUERIES["tools"], wanted):
-            tools[id_].append(column_text(name))
-        found = {}
-        for row in self._db.rows(_LIST_QUERIES["messages"], wanted):
-            content = column_text(row[7])
-            shown = content if whole else content[:_BEGINNING]
-            found[row[0]] = record_from_row(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
-        return [found[id_] for id_ in ids if id_ in found]
-
-    def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
-        """The messages with the newest calls of some tools, and their results, in order."""
-        values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
-        return self._db.column(_LIST_QUERIES["tool_calls"], values)
-
-    # --- fresh tails ------------------------------------------------------------------------------------
-
-    def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
-        """The fresh tail of a conversation, in order."""
-        return self.tails([conversation_id], count, max_tokens)[conversation_id]
-
-    def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
-        """The fresh tails of some conversations, in order; reads little more than that."""
-        found: dict[int, list[MessageItem]] = {}
-        wanted, most = list(ids), max(count, 0) + 1
-        while wanted:
-            most *= 2
-            items = self._newest_items(wanted, most)
-            for id_ in wanted:
-                newest = items[id_]
-                start = fresh_tail_start(newest, count, max_tokens)
-                is_whole = len(newest) < most
-                if is_whole or (start > 0 and newest_user_index(newest) is not None):
-                    found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
-            wanted = [id_ for id_ in wanted if id_ not in found]
-        return found
-
-    def _newest_items(self, ids: Sequence[int], count: int) -> defaultdict[int, list[ContextItem]]:
-        """The last items of some contexts, in order."""
-        items: defaultdict[int, list[ContextItem]] = defaultdict(list)
-        for id_, *item in self._db.rows(_LIST_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
-            items[id_].append(context_item(item))
-        for some in items.values():
-            some.reverse()
-        return items
-
-    # --- summaries --------------------------------------------------------------------------------------
-
-    def summaries(
-        self,
-        limit: int,
-        start: PageStart | None = None,
-        *,
-        conversation_id: int | None = None,
-        depth: int | None = None,
-        kind: str | None = None,
-        span: TimeRange | None = None,
-        whole: bool = False,
-    ) -> Page[SummaryRow]:
-        """Summaries of one conversation or of all."""
-        values = conversation_range(conversation_id) | {
-            "depth": depth,
-            "kind": kind,
-            "since": span.since if span else None,
-            "before": span.before if span else None,
-            "limit": limit + 1,
-            "within": self.within,
-        }
-        found = self._db.rows(_LIST_QUERIES["summary_page"], values | _behind(start))
-        rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)
-        return Page(tuple(rows), _next(found, limit))
-
-    def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
-        """Summaries in the given order; unknown ids are skipped."""
-        found = {}
-        for *row, raw in self._db.rows(_LIST_QUERIES["summaries"], _wanted(ids, whole=whole)):
-            content = column_text(raw)
-            found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
-        return [found[id_] for id_ in ids if id_ in found]
-
-
-def _behind(start: PageStart | None) -> dict[str, object]:
-    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
-
-
-def _next(found: Sequence[Row], limit: int) -> PageStart | None:
-    """The start of the next page; one more row was read to know whether there is one."""
-    return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
-
-
-def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
-    """Which rows are read, and how much of their texts."""
-    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
-
-
-_DETAIL_QUERIES = load_queries("details")
-D = TypeVar("D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,33 +116,6 @@ class BriefInfo:
     covered_latest_at: datetime | None
     covered_message_seq: int | None
     created_at: datetime | None
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCompaction:
-    """A deferred compaction as recorded."""
-
-    pending: bool
-    running: bool
-    reason: str | None
-    requested_at: datetime | None
-    last_started_at: datetime | None
-    last_finished_at: datetime | None
-    last_failure_summary: str | None
-    retry_attempts: int
-    next_attempt_after: datetime | None
-    resolution_reason: str | None
-    resolved_at: datetime | None
-    token_budget: int | None
-    current_token_count: int | None
-    projected_token_count: int | None
-    raw_tokens_outside_tail: int | None
-    context_threshold: float | None
-    context_threshold_source: str | None
-    context_fresh_tail_count: int | None
-    context_leaf_chunk_tokens: int | None
-    maintenance_revision: int
     updated_at: datetime | None
 
 
@@ -440,7 +164,7 @@ class ConversationDetails:
     """What is recorded about a conversation besides its messages and summaries."""
 
     context: tuple[ContextShare, ...]
-    debt: PendingCompaction | None
+    debt: CompactionDebt | None
     telemetry: CacheTelemetry | None
     frontier: TranscriptFrontier | None
     brief_count: int
@@ -459,55 +183,254 @@ class MessageStatus:
     hidden_cause: str | None = None
 
 
-class RecordDetails(TableAccess):
-    """Reads about one conversation, message or summary; never writes."""
+class Listings(TableAccess):
+    """Totals, pages of rows, rows by id, fresh tails, and what belongs to one record; never writes."""
 
-    def conversation(self, conversation_id: int) -> ConversationDetails:
+    queries = load_queries("care", "listings", "details", "debts")
+
+    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
+        """Conversations by the time of their last change."""
+        found = self._changed(limit + 1, start)
+        return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
+
+    def conversation(self, conversation_id: int) -> ConversationRow | None:
+        """One conversation with its counts."""
+        return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
+
+    def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
+        """Ids, and the time of the last change; newest first."""
+        which = _ALL if conversation_id is None else conversation_range(conversation_id)
+        return self._rows("conversation_page", (which | _behind(start) | {"limit": limit, "within": self.within}))
+
+    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
+        ids = [id_ for id_, _ in changed]
+        said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
+        rows = {row[0]: row for row in self._rows("conversations", by_ids(ids))}
+        return [
+            record_from_row(
+                ConversationRow,
+                (
+                    *rows[id_],
+                    at,
+                    *said.get(id_, (0, 0, None, None)),
+                    *summed_up.get(id_, (0, 0, 0, None, None, None)),
+                    *context.get(id_, (0, 0)),
+                ),
+            )
+            for id_, at in changed
+            if id_ in rows
+        ]
+
+    def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
+        return {row[0]: row[1:] for row in self._rows(query, by_ids(ids))}
+
+    def message_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many messages a conversation has, and their tokens."""
+        row = self._counts("said", [conversation_id]).get(conversation_id)
+        return (row[0], row[1]) if row else (0, 0)
+
+    def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
+        """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
+        if conversation_id is not None:
+            return self._value("conversation_by_number", id=conversation_id)
+        return self._value("conversation_by_key", key=session_key)
+
+    def messages(
+        self,
+        conversation_id: int,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        roles: Sequence[str] = (),
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[MessageRow]:
+        """Messages of one conversation, newest first by seq, not by time."""
+        values = {
+            "conversation_id": conversation_id,
+            "roles": json.dumps(roles) if roles else None,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+            "from_id": start.id if start else None,
+            "limit": limit + 1,
+        }
+        ids = self._column("message_page", values)
+        rows = self.messages_by_id(ids[:limit], whole=whole)
+        if len(ids) <= limit:
+            return Page(tuple(rows), None)
+        last = rows[-1]
+        return Page(tuple(rows), PageStart(state_time(last.created_at) if last.created_at else "", last.message_id))
+
+    def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
+        """Messages in the given order; unknown ids are skipped."""
+        wanted = _wanted(ids, whole=whole)
+        tools = group_rows(self._rows("tools", wanted), column_text)
+        found = {}
+        for row in self._rows("messages", wanted):
+            content = column_text(row[7])
+            shown = content if whole else content[:_BEGINNING]
+            found[row[0]] = record_from_row(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
+        """The messages with the newest calls of some tools, and their results, in order."""
+        return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
+
+    def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
+        """The fresh tail of a conversation, in order."""
+        return self.tails([conversation_id], count, max_tokens)[conversation_id]
+
+    def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
+        """The fresh tails of some conversations, in order; reads little more than that."""
+        found: dict[int, list[MessageItem]] = {}
+        wanted, most = list(ids), max(count, 0) + 1
+        while wanted:
+            most *= 2
+            rows = self._rows("newest_items", ids=json.dumps(wanted), count=most)
+            items = group_rows(reversed(rows), lambda *item: context_item(item))
+            for id_ in wanted:
+                newest = items[id_]
+                start = fresh_tail_start(newest, count, max_tokens)
+                if (len(newest) < most) or (start > 0 and newest_user_index(newest) is not None):
+                    found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
+            wanted = [id_ for id_ in wanted if id_ not in found]
+        return found
+
+    def summaries(
+        self,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        conversation_id: int | None = None,
+        depth: int | None = None,
+        kind: str | None = None,
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[SummaryRow]:
+        """Summaries of one conversation or of all."""
+        values = conversation_range(conversation_id) | {
+            "depth": depth,
+            "kind": kind,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+            "limit": limit + 1,
+            "within": self.within,
+        }
+        found = self._rows("summary_page", values | _behind(start))
+        return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
+
+    def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
+        """Summaries in the given order; unknown ids are skipped."""
+        found = {}
+        for *row, raw in self._rows("summaries", _wanted(ids, whole=whole)):
+            content = column_text(raw)
+            found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def counts(self) -> ArchiveCounts:
+        return ArchiveCounts(*self._rows("counts")[0])
+
+    def totals(self) -> ArchiveTotals:
+        """All totals of status; reads the whole archive once."""
+        messages = self._row("message_totals") or (0, 0, None, None, 0)
+        context = self._row("context_totals") or (0, 0)
+        debts = self._row("maintenance_totals") or (0, 0, 0)
+        return ArchiveTotals(
+            self.counts(),
+            messages[1],
+            column_time(messages[2]),
+            column_time(messages[3]),
+            tuple(
+                DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
+                for depth, count, tokens, earliest, latest in self._rows("summary_totals")
+            ),
+            context[0],
+            context[1],
+            debts[0],
+            debts[1],
+            debts[2],
+            messages[4],
+        )
+
+    def liveness(self) -> IngestHealth:
+        """Whether anything was lost in ingest."""
+        row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
+        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
+        newest = self._row("newest_row")
+        compacted = self._row("last_compacted")
+        blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
+        return IngestHealth(
+            column_time(last) or (column_time(newest[0]) if newest else None),
+            column_time(compacted[0]) if compacted else None,
+            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
+            tuple(self._column("quarantined")),
+        )  # fmt: skip
+
+    def size(self) -> tuple[int, int]:
+        """Bytes of the database, and how many of them are free."""
+        return self._row("page_counts") or (0, 0)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by kind of data; reads every page, so use it sparingly."""
+        taken: dict[str, int] = {}
+        for name, size in self._rows("sizes"):
+            kind = _kind_of(name)
+            taken[kind] = taken.get(kind, 0) + size
+        return dict(sorted(taken.items(), key=lambda item: -item[1]))
+
+    def details(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
-        shares = self._db.rows(_DETAIL_QUERIES["context"], place)
         return ConversationDetails(
-            context=tuple(record_from_row(ContextShare, row) for row in shares),
-            debt=self._one(PendingCompaction, "debt", conversation_id),
-            telemetry=self._one(CacheTelemetry, "telemetry", conversation_id),
-            frontier=self._one(TranscriptFrontier, "frontier", conversation_id),
-            brief_count=self._count("brief_count", conversation_id),
-            active_brief=self._one(BriefInfo, "active_brief", conversation_id),
-            files=self._one(FileTotals, "files", conversation_id) or FileTotals(0, 0, None),
-            hidden=dict(self._db.rows(_DETAIL_QUERIES["hidden"], place)),
+            context=tuple(record_from_row(ContextShare, row) for row in self._rows("context", place)),
+            debt=self._record(CompactionDebt, "get", place),
+            telemetry=self._record(CacheTelemetry, "telemetry", place),
+            frontier=self._record(TranscriptFrontier, "frontier", place),
+            brief_count=self._count("brief_count", place),
+            active_brief=self._record(BriefInfo, "active_brief", place),
+            files=self._record(FileTotals, "files", place) or FileTotals(0, 0, None),
+            hidden=dict(self._rows("hidden", place)),
         )
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        ids = self._db.column(_DETAIL_QUERIES["newest_telemetry"], {"limit": limit})
-        known = ((id_, self._one(CacheTelemetry, "telemetry", id_)) for id_ in ids)
+        ids = self._column("newest_telemetry", limit=limit)
+        known = ((id_, self._record(CacheTelemetry, "telemetry", conversation_id=id_)) for id_ in ids)
         return [(id_, seen) for id_, seen in known if seen is not None]
 
-    def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
-        return self._db.record(kind, _DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-
-    def _count(self, query: str, conversation_id: int) -> int:
-        return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-
     def context_count(self, conversation_id: int) -> int:
-        return self._count("context_count", conversation_id)
+        return self._count("context_count", conversation_id=conversation_id)
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
+        return self._records(DepthSizes, "depths", conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
-        row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
+        row = self._row("standing", id=message_id)
         return MessageStatus() if row is None else record_from_row(MessageStatus, row)
 
     def sources(self, summary_id: str) -> list[str]:
         """The sources of a summary, in order; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["sources"], {"id": summary_id})
+        return self._column("sources", id=summary_id)
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries made of a summary; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["used_in"], {"id": summary_id})
+        return self._column("used_in", id=summary_id)
 
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages of a leaf, in order; of its own conversation only."""
-        return self._db.column(_DETAIL_QUERIES["source_messages"], {"id": summary_id})
+        return self._column("source_messages", id=summary_id)
+
+
+def _behind(start: PageStart | None) -> dict[str, object]:
+    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
+
+
+def _next(found: Sequence[Row], limit: int) -> PageStart | None:
+    """The start of the next page; one more row was read to know whether there is one."""
+    return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
+
+
+def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
+    """Which rows are read, and how much of their texts."""
+    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}

@@ -87,7 +87,7 @@ def _tell(archive: Path) -> bool:
         again = engine.sync(SESSION, conversation)
         _say(f"Replayed at once, as after a restart: {again.replayed} known, {again.stored} stored.")
         stored = sum(engine.sync(SESSION, window).stored for window in windows)
-        count = engine.archive.care.counts().messages
+        count = engine.archive.listings.counts().messages
         _say(f"Replayed turn by turn, as after a crash: {stored} stored. The count stays at {count}.")
 
         _fold_and_assemble(engine)

@@ -276,7 +276,7 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
 
     A file with permanently deleted messages is read, to report how much is omitted.
     """
-    if archive.histories.pruned(None, str(state.path), None):
+    if archive.transcripts.pruned(None, str(state.path), None):
         return []
     seen = archive.transcripts.seen(str(state.path))
     if any(size_and_time != (state.size, state.mtime_ms) for size_and_time in seen.values()):

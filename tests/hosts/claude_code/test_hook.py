@@ -430,7 +430,7 @@ def test_an_archive_can_be_named(claude: Claude) -> None:
     claude.send(json.dumps(claude.event("Stop")).encode(), "--db", str(other))
     assert not claude.archive.exists()
     with lossless.open(other, background=False) as engine:
-        assert engine.archive.care.counts().messages == 2
+        assert engine.archive.listings.counts().messages == 2
     assert "needs a path" in claude.send(b"{}", "--db").err
 
 

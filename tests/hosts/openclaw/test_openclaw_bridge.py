@@ -27,7 +27,7 @@ def noted(params: dict[str, Any]) -> dict[str, Any]:
 def messages_of(database: Path) -> int:
     with lossless.open(database, lossless.Settings()) as engine:
         assert engine.verify().ok
-        return engine.archive.care.counts().messages
+        return engine.archive.listings.counts().messages
 
 
 def test_a_turn_is_stored_once_however_often_the_process_dies(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def commit(plugin: PluginEnd, number: int, **more: Any) -> None:
 def summaries(database: Path) -> int:
     with lossless.open(database, lossless.Settings()) as engine:
         assert engine.verify().ok
-        return engine.archive.care.counts().summaries
+        return engine.archive.listings.counts().summaries
 
 
 def test_the_turns_model_chooses_the_rules_that_hold(tmp_path: Path) -> None:

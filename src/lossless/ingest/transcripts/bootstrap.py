@@ -140,7 +140,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
     with archive.writing():
         conversation = asked.into or archive.conversations.open(asked.session, asked.now)
         if asked.again:
-            archive.histories.forget(conversation.session_key, str(state.path), header_id)
+            archive.transcripts.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
     report = TranscriptReport(conversation.id, "up to date", how.change, size=state.size)
     work = TranscriptReading(
@@ -218,7 +218,7 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
         record_decision(work, "first", reason, work.report.stored)
         with work.archive.writing():
-            work.archive.histories.rely(work.id, shared)
+            work.archive.transcripts.rely(work.id, shared)
             work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
     elif work.report.stored:
         record_decision(work, "first", "nothing was stored before", work.report.stored)

@@ -289,7 +289,7 @@ def find_exclusions(
     Of what a fork shares with its parent the newest `fork_tokens` are stored; None means that the rest was omitted.
     """
     archive, mine = whose.archive, whose.conversation.id
-    formers = archive.histories.former(whose.conversation)
+    formers = archive.transcripts.former(whose.conversation)
     pruned = _pruned(whose)
     parents = _parents(whose, formers)
     if not formers and not pruned and not parents:
@@ -336,13 +336,13 @@ def count_all_pruned(whose: TranscriptOwner, path: Callable[[], Iterable[Transcr
 def _pruned(whose: TranscriptOwner) -> list[ConversationHistory]:
     if whose.again:
         return []
-    return whose.archive.histories.pruned(whose.conversation.session_key, whose.path, whose.header_id)
+    return whose.archive.transcripts.pruned(whose.conversation.session_key, whose.path, whose.header_id)
 
 
 def _parents(whose: TranscriptOwner, formers: Sequence[int]) -> list[int]:
     if whose.parent is None:
         return []
-    ids = whose.archive.histories.following(whose.parent)
+    ids = whose.archive.transcripts.following(whose.parent)
     return [id_ for id_ in ids if id_ != whose.conversation.id and id_ not in formers]
 
 
@@ -386,9 +386,9 @@ def _histories(
     """
     if len(own) == len(messages.heard):
         return []
-    closed, mine = [whose.archive.histories.history(id_, whose.path) for id_ in formers], whose.conversation.id
+    closed, mine = [whose.archive.transcripts.history(id_, whose.path) for id_ in formers], whose.conversation.id
     others = sorted([*closed, *pruned], key=lambda history: history.number)
-    return [*others, whose.archive.histories.history(mine, whose.path)]
+    return [*others, whose.archive.transcripts.history(mine, whose.path)]
 
 
 def _exclude_known(
@@ -442,7 +442,7 @@ def _shared(
     for start in range(0, len(messages.ids), _AT_ONCE):
         chunk = range(start, min(start + _AT_ONCE, len(messages.ids)))
         places = {id_: n for n in chunk if (id_ := messages.ids[n]) is not None and messages.heard[n].id}
-        for id_, owner, print_, row in whose.archive.histories.known(parents, list(places)):
+        for id_, owner, print_, row in whose.archive.transcripts.known(parents, list(places)):
             n = places[id_]
             if messages.heard[n].print == print_:
                 shared[n] = owner
@@ -470,7 +470,7 @@ def _shared_by_second(whose: TranscriptOwner, messages: _ComparedPath, parents: 
     told = {
         (one.print, one.at): parent
         for parent in parents
-        for one in whose.archive.histories.history(parent, whose.path).told
+        for one in whose.archive.transcripts.history(parent, whose.path).told
         if one.print and one.at and one.is_timed
     }
     names = [(heard.print, heard.at) for heard in messages.heard]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput, NotFound, Stale
 from lossless.model.context import MessageItem
-from lossless.store.maintenance.surgery import ConversationMerger, RowOwners, SurgeryWrites
+from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -277,7 +277,7 @@ def _refused(entry: LogEntry, reason: str) -> BadInput:
 
 def refuse_merged(archive: Archive, conversation_id: int) -> None:
     """While a conversation is merged into another one, only that one can be changed."""
-    for log_id, target in RowOwners(archive).merges_of(conversation_id):
+    for log_id, target in SurgeryWrites(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
             raise BadInput(
                 f"conversation {conversation_id} was merged into conversation {target} (change {log_id}): "
@@ -293,10 +293,11 @@ def _require_own(
     may_be_gone: Collection[str] = (),
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
-    wanted, belonging = set(ids), RowOwners(archive)
-    messages = belonging.messages(id_ for id_ in wanted if isinstance(id_, int))
+    wanted = set(ids)
+    messages = archive.lineage.places(id_ for id_ in wanted if isinstance(id_, int))
     owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
-    owners.update(belonging.summaries(id_ for id_ in wanted if isinstance(id_, str)).items())
+    nodes = archive.lineage.nodes(id_ for id_ in wanted if isinstance(id_, str))
+    owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     for id_ in sorted(wanted, key=str):
         name = f"msg#{id_}" if isinstance(id_, int) else f"summary {id_!r}"
         owner = owners.get(id_)
@@ -315,7 +316,7 @@ def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -
     seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
     if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
         raise _refused(entry, "the copied messages are no longer at the start of the conversation")
-    if needed := RowOwners(archive).needed(conversation_id, summaries, messages):
+    if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
         raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
 
 
@@ -349,5 +350,5 @@ def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
     if "previous" not in entry.detail:
         raise _refused(entry, "the log does not say which brief was in use before")
     previous = entry.detail["previous"]
-    if previous and RowOwners(archive).brief(previous) != conversation_id:
+    if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
         raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")

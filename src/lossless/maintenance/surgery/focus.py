@@ -23,8 +23,7 @@ from lossless.model.records import ContextChange, StoredBrief
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.evidence import recall
 from lossless.recall.scope import Scope
-from lossless.store.conversations import BriefRows
-from lossless.store.maintenance.surgery import RowOwners, SurgeryWrites
+from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -341,7 +340,7 @@ def write_focus(
 
 def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
     """Activate a brief, in place of the previous one; a draft with an error is only recorded."""
-    briefs = BriefRows(archive.database)
+    briefs = archive.beside
     with applying(archive, now) as step:
         conversation = archive.conversations.get(work.conversation_id)
         active = archive.beside.active_brief(work.conversation_id)
@@ -354,7 +353,7 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
             work.covered_message_seq, work.context_hash, made.error, now, raw,
         )  # fmt: skip
         sources = {"active_input": [str(item.id) for item in work.covered], "cited": made.cited}
-        briefs.add(conversation, brief, sources | {"irrelevant": made.irrelevant}, now)
+        briefs.add_brief(conversation, brief, sources | {"irrelevant": made.irrelevant}, now)
         tokens = token_sum(archive.context.items(work.conversation_id))
         detail = json.dumps({"brief": brief.id, "previous": work.previous_id})
         change = ContextChange(
@@ -369,7 +368,7 @@ def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, t
         active = archive.beside.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
-        covered = BriefRows(archive.database).sources(active.id).get("active_input", ())
+        covered = archive.beside.brief_sources(active.id).get("active_input", ())
         return active, preview_items(archive, covered)
 
 
@@ -379,7 +378,7 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
         active = archive.beside.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
-        BriefRows(archive.database).deactivate(conversation_id, now)
+        archive.beside.deactivate_brief(conversation_id, now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
         change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)
@@ -389,11 +388,11 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
 def focus_status(archive: Archive, conversation_id: int) -> FocusStatus | None:
     """The newest brief of a conversation and how current it is; None when there never was one."""
     with archive.reading():
-        briefs = BriefRows(archive.database)
-        found = briefs.newest(conversation_id)
+        briefs = archive.beside
+        found = briefs.newest_briefs(conversation_id)
         if not found:
             return None
-        messages, tokens, summaries = briefs.since(found[0])
+        messages, tokens, summaries = briefs.since_brief(found[0])
         now = context_hash(archive, archive.context.items(conversation_id))
     return FocusStatus(found[0], messages, tokens, summaries, now != found[0].context_hash)
 
@@ -428,11 +427,11 @@ def _ask_model(
 
 def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]:
     """A warning when a brief names messages or summaries that the conversation does not have."""
-    belonging = RowOwners(archive)
     messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _LONGEST_NUMBER}
     with archive.reading():
-        owners = {f"msg#{id_}": owner for id_, (owner, _) in belonging.messages(messages.values()).items()}
-        owners |= belonging.summaries(_SUMMARY.findall(text))
+        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.lineage.places(messages.values()).items()}
+        nodes = archive.lineage.nodes(_SUMMARY.findall(text))
+        owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     cited = dict.fromkeys([*_SUMMARY.findall(text), *(f"msg#{id_}" for id_ in _MESSAGE.findall(text))])
     if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""

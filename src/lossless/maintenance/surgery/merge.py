@@ -26,7 +26,7 @@ from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.messages import StoredFile
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import ConversationMerger, SummaryCopier, SurgeryWrites
+from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -287,13 +287,13 @@ def apply_transplant(
         wanted = [str(root.id) for root in work.roots]
         planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
         step.check(planned.essence, work.essence)
-        operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
+        operations, copying = SurgeryWrites(archive), ConversationMerger(archive)
         names = _copy_files(archive, vault, work, now)
-        ConversationMerger(archive).shift(work.target_id, len(work.message_ids))
-        places = copying.messages(work.target_id, work.message_ids)
+        copying.shift(work.target_id, len(work.message_ids))
+        places = copying.copy_messages(work.target_id, work.message_ids)
         for old, carried in copying.files_of(work.message_ids).items():
             copying.rename_files(places[old], {id_: names[id_] for id_ in carried if id_ in names})
-        copying.index(list(places.values()))
+        copying.index_copies(list(places.values()))
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
         head = _behind_prompts(archive, work.target_id)
@@ -321,17 +321,17 @@ def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tupl
 
 def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
     """Remove the copies of a transplant; needs a transaction. Files without rows are left for `lcm files gc`."""
-    operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
-    copying.take_out(conversation_id, [str(id_) for id_ in entry.added])
+    operations, copying = SurgeryWrites(archive), ConversationMerger(archive)
+    copying.take_out_summaries(conversation_id, [str(id_) for id_ in entry.added])
     for id_ in reversed(entry.detail["summaries"]):
         operations.purge(id_)
     copying.remove_messages(conversation_id, entry.detail["messages"])
-    ConversationMerger(archive).shift(conversation_id, -len(entry.detail["messages"]))
+    copying.shift(conversation_id, -len(entry.detail["messages"]))
     archive.files.remove(set(entry.detail["files"]) - archive.files.referenced_ids())
 
 
 def _refuse_duplicates(archive: Archive, summary_ids: Sequence[str], target_id: int) -> None:
-    texts, summaries = SummaryCopier(archive).texts(target_id), archive.summaries.many(summary_ids)
+    texts, summaries = ConversationMerger(archive).summary_texts(target_id), archive.summaries.many(summary_ids)
     named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
     files = archive.files.many(named)
     there = {_digest(text, files): id_ for id_, text in texts.items()}
@@ -356,7 +356,7 @@ def _messages(archive: Archive, summary_ids: Sequence[str]) -> tuple[int, ...]:
 
 
 def _files(archive: Archive, summary_ids: Sequence[str], message_ids: Sequence[int]) -> tuple[str, ...]:
-    carried = {id_ for ids in SummaryCopier(archive).files_of(message_ids).values() for id_ in ids}
+    carried = {id_ for ids in ConversationMerger(archive).files_of(message_ids).values() for id_ in ids}
     carried |= {id_ for summary in archive.summaries.many(summary_ids) for id_ in summary.file_ids}
     return tuple(sorted(archive.files.many(carried)))
 

@@ -424,7 +424,7 @@ def draft_summary(
         now = archive.summaries.get(target.id)
     except NotFound:
         return SummaryDraft(target.id, target.depth, "", target.tokens, refusal=GONE)
-    since = archive.summaries.moment().version
+    since, _ = archive.summaries.moment()
     source = summary_source(archive, summariser, target.id, accepted)
     blank = SummaryDraft(
         target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0, version=since

@@ -19,7 +19,6 @@ from lossless.maintenance.surgery.common import (
 from lossless.model.context import token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.conversations import BriefRows
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
@@ -145,10 +144,10 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
 
 
 def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    briefs = BriefRows(archive.database)
-    briefs.deactivate(conversation_id, now)
+    briefs = archive.beside
+    briefs.deactivate_brief(conversation_id, now)
     if previous := entry.detail.get("previous"):
-        briefs.set_status(previous, "active", now)
+        briefs.set_brief_status(previous, "active", now)
 
 
 def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:

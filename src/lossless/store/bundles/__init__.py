@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
-from lossless.store.database import by_ids, column_text, load_queries
+from lossless.store.database import TableAccess, by_ids, column_text, group_rows, load_queries
+from lossless.store.migrate import base_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -112,7 +113,6 @@ def _number(value: Any) -> int:
 RowValues: TypeAlias = dict[str, Any]
 #: A message's id in its file; text in early files of other programs.
 MessageId: TypeAlias = int | str
-_QUERIES = load_queries("bundles")
 _MIGRATE = load_queries("migrate")
 _PAGE = 1000
 MESSAGE_COLUMNS = (
@@ -125,12 +125,6 @@ _KEY = (
 )  # fmt: skip
 EXTRA_COLUMNS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
 VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
-PART_COLUMNS = (
-    "part_id", "message_id", "session_id", "part_type", "ordinal", "text_content", "is_ignored", "is_synthetic",
-    "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error", "tool_title", "patch_hash",
-    "patch_files", "file_mime", "file_name", "file_url", "subtask_prompt", "subtask_desc", "subtask_agent",
-    "step_reason", "step_cost", "step_tokens_in", "step_tokens_out", "snapshot_hash", "compaction_auto", "metadata",
-)  # fmt: skip
 CONVERSATION_COLUMNS = (
     "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
     "bootstrapped_at", "created_at", "updated_at",
@@ -140,42 +134,14 @@ SUMMARY_COLUMNS = (
     "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
 )  # fmt: skip
 CONTEXT_COLUMNS = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
-#: Other tables of a conversation: the columns besides its id (all, for our own tables), and their order.
-SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "large_files": (
-        ("file_id", "file_name", "mime_type", "byte_size", "line_count", "storage_uri", "exploration_summary",
-         "created_at"), "file_id"),
-    "focus_briefs": (
-        ("brief_id", "session_key", "prompt", "content", "status", "token_count", "target_tokens", "covered_latest_at",
-         "covered_message_seq", "source_context_hash", "generator_run_id", "generator_session_key", "raw_result_json",
-         "error", "created_at", "updated_at", "superseded_at"), "brief_id"),
-    "pins": ((), "pin_id"),
-    "hidden_items": ((), "item"),
-    "context_log": ((), "log_id"),
-    "turn_keys": ((), "turn_key"),
-    "last_windows": ((), "conversation_id"),
-    "ingest_state": ((), "conversation_id"),
-    "transcript_state": ((), "conversation_id"),
-    "transcript_epochs": ((), "epoch_id"),
-    "transcript_records": ((), "after_seq, record_key"),
-    "fork_sources": ((), "source_id"),
-    "conversation_extras": ((), "conversation_id"),
-    "conversation_bootstrap_state": (
-        ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
-         "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
-         "fork_source_message_count", "soft_reset_pruned_at", "updated_at"), "conversation_id"),
-    "conversation_compaction_telemetry": (
-        ("last_observed_cache_read", "last_observed_cache_write", "last_observed_prompt_token_count",
-         "last_observed_cache_hit_at", "last_observed_cache_break_at", "cache_state", "consecutive_cold_observations",
-         "retention", "last_leaf_compaction_at", "turns_since_leaf_compaction",
-         "tokens_accumulated_since_leaf_compaction", "last_activity_band", "last_api_call_at", "last_cache_touch_at",
-         "provider", "model", "updated_at"), "conversation_id"),
-    "conversation_compaction_maintenance": (
-        ("pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
-         "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail",
-         "context_threshold", "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens",
-         "retry_attempts", "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision",
-         "updated_at"), "conversation_id"),
+#: Other tables of a conversation, and the order of their rows.
+SIDE_TABLES = {
+    "large_files": "file_id", "focus_briefs": "brief_id", "pins": "pin_id", "hidden_items": "item",
+    "context_log": "log_id", "turn_keys": "turn_key", "last_windows": "conversation_id",
+    "ingest_state": "conversation_id", "transcript_state": "conversation_id", "transcript_epochs": "epoch_id",
+    "transcript_records": "after_seq, record_key", "fork_sources": "source_id",
+    "conversation_extras": "conversation_id", "conversation_bootstrap_state": "conversation_id",
+    "conversation_compaction_telemetry": "conversation_id", "conversation_compaction_maintenance": "conversation_id",
 }  # fmt: skip
 #: Our own tables: lossless-claw has none of them, and later versions of ours may add columns.
 OWN_TABLES = (
@@ -224,13 +190,15 @@ class Bundle:
         return str(self.conversation["session_id"] or "").strip() or str(self.conversation["conversation_id"])
 
 
-class BundleReader:
+class BundleReader(TableAccess):
     """Reads whole conversations from an open database."""
+
+    queries = load_queries("bundles")
 
     def __init__(self, database: Database) -> None:
         self._db = database
         columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
-        self._part_columns = columns or set(PART_COLUMNS)
+        self._part_columns = columns or set(base_columns("message_parts"))
         #: Whether the file records contexts at all.
         self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
         #: Whether it has a context log, like our archives.
@@ -238,20 +206,16 @@ class BundleReader:
 
     def conversations(self) -> list[RowValues]:
         """All conversations, by number."""
-        return _dicts(CONVERSATION_COLUMNS, self._db.rows(_QUERIES["conversations"]))
+        return _dicts(CONVERSATION_COLUMNS, self._rows("conversations"))
 
     def bundle(self, conversation: RowValues) -> Bundle:
         """A whole conversation; its messages are read on demand."""
         place = {"conversation_id": conversation["conversation_id"]}
         tables = {table: self._side_rows(table, place) for table in SIDE_TABLES}
         briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
-        tables["focus_brief_sources"] = _dicts(
-            BRIEF_SOURCE_COLUMNS, self._db.rows(_QUERIES["brief_sources"], {"ids": briefs})
-        )
+        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
         logs = json.dumps([row["log_id"] for row in tables["context_log"]])
-        tables["former_summaries"] = _dicts(
-            FORMER_SUMMARY_COLUMNS, self._db.rows(_QUERIES["former_summaries"], {"ids": logs})
-        )
+        tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", ids=logs))
         return Bundle(
             conversation,
             self.keys(conversation["conversation_id"]),
@@ -262,12 +226,11 @@ class BundleReader:
         )
 
     def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
-        columns, order = SIDE_TABLES[table]
-        if not columns:
-            columns = own_columns(self._db, table)
-            found = self._db.rows(_select(table, columns, order), place)
+        columns = side_columns(self._db, table)
+        found = self._db.rows(_select(table, columns, SIDE_TABLES[table]), place)
+        if table in OWN_TABLES:
             return [dict(zip(columns, row, strict=True)) for row in found]
-        return _dicts(columns, self._db.rows(_select(table, columns, order), place))
+        return _dicts(columns, found)
 
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
         """Remains of deleted conversations; optionally only those with one of these keys or ids."""
@@ -278,7 +241,7 @@ class BundleReader:
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
         """What identifies the messages of a conversation, in order."""
         keys = []
-        for row in self._db.rows(_QUERIES["keys"], {"conversation_id": conversation_id}):
+        for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
             known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
@@ -291,7 +254,7 @@ class BundleReader:
         """The messages of a conversation in order, in batches, with their parts."""
         page: list[RowValues] = []
         columns = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
-        for row in self._db.stream(_QUERIES["messages"], {"conversation_id": conversation_id}):
+        for row in self._stream("messages", conversation_id=conversation_id):
             message = dict(zip(columns, map(fit_value, columns, row), strict=True))
             message["content"] = message["content"] or ""
             page.append(message)
@@ -311,17 +274,16 @@ class BundleReader:
         return page
 
     def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
-        found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
-        columns = ("message_id", *VERSION_COLUMNS)
-        for row in self._db.rows(_QUERIES["versions"], by_ids(ids)):
-            values = dict(zip(columns, row, strict=True))
-            found[values.pop("message_id")].append(values)
-        return found
+        return group_rows(
+            self._rows("versions", by_ids(ids)), lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True))
+        )
 
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
         columns = [
-            name for name in (*PART_COLUMNS, "kind", "payload", "file_path", "created_at") if name in self._part_columns
+            name
+            for name in (*base_columns("message_parts"), "kind", "payload", "file_path", "created_at")
+            if name in self._part_columns
         ]
         sql = (
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
@@ -337,34 +299,30 @@ class BundleReader:
 
     def summaries(self, conversation_id: MessageId) -> list[RowValues]:
         """The summaries of a conversation, shallowest first, each with the ids of its messages and sources."""
-        rows = self._db.rows(_QUERIES["summaries"], {"conversation_id": conversation_id})
-        return self._linked(_dicts(SUMMARY_COLUMNS, rows))
+        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("summaries", conversation_id=conversation_id)))
 
     def all_summaries(self) -> list[RowValues]:
         """The summaries of all conversations, and those without one."""
-        return self._linked(_dicts(SUMMARY_COLUMNS, self._db.rows(_QUERIES["all_summaries"])))
+        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("all_summaries")))
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
         """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
-        return {id_: bool(told) for id_, told in self._db.rows(_QUERIES["moved"], {"conversation_id": conversation_id})}
+        return {id_: bool(told) for id_, told in self._rows("moved", conversation_id=conversation_id)}
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
-        links: dict[str, defaultdict[str, list[Any]]] = {}
-        for name, query in (("messages", "message_links"), ("sources", "source_links")):
-            links[name] = defaultdict(list)
-            for summary_id, linked in self._db.rows(_QUERIES[query], ids):
-                links[name][summary_id].append(fit_value("message_id", linked))
-        stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
-        for summary_id, message_id, at in self._db.rows(_QUERIES["stale"], ids):
-            stale[summary_id].append([message_id, at])
+        messages, sources = (
+            group_rows(self._rows(query, ids), lambda linked: fit_value("message_id", linked))
+            for query in ("message_links", "source_links")
+        )
+        stale = group_rows(self._rows("stale", ids), lambda message_id, at: [message_id, at])
         for summary in found:
             if marks := stale.get(summary["summary_id"]):
                 summary["stale"] = marks
             summary["content"] = summary["content"] or ""
             summary["token_count"] = summary["token_count"] or 0
-            summary["messages"] = links["messages"][summary["summary_id"]]
-            summary["sources"] = links["sources"][summary["summary_id"]]
+            summary["messages"] = messages[summary["summary_id"]]
+            summary["sources"] = sources[summary["summary_id"]]
         return found
 
 
@@ -375,8 +333,14 @@ def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[
 
 def own_columns(database: Database, table: str) -> tuple[str, ...]:
     """The columns of one of our own tables, without the conversation's number."""
-    found = database.rows(_MIGRATE["columns"], {"table": table})
-    return tuple(str(row[0]) for row in found if row[0] != "conversation_id")
+    return tuple(name for name in database.column(_MIGRATE["columns"], {"table": table}) if name != "conversation_id")
+
+
+def side_columns(database: Database, table: str) -> tuple[str, ...]:
+    """The columns of one of the other tables of a conversation, without the conversation's number."""
+    if table in OWN_TABLES:
+        return own_columns(database, table)
+    return tuple(name for name in base_columns(table) if name != "conversation_id")
 
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:

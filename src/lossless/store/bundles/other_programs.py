@@ -14,35 +14,16 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
-from lossless.store import migrate
+from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.bundles import (
-    BRIEF_SOURCE_COLUMNS,
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    EXTRA_COLUMNS,
-    FORMER_SUMMARY_COLUMNS,
-    MESSAGE_COLUMNS,
-    OWN_TABLES,
-    PART_COLUMNS,
-    PRUNED_TABLE,
-    SIDE_TABLES,
-    STALE_SUMMARY_COLUMNS,
-    SUMMARY_COLUMNS,
-    VERSION_COLUMNS,
-    fit_value,
-    own_columns,
-    stale_rows,
-)
 from lossless.store.bundles.writer import reserve_conversation_ids
-from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema
+from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from lossless.store.bundles import Bundle, RowValues
 
 _TABLES = load_queries("migrate")["tables"]
 CLAW_TABLES = ("conversations", "messages", "summaries", "summary_messages", "summary_parents")
@@ -152,12 +133,21 @@ def _held(database: Database) -> ArchiveLocked:
 _CLAW_QUERIES = load_queries("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
 #: Our own tables that are part of conversations; search indexes are created when the file is opened.
-_CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", PRUNED_TABLE, *OWN_TABLES)
+_CLAW_TABLES = (
+    "message_extras",
+    "message_versions",
+    "stale_summaries",
+    "former_summaries",
+    bundles.PRUNED_TABLE,
+    *bundles.OWN_TABLES,
+)
 _KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
 
 
-class ClawFile:
+class ClawFile(TableAccess):
     """A lossless-claw database being written; with `ours`, our tables hold what its own cannot."""
+
+    queries = load_queries("index")
 
     def __init__(self, path: Path, *, ours: bool = True) -> None:
         self._db, self._ours = Database(str(path)), ours
@@ -184,56 +174,58 @@ class ClawFile:
         for step, version in migrate.KNOWN_STEPS.items():
             self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
 
-    def put(self, bundle: Bundle, files: Sequence[RowValues]) -> int:
+    def put(self, bundle: bundles.Bundle, files: Sequence[bundles.RowValues]) -> int:
         """Write a conversation under its own ids, with the rows of its files; returns how many parts it has."""
-        conversation_id = bundle.conversation["conversation_id"]
-        mine = {"conversation_id": conversation_id}
-        self._insert("conversations", CONVERSATION_COLUMNS, [bundle.conversation])
+        mine = {"conversation_id": bundle.conversation["conversation_id"]}
+        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [bundle.conversation])
         parts = 0
         for page in bundle.pages():
-            self._insert("messages", ("conversation_id", *MESSAGE_COLUMNS), [message | mine for message in page])
+            self._insert(
+                "messages", ("conversation_id", *bundles.MESSAGE_COLUMNS), [message | mine for message in page]
+            )
             rows = [{"session_id": bundle.session} | part | {"message_id": message["message_id"]}
                     for message in page for part in message["parts"]]  # fmt: skip
-            self._insert("message_parts", PART_COLUMNS, rows)
+            self._insert("message_parts", migrate.base_columns("message_parts"), rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
-            self._db.run_many(_INDEX["upstream_message"], [row for row in texts if row[1].strip()])
+            self._run_many("upstream_message", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
-                self._insert("message_extras", ("message_id", *EXTRA_COLUMNS), extras)
+                self._insert("message_extras", ("message_id", *bundles.EXTRA_COLUMNS), extras)
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
-                self._insert("message_versions", ("message_id", *VERSION_COLUMNS), versions)
+                self._insert("message_versions", ("message_id", *bundles.VERSION_COLUMNS), versions)
         self._put_summaries(bundle, mine)
-        items = [item | mine for item in bundle.context]
-        self._insert("context_items", ("conversation_id", *CONTEXT_COLUMNS), items)
-        for table, (columns, _) in SIDE_TABLES.items():
+        self._insert(
+            "context_items", ("conversation_id", *bundles.CONTEXT_COLUMNS), [item | mine for item in bundle.context]
+        )
+        for table in bundles.SIDE_TABLES:
             rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
-            if table not in OWN_TABLES:
-                self._insert(table, ("conversation_id", *columns), [row | mine for row in rows])
-            elif self._ours and rows:
-                own = ("conversation_id", *own_columns(self._db, table))
-                self._insert(table, own, [row | mine for row in rows])
-        self._insert("focus_brief_sources", BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
+            if rows and (self._ours or table not in bundles.OWN_TABLES):
+                columns = ("conversation_id", *bundles.side_columns(self._db, table))
+                self._insert(table, columns, [row | mine for row in rows])
+        self._insert("focus_brief_sources", bundles.BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
         if self._ours:
-            self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(bundle.summaries))
-            self._insert("former_summaries", FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
+            self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(bundle.summaries))
+            self._insert("former_summaries", bundles.FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
         return parts
 
-    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+    def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
-            self._insert(PRUNED_TABLE, own_columns(self._db, PRUNED_TABLE), rows)
+            self._insert(bundles.PRUNED_TABLE, bundles.own_columns(self._db, bundles.PRUNED_TABLE), rows)
             reserve_conversation_ids(self._db)
 
-    def _put_summaries(self, bundle: Bundle, mine: RowValues) -> None:
-        self._insert("summaries", ("conversation_id", *SUMMARY_COLUMNS), [one | mine for one in bundle.summaries])
+    def _put_summaries(self, bundle: bundles.Bundle, mine: bundles.RowValues) -> None:
+        self._insert(
+            "summaries", ("conversation_id", *bundles.SUMMARY_COLUMNS), [one | mine for one in bundle.summaries]
+        )
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in bundle.summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
         for one in bundle.summaries:
             row = {"summary_id": one["summary_id"], "content": one["content"]}
-            self._db.run(_INDEX["upstream_summary"], row)
-            self._db.run(_INDEX["upstream_summary_cjk"], row)
+            self._run("upstream_summary", row)
+            self._run("upstream_summary_cjk", row)
 
     def counts(self) -> tuple[int, ...]:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
@@ -244,7 +236,7 @@ class ClawFile:
         assert row is not None
         return tuple(row)
 
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
         if values:
             sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
             self._db.run_many(sql, [tuple([one.get(name) for name in columns]) for one in values])
@@ -276,8 +268,10 @@ class RemnicSession:
     has_boundary: bool = False
 
 
-class RemnicFile:
+class RemnicFile(TableAccess):
     """A Remnic database. When it does not exist and is only read, an empty one in memory is used."""
+
+    queries = load_queries("remnic")
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         place = expand_path(path).absolute()
@@ -310,7 +304,7 @@ class RemnicFile:
         for name, sql in _REMNIC_QUERIES.items():
             if name.startswith(("create.", "beside.") if beside else "create."):
                 self._db.run(sql)
-        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": "schema_version", "value": REMNIC_SCHEMA_VERSION})
+        self._run("set_meta", key="schema_version", value=REMNIC_SCHEMA_VERSION)
 
     def check(self) -> None:
         """Raises when the file is a database of another program."""
@@ -319,68 +313,56 @@ class RemnicFile:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
     def has(self, table: str) -> bool:
-        return table in {row[0] for row in self._db.rows(_REMNIC_QUERIES["tables"])}
-
-    # --- existing rows --------------------------------------------------------------------------------
+        return table in set(self._column("tables"))
 
     def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has been imported."""
         if not self.has("lcm_messages"):
             return RemnicSession()
         place = {"session_id": session_id}
-        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], place) or (-1, 0, 0)
-        found = self._db.rows(_REMNIC_QUERIES["imported"], place)
-        known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in found}
-        marked = self._db.row(_REMNIC_QUERIES["meta"], {"key": f"{_BOUNDARY}{session_id}"}) is not None
-        boundary = marked or self._db.row(_REMNIC_QUERIES["has_boundary"], place) is not None
-        return RemnicSession(newest, tokens, known, boundary)
+        newest, tokens, _ = self._row("extent", place) or (-1, 0, 0)
+        known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in self._rows("imported", place)}
+        marked = self._row("meta", key=f"{_BOUNDARY}{session_id}") is not None
+        return RemnicSession(newest, tokens, known, (marked or self._row("has_boundary", place) is not None))
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
         """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        found = self._db.rows(_REMNIC_QUERIES["nodes_there"], by_ids(ids))
-        return {id_: (session, parent) for id_, session, parent in found}
+        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
         """Existing parts: message and ordinal."""
-        if not self.has("lcm_message_parts"):
-            return set()
-        return set(self._db.rows(_REMNIC_QUERIES["parts_there"], by_ids(message_ids)))
+        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
-        row = self._db.row(_REMNIC_QUERIES["next_message"]) if self.has("lcm_messages") else None
+        row = self._row("next_message") if self.has("lcm_messages") else None
         return row[0] if row else 1
-
-    # --- adding ---------------------------------------------------------------------------------------
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
         """Add messages and parts; the caller updates the index at the end."""
-        self._db.run_many(_REMNIC_QUERIES["add_message"], rows)
-        self._db.run_many(_REMNIC_QUERIES["add_part"], parts)
+        self._run_many("add_message", rows)
+        self._run_many("add_part", parts)
 
     def marks(self) -> tuple[int, int]:
         """The newest message and summary, for `index_since`."""
-        message = self._db.row(_REMNIC_QUERIES["newest_message"]) or (0,)
-        node = self._db.row(_REMNIC_QUERIES["newest_node"]) or (0,)
-        return message[0], node[0]
+        return (self._row("newest_message") or (0,))[0], (self._row("newest_node") or (0,))[0]
 
     def index_since(self, marks: tuple[int, int]) -> None:
         """Add new rows to Remnic's search index."""
-        self._db.run(_REMNIC_QUERIES["index_messages"], {"after": marks[0]})
-        self._db.run(_REMNIC_QUERIES["index_nodes"], {"after": marks[1]})
+        self._run("index_messages", after=marks[0])
+        self._run("index_nodes", after=marks[1])
 
-    def add_nodes(self, nodes: Sequence[RowValues], adopted: Iterable[tuple[str, str]]) -> None:
+    def add_nodes(self, nodes: Sequence[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
         """Add summaries, parents first; then existing ones without a parent get theirs."""
-        self._db.run_many(_REMNIC_QUERIES["add_node"], nodes)
-        self._db.run_many(_REMNIC_QUERIES["adopt_node"], [{"id": id_, "parent_id": above} for id_, above in adopted])
+        self._run_many("add_node", nodes)
+        self._run_many("adopt_node", [{"id": id_, "parent_id": above} for id_, above in adopted])
 
     def add_boundary(self, session_id: str, at: str) -> None:
         """Record that a session was imported up to here."""
-        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], {"session_id": session_id}) or (-1, 0, 0)
-        event = {"session_id": session_id, "fired_at": at, "msg_before": newest + 1, "tokens": tokens}
-        self._db.run(_REMNIC_QUERIES["add_event"], event)
-        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": f"{_BOUNDARY}{session_id}", "value": str(newest + 1)})
+        newest, tokens, _ = self._row("extent", session_id=session_id) or (-1, 0, 0)
+        self._run("add_event", session_id=session_id, fired_at=at, msg_before=newest + 1, tokens=tokens)
+        self._run("set_meta", key=f"{_BOUNDARY}{session_id}", value=str(newest + 1))
 
     def put_beside(
         self,
@@ -390,47 +372,37 @@ class RemnicFile:
         messages: Iterable[tuple[str, int, int]],
     ) -> None:
         """Store what Remnic's tables cannot hold: kind, id and JSON of rows; exact edges of the graph."""
-        self._db.run(_REMNIC_QUERIES["clear_source_rows"], {"conversation_id": conversation_id})
-        self._db.run_many(
-            _REMNIC_QUERIES["put_source_row"], [(kind, conversation_id, id_, row) for kind, id_, row in rows]
-        )
-        self._db.run_many(_REMNIC_QUERIES["put_edge"], edges)
-        self._db.run_many(_REMNIC_QUERIES["put_summary_message"], messages)
-
-    # --- whole reads ----------------------------------------------------------------------------------
+        self._run("clear_source_rows", conversation_id=conversation_id)
+        self._run_many("put_source_row", [(kind, conversation_id, id_, row) for kind, id_, row in rows])
+        self._run_many("put_edge", edges)
+        self._run_many("put_summary_message", messages)
 
     def sessions(self) -> dict[str, int]:
-        found: dict[str, int] = dict(self._db.rows(_REMNIC_QUERIES["sessions"]))
-        for (session,) in self._db.rows(_REMNIC_QUERIES["node_sessions"]):
+        found: dict[str, int] = dict(self._rows("sessions"))
+        for (session,) in self._rows("node_sessions"):
             found.setdefault(session, 0)
         return found
 
-    def rows(self, session_id: str) -> list[RowValues]:
+    def rows(self, session_id: str) -> list[bundles.RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         names = ("id", "turn", "role", "tokens", "created_at", "metadata")
-        found = self._db.rows(_REMNIC_QUERIES["session_rows"], {"session_id": session_id})
-        return [_row(names, row) for row in found]
+        return [_row(names, row) for row in self._rows("session_rows", session_id=session_id)]
 
-    def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
+    def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[bundles.RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
         has_parts = self.has("lcm_message_parts")
         names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
-            contents = {
-                id_: column_text(content) for id_, content in self._db.rows(_REMNIC_QUERIES["contents"], values)
-            }
-            parts: defaultdict[int, list[RowValues]] = defaultdict(list)
-            for id_, *row in self._db.rows(_REMNIC_QUERIES["parts_of"], values) if has_parts else ():
-                parts[id_].append(_row(names, row))
+            contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
+            parts = group_rows((self._rows("parts_of", values) if has_parts else []), lambda *row: _row(names, row))
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
-    def nodes(self, session_id: str) -> list[RowValues]:
+    def nodes(self, session_id: str) -> list[bundles.RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
-        rows = self._db.rows(_REMNIC_QUERIES["session_nodes"], {"session_id": session_id})
-        found = [_row(names, row) for row in rows]
+        found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
         edges, messages = (
             self._links("edges", "lcm_x_edges", ids),
@@ -441,17 +413,13 @@ class RemnicFile:
         return found
 
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
-        found: defaultdict[str, list[Any]] = defaultdict(list)
-        if self.has(table):
-            for id_, linked in self._db.rows(_REMNIC_QUERIES[query], by_ids(ids)):
-                found[id_].append(linked)
-        return dict(found)
+        return dict(group_rows(self._rows(query, by_ids(ids)), lambda linked: linked)) if self.has(table) else {}
 
-    def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, RowValues]]]:
+    def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""
-        found: defaultdict[str, list[tuple[str, RowValues]]] = defaultdict(list)
+        found: defaultdict[str, list[tuple[str, bundles.RowValues]]] = defaultdict(list)
         if self.has("lcm_x_source_rows"):
-            for kind, id_, value in self._db.rows(_REMNIC_QUERIES["source_rows"], {"conversation_id": conversation_id}):
+            for kind, id_, value in self._rows("source_rows", conversation_id=conversation_id):
                 try:
                     row = json.loads(value)
                 except (ValueError, TypeError, RecursionError) as error:
@@ -465,10 +433,11 @@ class RemnicFile:
         if not self.has("lcm_compaction_events"):
             return 0
         wanted = set(sessions)
-        found = self._db.rows(_REMNIC_QUERIES["events"])
-        return sum(count - (equal or 0) for session, count, equal in found if session in wanted)
+        return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
-def _row(names: tuple[str, ...], row: Sequence[Any]) -> RowValues:
+def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
     """A Remnic row; ids are unchanged."""
-    return {name: value if name == "id" else fit_value(name, value) for name, value in zip(names, row, strict=True)}
+    return {
+        name: value if name == "id" else bundles.fit_value(name, value) for name, value in zip(names, row, strict=True)
+    }

@@ -7,22 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, part_id
-from lossless.store.bundles import (
-    BRIEF_SOURCE_COLUMNS,
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    FORMER_SUMMARY_COLUMNS,
-    PART_COLUMNS,
-    PRUNED_TABLE,
-    SIDE_TABLES,
-    STALE_SUMMARY_COLUMNS,
-    BundleReader,
-    RowValues,
-    own_columns,
-    stale_rows,
-)
-from lossless.store.database import by_ids, load_queries
+from lossless.store import bundles
+from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, indexed_text
+from lossless.store.migrate import base_columns
 from lossless.store.rows import PartRow, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
 
@@ -31,7 +19,6 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Message
     from lossless.store.archive import Archive
-    from lossless.store.bundles import MessageKey
     from lossless.store.database import Database
 
 _QUERIES = load_queries("bundles")
@@ -40,23 +27,23 @@ _MESSAGES, _SUMMARIES = load_queries("messages"), load_queries("summaries")
 _LAST = 1 << 40
 
 
-class BundleWriter:
+class BundleWriter(TableAccess):
     """Finds what an archive already has, and writes the rest. Ids in the values are the archive's own."""
+
+    queries = load_queries("bundles")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
-        self._reader = BundleReader(archive.database)
+        self._reader = bundles.BundleReader(archive.database)
 
-    # --- existing rows --------------------------------------------------------------------------------
-
-    def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
+    def candidates(self, session_key: str | None, session_id: str) -> list[bundles.RowValues]:
         """Conversations that a key and a run id may refer to."""
-        found = self._db.rows(_QUERIES["candidates"], {"session_key": session_key, "session_id": session_id})
+        found = self._rows("candidates", session_key=session_key, session_id=session_id)
         return [
             dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
         ]
 
-    def keys(self, conversation_id: int) -> list[MessageKey]:
+    def keys(self, conversation_id: int) -> list[bundles.MessageKey]:
         """What identifies the messages of a conversation."""
         return self._reader.keys(conversation_id)
 
@@ -64,30 +51,29 @@ class BundleWriter:
         """Whether a conversation can have these numbers here."""
         if not isinstance(conversation_id, int) or not all(isinstance(id_, int) for id_ in message_ids):
             return False
-        if self._db.row(_QUERIES["conversation_there"], {"conversation_id": conversation_id}):
+        if self._row("conversation_there", conversation_id=conversation_id):
             return False
-        (count,) = self._db.row(_QUERIES["taken_messages"], by_ids(message_ids)) or (0,)
+        (count,) = self._row("taken_messages", by_ids(message_ids)) or (0,)
         return bool(count == 0)
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
-        return dict(self._db.rows(_QUERIES[f"taken_{what}"], by_ids(ids)))
+        return dict(self._rows(f"taken_{what}", by_ids(ids)))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
         if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
-            (count,) = self._db.row(_QUERIES[f"taken_{table}"], by_ids(given)) or (0,)
+            (count,) = self._row(f"taken_{table}", by_ids(given)) or (0,)
             if not count:
                 return list(given)
-        row = self._db.row(_QUERIES["next_number"], {"table": table})
-        assert row is not None
+        row = self._rows("next_number", table=table)[0]
         return list(range(row[0], row[0] + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
-        return self._db.row(_QUERIES["is_active"], {"session_key": session_key}) is not None
+        return self._row("is_active", session_key=session_key) is not None
 
     def hidden(self, conversation_id: int) -> dict[int | str, str]:
-        return dict(self._db.rows(_QUERIES["hidden"], {"conversation_id": conversation_id}))
+        return dict(self._rows("hidden", conversation_id=conversation_id))
 
     def moved(self, conversation_id: int) -> tuple[int, ...]:
         """The messages that a context has before older ones without a recorded reason."""
@@ -95,24 +81,21 @@ class BundleWriter:
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
-        return set(self._db.rows(_QUERIES["pinned"], {"conversation_id": conversation_id}))
+        return set(self._rows("pinned", conversation_id=conversation_id))
 
     def turn_keys(self, conversation_id: int) -> set[str]:
-        return {row[0] for row in self._db.rows(_QUERIES["turn_keys"], {"conversation_id": conversation_id})}
+        return set(self._column("turn_keys", conversation_id=conversation_id))
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
-        row = self._db.row(_QUERIES["next_message"], {"conversation_id": conversation_id})
-        assert row is not None
+        row = self._rows("next_message", conversation_id=conversation_id)[0]
         return row[0], row[1]
 
-    # --- writing --------------------------------------------------------------------------------------
-
-    def put_conversation(self, values: RowValues) -> int:
+    def put_conversation(self, values: bundles.RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
-        self._insert("conversations", CONVERSATION_COLUMNS, [values])
+        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [values])
         return self._db.last_id()
 
-    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
+    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
         """Add messages with their parts, indexed, but not in a context."""
         read = [_read(message) for message in messages]
         texts = [indexed_text(said.content, said) for said in read]
@@ -130,17 +113,16 @@ class BundleWriter:
         for message in messages:
             if versions := message.get("versions"):
                 self._archive.versions.put(message["message_id"], versions)
-        ids = [message["message_id"] for message in messages]
-        self._archive.index.add_texts(zip(ids, texts, strict=True))
+        self._archive.index.add_texts(zip([message["message_id"] for message in messages], texts, strict=True))
         if "messages_fts" in self._archive.index.upstream:
             self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
-    def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
+    def _put_parts(self, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
         parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
         if not parts:
             return
         foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
-        taken = {row[0] for row in self._db.rows(_QUERIES["taken_parts"], {"ids": foreign})}
+        taken = set(self._column("taken_parts", ids=foreign))
         for part in parts:
             given = part.get("part_id")
             if _is_ours(given):
@@ -148,68 +130,66 @@ class BundleWriter:
             elif given in taken:
                 part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
             part.setdefault("session_id", session_id)
-        self._insert("message_parts", PART_COLUMNS, parts)
+        self._insert("message_parts", base_columns("message_parts"), parts)
 
-    def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
+    def put_summaries(self, conversation_id: int, summaries: Sequence[bundles.RowValues]) -> None:
         """Add summaries with links to their messages and sources, sources first, indexed."""
-        columns = (
-            "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
-            "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids",
-            "model",
-        )  # fmt: skip
-        self._insert("summaries", columns, [one | {"conversation_id": conversation_id} for one in summaries])
+        self._insert(
+            "summaries", base_columns("summaries"), [one | {"conversation_id": conversation_id} for one in summaries]
+        )
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
-        self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(summaries))
+        self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
 
-    def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
+    def set_context(self, conversation_id: int, items: Sequence[bundles.RowValues]) -> None:
         """Replace the whole context of a conversation."""
-        self._db.run(_QUERIES["clear_context"], {"conversation_id": conversation_id})
-        columns = ("conversation_id", *CONTEXT_COLUMNS)
+        self._run("clear_context", conversation_id=conversation_id)
+        columns = ("conversation_id", *bundles.CONTEXT_COLUMNS)
         self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
 
-    def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
+    def put_beside(self, table: str, conversation_id: int, values: Sequence[bundles.RowValues]) -> None:
         """Add rows to one of the other tables."""
         if table in ("focus_brief_sources", "former_summaries"):
             self._insert(
-                table, BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else FORMER_SUMMARY_COLUMNS, values
+                table,
+                bundles.BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else bundles.FORMER_SUMMARY_COLUMNS,
+                values,
             )
             return
-        columns = ("conversation_id", *(SIDE_TABLES[table][0] or own_columns(self._db, table)))
+        columns = ("conversation_id", *bundles.side_columns(self._db, table))
         self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
 
-    def lacks_pruned(self, row: RowValues) -> bool:
+    def lacks_pruned(self, row: bundles.RowValues) -> bool:
         """Whether a deleted conversation is unknown here."""
-        return self._db.row(_QUERIES["pruned_there"], row) is None
+        return self._row("pruned_there", row) is None
 
-    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+    def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Add the remains of deleted conversations, under their numbers where these are free."""
-        columns, homeless = own_columns(self._db, PRUNED_TABLE), []
+        columns, homeless = bundles.own_columns(self._db, bundles.PRUNED_TABLE), []
         for row in rows:
             if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
-                self._insert(PRUNED_TABLE, columns, [row])
+                self._insert(bundles.PRUNED_TABLE, columns, [row])
             else:
                 homeless.append(row)
-        (lowest,) = self._db.row(_QUERIES["pruned_before"]) or (0,)
+        (lowest,) = self._row("pruned_before") or (0,)
         first = lowest - len(homeless)
-        self._insert(PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
+        self._insert(bundles.PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
         if rows:
             reserve_conversation_ids(self._db)
 
     def rely(self, forks: Sequence[tuple[int, int]]) -> None:
         """Record that forks depend on other conversations for their older history."""
-        self._db.run_many(_QUERIES["rely"], forks)
+        self._run_many("rely", forks)
 
     def forget_messages(self, conversation_id: int, reason: str) -> None:
         """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
-        values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
-        self._db.run(_QUERIES["forget_messages"], values)
+        self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
 
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
         """Insert rows; missing numbers are assigned by the table."""
         if not values:
             return
@@ -230,7 +210,7 @@ def _is_ours(given: Any) -> bool:
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
-def _message_row(conversation_id: int, message: RowValues) -> tuple[object, ...]:
+def _message_row(conversation_id: int, message: bundles.RowValues) -> tuple[object, ...]:
     return (
         message["message_id"], conversation_id, message["seq"], message["role"], message["content"],
         message["token_count"], message["identity_hash"], message["openclaw_sender_metadata"],
@@ -238,7 +218,7 @@ def _message_row(conversation_id: int, message: RowValues) -> tuple[object, ...]
     )  # fmt: skip
 
 
-def _part_rows(message: RowValues) -> list[PartRow]:
+def _part_rows(message: bundles.RowValues) -> list[PartRow]:
     return [
         PartRow(
             part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
@@ -248,7 +228,7 @@ def _part_rows(message: RowValues) -> list[PartRow]:
     ]  # fmt: skip
 
 
-def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
+def message_copy(message: bundles.RowValues, *, is_other: bool) -> MessageCopy:
     """An existing message, for comparison with the incoming one."""
     wording = StoredWording(
         message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
@@ -257,7 +237,7 @@ def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
     return MessageCopy(wording, message.get("versions", ()), is_other)
 
 
-def _read(message: RowValues) -> Message:
+def _read(message: bundles.RowValues) -> Message:
     """The message in the columns, without its original."""
     return unpack_message(
         message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],

@@ -17,8 +17,8 @@ from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
 from lossless.model.records import WindowMark
 from lossless.model.times import state_time
-from lossless.store.conversations import ConversationHistories, pack_record
-from lossless.store.database import Database, TableAccess, by_ids, column_text, column_time, load_queries, refused
+from lossless.store.conversations import TranscriptRecords, pack_record
+from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, refused
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
 
-_RETENTION_QUERIES = load_queries("retention")
 #: Rows of these survive a conversation, without its number.
 KEPT_TABLES = frozenset({"spend_ledger"})
 #: Deleted last, when nothing refers to them.
@@ -89,27 +88,20 @@ class CollectableOutput:
 class ConversationRemover(TableAccess):
     """Measures conversations, and deletes them."""
 
+    queries = load_queries("retention")
+
     def held(self) -> list[ConversationSize]:
         """All conversations, least recently active first."""
-        return [
-            ConversationSize(
-                id_, column_text(session), key, title, bool(active), column_time(created), column_time(newest), *counts
-            )
-            for id_, session, key, title, active, created, newest, *counts in self._db.rows(
-                _RETENTION_QUERIES["conversations"]
-            )
-        ]
+        return self._records(ConversationSize, "conversations")
 
     def borrowed(self) -> set[tuple[int, int]]:
         """Pairs of conversations of which the first holds something that belongs to the second."""
-        return {(holder, owner) for holder, owner in self._db.rows(_RETENTION_QUERIES["borrowed"])}
+        return {(holder, owner) for holder, owner in self._rows("borrowed")}
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
         """Which of these have not changed since they were read, and are not in use."""
         ids = json.dumps([held.id for held in seen])
-        found = {
-            row[0]: row[1:] for row in self._db.rows(_RETENTION_QUERIES["state"], {"ids": ids, "now": state_time(now)})
-        }
+        found = {row[0]: row[1:] for row in self._rows("state", ids=ids, now=state_time(now))}
         return [
             held.id
             for held in seen
@@ -117,22 +109,21 @@ class ConversationRemover(TableAccess):
         ]  # fmt: skip
 
     def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
-        found = self._db.rows(_RETENTION_QUERIES["files"], by_ids(conversation_ids))
-        return [PayloadLocation(*row) for row in found]
+        return [PayloadLocation(*row) for row in self._rows("files", by_ids(conversation_ids))]
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Delete conversations with every row that belongs to them; needs a transaction.
 
         Digests of their messages stay, so that transcripts do not import them again.
         """
-        ConversationHistories(self._db).bury(conversation_ids, now)
+        TranscriptRecords(self._db).bury(conversation_ids, now)
         ids = by_ids(conversation_ids)
-        lent = [(n, *place) for n, place in enumerate(self._db.rows(_RETENTION_QUERIES["unindexed_references"]))]
+        lent = [(n, *place) for n, place in enumerate(self._rows("unindexed_references"))]
         for n, table, column in lent:
             self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
         self._unindex(ids)
         for name in ("forget_spending", "drop_leases", "drop_grants", "drop_parents"):
-            self._db.run(_RETENTION_QUERIES[name], ids)
+            self._run(name, ids)
         for table, column, whose in self.dependents():
             inner = _OURS if whose is None else f"(SELECT {column} FROM {whose} WHERE conversation_id IN {_OURS})"
             self._db.run(f'DELETE FROM "{table}" WHERE {column} IN {inner}', ids)
@@ -150,70 +141,61 @@ class ConversationRemover(TableAccess):
         return [*links, *((table, "conversation_id", None) for table in own)]
 
     def _tables(self, column: str) -> list[str]:
-        return self._db.column(_RETENTION_QUERIES["tables_with"], {"column": column})
+        return self._column("tables_with", column=column)
 
     def _unindex(self, ids: dict[str, object]) -> None:
-        self._db.run(_RETENTION_QUERIES["unindex_passages"], ids | {"base": PASSAGE_BASE})
-        self._db.run(_RETENTION_QUERIES["unindex_messages"], ids)
-        self._db.run(_RETENTION_QUERIES["unindex_versions"], ids)
-        self._db.run(_RETENTION_QUERIES["unindex_summaries"], ids)
-        for (table,) in self._db.rows(_RETENTION_QUERIES["search_tables"]):
-            self._db.run(_RETENTION_QUERIES[table], ids)
-
-    # --- free space -----------------------------------------------------------------------------------
+        self._run("unindex_passages", ids | {"base": PASSAGE_BASE})
+        self._run("unindex_messages", ids)
+        self._run("unindex_versions", ids)
+        self._run("unindex_summaries", ids)
+        for (table,) in self._rows("search_tables"):
+            self._run(table, ids)
 
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""
         try:
             with self._db.transaction():
-                self._db.run(_RETENTION_QUERIES["tidy_message_index"])
-                self._db.run(_RETENTION_QUERIES["tidy_summary_index"])
-            self._db.run(_RETENTION_QUERIES["spill_to_disk"])
-            self._db.run(_RETENTION_QUERIES["vacuum"])
-            self._db.row(_RETENTION_QUERIES["truncate_wal"])
+                self._run("tidy_message_index")
+                self._run("tidy_summary_index")
+            self._run("spill_to_disk")
+            self._run("vacuum")
+            self._row("truncate_wal")
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
         finally:
-            self._db.run(_RETENTION_QUERIES["stay_in_memory"])
+            self._run("stay_in_memory")
             self._db.reconnect()  # the temp store was changed, which drops temporary tables
         return None
 
     def pages(self) -> dict[str, int] | None:
         """Bytes by table and index; None where SQLite cannot count them. Reads every page."""
-        if self._db.row(_RETENTION_QUERIES["has_page_sizes"]) is None:
-            return None
-        return dict(self._db.rows(_RETENTION_QUERIES["page_sizes"]))
+        return None if self._row("has_page_sizes") is None else dict(self._rows("page_sizes"))
 
     def texts(self) -> dict[str, int]:
         """Bytes of texts by table, as a fallback."""
-        return dict(self._db.rows(_RETENTION_QUERIES["text_sizes"]))
+        return dict(self._rows("text_sizes"))
 
     def summary_text(self) -> dict[str, tuple[int, int]]:
         """Number and bytes of summaries by kind."""
-        return {kind: (count, size) for kind, count, size in self._db.rows(_RETENTION_QUERIES["summary_text"])}
+        return {kind: (count, size) for kind, count, size in self._rows("summary_text")}
 
     def message_text(self) -> tuple[int, int]:
-        count, size = self._db.row(_RETENTION_QUERIES["message_text"]) or (0, 0)
+        count, size = self._row("message_text") or (0, 0)
         return count, size
-
-    # --- transcripts ------------------------------------------------------------------------------------
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
         """Which of these transcript records are stored."""
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(ids))}
-        return {row[0] for row in self._db.rows(_RETENTION_QUERIES["kept_records"], values)}
+        return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
     def collectable(self, conversation_id: int) -> list[CollectableOutput]:
         """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
-        found = self._db.rows(_RETENTION_QUERIES["collectable"], {"conversation_id": conversation_id})
-        return [CollectableOutput(*row) for row in found]
+        return [CollectableOutput(*row) for row in self._rows("collectable", conversation_id=conversation_id)]
 
 
 def _same(held: ConversationSize, active: int, newest: object, messages: int, leased: int) -> bool:
     return (bool(active), column_time(newest), messages) == (held.active, held.newest_at, held.messages) and not leased
 
 
-_FORGETTING_QUERIES = load_queries("forgetting")
 _PRINT = 8
 #: Rewritten together with messages, versions and summaries.
 _OF_MESSAGES = frozenset({
@@ -242,56 +224,51 @@ class TextCell:
     is_name: bool = False
 
 
-class TextRemover:
+class TextRemover(TableAccess):
     """Reads all texts outside of messages, and rewrites them. Writes need a transaction."""
+
+    queries = load_queries("forgetting")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
-    # --- messages -------------------------------------------------------------------------------------
-
     def pages(self, size: int) -> Iterator[list[int]]:
         """The ids of all messages, in batches."""
         after = 0
-        while ids := [
-            row[0] for row in self._db.rows(_FORGETTING_QUERIES["message_ids"], {"after": after, "limit": size})
-        ]:
+        while ids := self._column("message_ids", after=after, limit=size):
             yield ids
             after = ids[-1]
 
     @property
     def message_count(self) -> int:
-        return self._db.count(_FORGETTING_QUERIES["count"])
+        return self._count("count")
 
     def of_conversations(self, ids: Sequence[int]) -> list[int]:
-        return self._db.column(_FORGETTING_QUERIES["of_conversations"], by_ids(ids))
+        return self._column("of_conversations", by_ids(ids))
 
     def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
         """Messages with their conversations and fingerprints."""
-        found = self._db.rows(_FORGETTING_QUERIES["fingerprints"], by_ids(message_ids))
+        found = self._rows("fingerprints", by_ids(message_ids))
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
-        wanted = {"prints": json.dumps([print_.hex() for print_ in prints])}
-        found = self._db.rows(_FORGETTING_QUERIES["alike"], wanted)
+        found = self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def summary_ids(self) -> list[str]:
         """All summaries, shallowest first."""
-        return self._db.column(_FORGETTING_QUERIES["summaries"])
-
-    # --- other texts ----------------------------------------------------------------------------------
+        return self._column("summaries")
 
     def cells(self) -> Iterator[TextCell]:
         """Every text outside of messages and summaries, in tables of any program."""
-        for table, has_rowid in self._db.rows(_FORGETTING_QUERIES["tables"]):
+        for table, has_rowid in self._rows("tables"):
             if table not in _OF_MESSAGES:
                 yield from self._cells(table, has_rowid=bool(has_rowid))
 
     def _cells(self, table: str, *, has_rowid: bool) -> Iterator[TextCell]:
-        columns = self._db.rows(_FORGETTING_QUERIES["columns"], {"table": table})
-        names = {row[0] for row in self._db.rows(_FORGETTING_QUERIES["referring"], {"table": table})}
+        columns = self._rows("columns", table=table)
+        names = set(self._column("referring", table=table))
         keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
         words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
         listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])
@@ -311,7 +288,7 @@ class TextRemover:
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
         """Apply `change` to records of transcripts; returns how many changed."""
         count = 0
-        for conversation_id, key, _, stored in self._db.rows(_FORGETTING_QUERIES["records"]):
+        for conversation_id, key, _, stored in self._rows("records"):
             record = json.loads(zlib.decompress(stored).decode("utf-8", "surrogatepass"))
             made = change(record)
             if made is not record:
@@ -320,23 +297,20 @@ class TextRemover:
                 fresh = digest if key.startswith(GENERATED_ID_PREFIX) else key
                 values = {"conversation_id": conversation_id, "key": key, "record": packed, "fresh": fresh}
                 if not dry_run:
-                    self._db.run(_FORGETTING_QUERIES["set_record"], values)
+                    self._run("set_record", values)
         return count
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
         """Remove what was derived from forgotten messages: briefs, summaries that undo would restore, titles."""
         ids = by_ids(conversation_ids)
-        self._db.run(_FORGETTING_QUERIES["empty_briefs"], ids | {"mark": FORGOTTEN})
+        self._run("empty_briefs", ids | {"mark": FORGOTTEN})
         if titles:
-            self._db.run(_FORGETTING_QUERIES["empty_titles"], ids | {"mark": FORGOTTEN})
-            self._db.run(_FORGETTING_QUERIES["drop_records"], ids)
-        for log_id, summary_id, state in self._db.rows(_FORGETTING_QUERIES["former"], by_ids(summary_ids)):
+            self._run("empty_titles", ids | {"mark": FORGOTTEN})
+            self._run("drop_records", ids)
+        for log_id, summary_id, state in self._rows("former", by_ids(summary_ids)):
             kept = json.loads(state)
             kept["row"]["content"] = FORGOTTEN
-            values = {"log_id": log_id, "summary_id": summary_id, "state": json.dumps(kept, separators=(",", ":"))}
-            self._db.run(_FORGETTING_QUERIES["set_former"], values)
-
-    # --- derived values -------------------------------------------------------------------------------
+            self._run("set_former", log_id=log_id, summary_id=summary_id, state=json.dumps(kept, separators=(",", ":")))
 
     def forget_prints(self, conversation_ids: Sequence[int], message_ids: Iterable[int], now: datetime) -> None:
         """Remove values derived from the words of some messages, except those that identify them."""
@@ -352,29 +326,29 @@ class TextRemover:
             fresh = WindowMark(mark.first_id, mark.last_id, mark.length, b"".join(pieces), mark.rows)
             self._archive.ingest.set_window(id_, fresh, now)
         ids = by_ids(conversation_ids)
-        has_advancements = self._db.row(_FORGETTING_QUERIES["has_advancements"]) is not None
+        has_advancements = self._row("has_advancements") is not None
         names = ["drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"]
         for name in [*names, *(["forget_advancements"] if has_advancements else [])]:
-            self._db.run(_FORGETTING_QUERIES[name], ids)
-        for id_, entry_id in self._db.rows(_FORGETTING_QUERIES["last_entries"], ids):
-            self._db.run(_FORGETTING_QUERIES["set_last_entry"], {"id": id_, "entry_id": without_words_digest(entry_id)})
-        for id_, entry_id in self._db.rows(_FORGETTING_QUERIES["entries"], {"ids": json.dumps(sorted(gone))}):
+            self._run(name, ids)
+        for id_, entry_id in self._rows("last_entries", ids):
+            self._run("set_last_entry", id=id_, entry_id=without_words_digest(entry_id))
+        for id_, entry_id in self._rows("entries", ids=json.dumps(sorted(gone))):
             self._name_by_line(id_, entry_id)
-        self._db.run(_FORGETTING_QUERIES["drop_payload_digests"])
+        self._run("drop_payload_digests")
 
     def _name_by_line(self, message_id: int, entry_id: str) -> None:
         """Remove the digest of words from an id that was generated for a line."""
         if (line := without_words_digest(entry_id)) == entry_id:
             return
-        self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": line})
+        self._run("set_entry", id=message_id, entry_id=line)
         if not self._db.changes():  # another file of this conversation has such a line, too
             other = line[: -len(FORGOTTEN_WORDS_DIGEST)] + secrets.token_hex(len(FORGOTTEN_WORDS_DIGEST) // 2)
-            self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": other})
+            self._run("set_entry", id=message_id, entry_id=other)
 
     def tidy_indexes(self) -> list[str]:
         """Rebuild every search index without the words of deleted rows; returns those that failed."""
         left: list[str] = []
-        for (table,) in self._db.rows(_FORGETTING_QUERIES["indexes"]):
+        for (table,) in self._rows("indexes"):
             try:
                 self._db.run(f'INSERT INTO "{table}" ("{table}") VALUES (\'optimize\')')
             except (ArchiveLocked, ArchiveFull):
@@ -383,12 +357,10 @@ class TextRemover:
                 left.append(table)
         return left
 
-    # --- pending work -----------------------------------------------------------------------------------
-
     @property
     def pending(self) -> list[str] | None:
         """The payloads that an interrupted forget still has to delete; None when there is none."""
-        row = self._db.row(_FORGETTING_QUERIES["pending"])
+        row = self._row("pending")
         try:
             found = [] if row is None else json.loads(row[0])
         except (TypeError, ValueError):  # written by another program
@@ -397,21 +369,20 @@ class TextRemover:
 
     def set_pending(self, paths: Sequence[str]) -> None:
         """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
-        both = dict.fromkeys([*(self.pending or ()), *paths])
-        self._db.run(_FORGETTING_QUERIES["set_pending"], {"value": json.dumps(list(both))})
+        self._run("set_pending", value=json.dumps(list(dict.fromkeys([*(self.pending or ()), *paths]))))
 
     def finish(self) -> None:
         """Record that everything is done."""
-        self._db.run(_FORGETTING_QUERIES["clear_pending"])
+        self._run("clear_pending")
 
     def write_anew(self) -> str | None:
         """Vacuum the file and truncate its log; returns why that was not possible, or None."""
         is_file = self._db.path != ":memory:"
         try:
             if is_file:
-                self._db.run(_FORGETTING_QUERIES["spill_to_disk"])
-            self._db.run(_FORGETTING_QUERIES["vacuum"])
-            busy = self._db.row(_FORGETTING_QUERIES["truncate_wal"]) or (0,)
+                self._run("spill_to_disk")
+            self._run("vacuum")
+            busy = self._row("truncate_wal") or (0,)
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
         finally:
@@ -423,13 +394,14 @@ class TextRemover:
 
 
 _SCAN_QUERIES = load_queries("absence")
-_TABLES = load_queries("forgetting")
 _TOKENIZER = re.compile(r"tokenize\s*=\s*(?P<quote>['\"])(?P<how>(?:(?!(?P=quote)).)*)(?P=quote)", re.IGNORECASE)
 #: The position of the segment number in a block id, and the first invalid number.
 _SEGMENT_BITS, _LAST_SEGMENT = 37, 1 << 16
 
 
-class DatabaseScan:
+class DatabaseScan(TableAccess):
+    queries = load_queries("forgetting")
+
     def __init__(self, path: str) -> None:
         self._db = Database(path, read_only=True)
 
@@ -441,8 +413,8 @@ class DatabaseScan:
 
     def values(self) -> Iterator[tuple[str, str | bytes]]:
         """All texts and blobs with their locations; compressed ones also as text."""
-        for (table,) in self._db.rows(_TABLES["every_table"]):
-            names = self._db.column(_TABLES["columns"], {"table": table})
+        for (table,) in self._rows("every_table"):
+            names = self._column("columns", table=table)
             for count, row in enumerate(self._db.stream(f'SELECT * FROM "{table}"'), 1):
                 for name, value in zip(names, row, strict=False):
                     if isinstance(value, str | bytes):
@@ -465,8 +437,7 @@ class DatabaseScan:
         """All terms in all segments of an index, including those of deleted rows."""
         found: set[bytes] = set()
         for id_, block in self._db.stream(f'SELECT id, block FROM "{table}_data"'):
-            segment = id_ >> _SEGMENT_BITS
-            is_leaf = 0 < segment < _LAST_SEGMENT and not (id_ >> 31) & 0x3F
+            is_leaf = 0 < (id_ >> _SEGMENT_BITS) < _LAST_SEGMENT and not (id_ >> 31) & 0x3F
             if is_leaf and isinstance(block, bytes) and len(block) > 4:
                 found.update(term[1:] for term in fts_leaf_terms(block))
         return found
@@ -490,8 +461,7 @@ def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
         at += step
         if at >= end:
             return
-        is_first = not before
-        keep, start = (0, at) if is_first else _varint(block, at)
+        keep, start = (0, at) if not before else _varint(block, at)
         size, start = _varint(block, start)
         before = before[:keep] + block[start : start + size]
         yield before

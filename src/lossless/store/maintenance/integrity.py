@@ -31,54 +31,11 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 
-_PROBE_QUERIES = load_queries("findable")
 #: How many rows of each table a quick check searches for, evenly spread, and by how many words each.
 _SAMPLES = 12
 _WORDS = 6
 #: A word that every tokenizer keeps as one token.
 _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
-
-
-class IndexProbe(TableAccess):
-    """Checks our full-text tables; never writes."""
-
-    def damaged(self) -> tuple[str, ...]:
-        """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
-        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
-
-    def _is_damaged(self, table: str) -> bool:
-        try:
-            if any(text != "ok" for (text,) in self._db.rows(_PROBE_QUERIES[f"{table}_integrity"])):
-                return True
-            return any(
-                not self.has(table, rowid, word) for rowid, text in self._samples(table) for word in _some(text, _WORDS)
-            )
-        except ArchiveCorrupt:
-            return True
-
-    def lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
-        """The index rows among these that are not found by the longest word of their text."""
-        for rowid, text in rows:
-            if (word := max(_WORD.findall(text), key=len, default=None)) and not self.has(table, rowid, word):
-                yield rowid
-
-    def has(self, table: str, rowid: int, word: str) -> bool:
-        """Whether a row of the index is found by a word."""
-        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
-        return self._db.row(_PROBE_QUERIES[f"{table}_has"], place) is not None
-
-    def _samples(self, table: str) -> Iterator[tuple[int, str]]:
-        """Index rows with known text, each with that text."""
-        first, last = self._db.row(_PROBE_QUERIES[f"{table}_span"]) or (None, None)
-        if first is None or last is None:
-            return
-        for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
-            row = self._db.row(_PROBE_QUERIES[f"{table}_sample"], {"at": at})
-            if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
-                continue
-            text = index_text_of(row[1]) if table == "message_index" else row[1]
-            if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
-                yield row[0], pieces[0][1] if table == "message_index" else text
 
 
 def _some(text: str, most: int) -> list[str]:
@@ -87,7 +44,6 @@ def _some(text: str, most: int) -> list[str]:
     return words[:: max(1, len(words) // most)][:most]
 
 
-_TOTALS_QUERIES = load_queries("index_totals")
 _MODULO = 1 << 64
 
 
@@ -98,7 +54,7 @@ class WordTotals:
     words: int = 0
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
-    def add(self, sums: Iterable[tuple[str, int]], counted: bytes | None) -> None:
+    def add(self, sums: Iterable[tuple[Any, ...]], counted: bytes | None) -> None:
         """Add the words of an index, each with the sum over its positions, and its size record."""
         for word, places in sums:
             self.words = (self.words + _number(word) * places) % _MODULO
@@ -122,72 +78,28 @@ def _varints(data: bytes) -> list[int]:
     return found
 
 
-class ScratchIndex:
-    """An in-memory index of the same kind as ours, for some rows at a time."""
-
-    def __init__(self, totals: WordTotals) -> None:
-        self._totals = totals
-        self._db = apsw.Connection(":memory:")
-        for statement in split_script(load_schema("additions")):
-            if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
-                self._statement = statement
-        self._db.execute(self._statement)
-
-    def sizes(self, texts: Sequence[tuple[int, str]]) -> list[bytes]:
-        """SQLite's size record of each of these rows, which count in the totals."""
-        self._db.execute(_TOTALS_QUERIES["drop_scratch"])
-        self._db.execute(self._statement)
-        with self._db:
-            rows = [(id_, text, extra_tokens(text)) for id_, text in texts]
-            self._db.executemany(_TOTALS_QUERIES["scratch_row"], rows)
-        self._db.execute(_TOTALS_QUERIES["message_index_words"])
-        sums: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["sums"]).fetchall()
-        counted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_counts"]).fetchall()
-        self._totals.add(((row[0], row[1]) for row in sums), counted[0][0] if counted and texts else None)
-        self._db.execute(_TOTALS_QUERIES["drop_words"])
-        noted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["scratch_sizes"]).fetchall()
-        sizes: dict[int, bytes] = {row[0]: row[1] for row in noted}
-        return [sizes[id_] for id_, _ in texts]
-
-    def settings(self) -> list[tuple[str, object]]:
-        found: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_settings"]).fetchall()
-        return [(row[0], row[1]) for row in found]
+def _scratch_index() -> apsw.Connection:
+    """An empty in-memory index of the same kind as ours."""
+    connection = apsw.Connection(":memory:")
+    for statement in split_script(load_schema("additions")):
+        if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
+            connection.execute(statement)
+    return connection
 
 
-class StoredIndexTotals(TableAccess):
-    """Reads the totals of a stored index."""
-
-    def of(self, table: str) -> WordTotals:
-        found = WordTotals()
-        if self._db.row(_TOTALS_QUERIES["is_stored"], {"table": table}) is None:  # written only by other programs
-            return found
-        with self._writable():
-            self._db.run(_TOTALS_QUERIES[f"{table}_words"])
-        try:
-            row = self._db.row(_TOTALS_QUERIES[f"{table}_counts"])
-            sums = ((term, places) for term, places in self._db.rows(_TOTALS_QUERIES["sums"]))
-            found.add(sums, row[0] if row else None)
-        finally:
-            with self._writable():
-                self._db.run(_TOTALS_QUERIES["drop_words"])
-        return found
-
-    def settings(self, table: str) -> list[tuple[str, object]]:
-        return [(row[0], row[1]) for row in self._db.rows(_TOTALS_QUERIES[f"{table}_settings"])]
-
-    @contextmanager
-    def _writable(self) -> Iterator[None]:
-        """A temporary table does not change the file, although SQLite counts it as a write."""
-        if self._db.read_only:
-            self._db.run("PRAGMA query_only = OFF")
-        try:
-            yield
-        finally:
-            if self._db.read_only:
-                self._db.run("PRAGMA query_only = ON")
+def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> list[bytes]:
+    """SQLite's size record of each of these rows in an index, which count in the totals."""
+    connection, queries = _scratch_index(), VerifyReads.queries
+    with connection:
+        connection.executemany(queries["scratch_row"], [(id_, text, extra_tokens(text)) for id_, text in texts])
+    connection.execute(queries["message_index_words"])
+    counted: list[tuple[Any, ...]] = connection.execute(queries["message_index_counts"]).fetchall()
+    totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted and texts else None)
+    sizes: dict[Any, Any] = dict(list[Any](connection.execute(queries["scratch_sizes"])))
+    return [sizes[id_] for id_, _ in texts]
 
 
-_VERIFY_QUERIES, _VERSIONS = load_queries("verify"), load_queries("versions")
+_VERSIONS = load_queries("versions")
 _PAGE = 500
 _ONE_IN = 20
 #: Ids for rows that the index lacks, while their expected content is computed.
@@ -257,214 +169,8 @@ class StoredPayload:
         return any(file_id(number, data) == self.id for number in numbers)
 
 
-class VerifyReads(TableAccess):
-    """Finds violations; never writes."""
-
-    def integrity(self) -> Iterator[BrokenRow]:
-        """SQLite's own checks of the file and its references."""
-        try:
-            for (text,) in self._db.rows(_VERIFY_QUERIES["integrity"]):
-                if text != "ok":
-                    yield BrokenRow(self._table_in(text), self._db.path, text)
-        except ArchiveCorrupt as error:
-            yield BrokenRow("database", self._db.path, str(error))
-            return
-        for table, rowid, parent, _ in self._db.rows(_VERIFY_QUERIES["foreign_keys"]):
-            yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
-
-    def _table_in(self, text: str) -> str:
-        """The table that SQLite's error is about; `database` when the file itself is damaged."""
-        if found := _COMPLAINT.search(text):
-            return found[1]
-        if found := _INDEX_COMPLAINT.search(text):
-            row = self._db.row(_VERIFY_QUERIES["table_of_index"], {"name": found[1]})
-            return row[0] if row else "database"
-        return "database"
-
-    def tables(self) -> list[BrokenRow]:
-        """Tables with a changed declaration: renamed or missing columns."""
-        return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]
-
-    def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
-        """Violations of the rules in `verify.sql`, table by table, except some rules."""
-        for name, sql in _VERIFY_QUERIES.items():
-            table, _, rule = name.partition(".")
-            if rule and name not in without:
-                try:
-                    found = self._db.rows(sql)
-                except ArchiveError as error:  # for example invalid JSON: the other rules still apply
-                    found = [("", str(error))]
-                lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
-                for id_, detail in found:
-                    if id_ not in lawful:
-                        yield BrokenRow(table, str(id_), detail)
-
-    def rule(self, name: str) -> list[BrokenRow]:
-        return [
-            BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._db.rows(_VERIFY_QUERIES[name])
-        ]
-
-    def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
-        """Context items after newer ones, and whether that is certain: after a message."""
-        for conversation_id, ordinal, is_certain in self._db.rows(_VERIFY_QUERIES["context_order"]):
-            detail = "it comes after newer items"
-            yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
-
-    def rewritten(self) -> frozenset[str]:
-        """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
-        if "summaries_fts" not in SearchIndex(self._db).upstream:
-            return frozenset()
-        changed = RowDigests(self._db).changed_rows(("summaries",))
-        ids = [str(json.loads(key)[0]) for _, key, _ in changed]
-        return frozenset(id_ for id_ in ids if self._has_other_words(id_))
-
-    def _has_other_words(self, summary_id: str) -> bool:
-        """Whether lossless-claw has written the text of a summary, and it differs from the indexed one."""
-        row = self._db.row(_VERIFY_QUERIES["rewritten"], {"id": summary_id})
-        return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
-
-    def _rewritten_in(self) -> frozenset[int]:
-        """Conversations with summaries whose text, and so size, lossless-claw changed."""
-        ids = {"ids": json.dumps(sorted(self.rewritten()))}
-        return frozenset(self._db.column(_VERIFY_QUERIES["conversations_of"], ids))
-
-    def upstream_lost(self) -> int:
-        """How many rows lossless-claw's own search tables lack."""
-        return SearchIndex(self._db).count_upstream_lost()
-
-    def upstream_emptied(self) -> tuple[str, ...]:
-        """Those of lossless-claw's own search tables that have lost all their rows."""
-        return SearchIndex(self._db).emptied_upstream()
-
-    def derived(self) -> Iterator[list[DerivedValues]]:
-        """All messages in batches, with their derived values."""
-        after = 0
-        while found := self._db.rows(_VERIFY_QUERIES["page"], {"after": after, "limit": _PAGE}):
-            passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
-            ids: defaultdict[int, list[int]] = defaultdict(list)
-            for message_id, *passage in self._db.rows(
-                _VERIFY_QUERIES["page_passages"], {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
-            ):
-                passages[message_id].append((passage[0], passage[1], passage[2]))
-                ids[message_id].append(PASSAGE_BASE + passage[3])
-            yield [
-                replace(DerivedValues(*row), passages=tuple(passages[row[0]]), further=tuple(ids[row[0]]))
-                for row in found
-            ]
-            after = found[-1][0]
-
-    def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
-        """Messages whose index rows do not match their text; the expected content is added to the totals."""
-        pieces = [index_pieces(text) for _, text in texts]
-        places = [
-            place
-            for (derived, _), some in zip(texts, pieces, strict=True)
-            for place in zip_longest(derived.index_ids[: len(some)], some)
-        ]
-        known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
-        sizes = iter(ScratchIndex(totals).sizes(known))
-        for (derived, _), some in zip(texts, pieces, strict=True):
-            expected = [(start, len(body), next(sizes)) for start, body in some]
-            id_ = str(derived.message_id)
-            if derived.size != (expected[0][2] if expected else None):
-                yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
-            if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
-                yield BrokenRow("message_passages", id_, "its passages do not match its text")
-            elif list(derived.passages) != expected[1:]:
-                yield BrokenRow("message_index", id_, "the index row of one of its passages does not match its text")
-        heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
-        yield from self._unfound("message_index", heads)
-
-    def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[BrokenRow]:
-        """Versions whose index rows do not match their text; the expected content is added to the totals."""
-        ids = json.dumps([version_id for version_id, _ in texts])
-        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
-        indexed = [row for row in texts if index_pieces(row[1])]
-        expected = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
-        for version_id, _ in texts:
-            if sizes.get(version_id) != expected.get(version_id):
-                detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
-                yield BrokenRow("version_index", str(version_id), detail)
-        yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
-
-    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
-        """Of one in twenty existing index rows, those that search does not find by their own words."""
-        for rowid in IndexProbe(self._db).lacking(table, rows[::_ONE_IN]):
-            yield BrokenRow(table, str(rowid), "search does not find it by its own words")
-
-    def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
-        """Whether an index whose rows are individually correct has exactly the expected content."""
-        stored = StoredIndexTotals(self._db)
-        if stored.settings(table) != ScratchIndex(WordTotals()).settings():
-            yield BrokenRow(table, "", "its settings have changed")
-        if stored.of(table) != expected:
-            yield BrokenRow(table, "", "its words do not match the indexed rows")
-
-    def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
-        """Summaries whose indexed text is not their text; the expected content is added to the totals."""
-        after = ""
-        while found := self._db.rows(_VERIFY_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
-            indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
-            sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
-            for summary_id, content, known, size, index_id in found:
-                if not isinstance(content, str):
-                    yield BrokenRow("summaries", summary_id, "its content is not text")
-                elif known is None:
-                    yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
-                elif known != index_digest(content):
-                    yield BrokenRow("summaries", summary_id, "its text differs from the indexed text")
-                elif size != sizes[index_id]:
-                    yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
-            texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
-            yield from self._unfound(
-                "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
-            )
-            after = found[-1][0]
-
-    def not_smaller(self) -> list[tuple[str, str]]:
-        """Summaries that are not smaller than their sources, each with its model."""
-        return [(row[0], row[1]) for row in self._db.rows(_VERIFY_QUERIES["not_smaller"])]
-
-    def conversation_ids(self) -> list[int]:
-        return self._db.column(_VERIFY_QUERIES["conversation_ids"])
-
-    def unreachable(self, conversation_id: int) -> list[int]:
-        """Messages that are not in the context, not under a summary in it, and not hidden with a cause."""
-        return self._db.column(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})
-
-    def covered_twice(self, conversation_id: int) -> list[int]:
-        """Messages that the context holds more than once."""
-        return self._db.column(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})
-
-    def file_places(self) -> list[StoredPayload]:
-        """Each stored payload: its expected path, and what is known of it."""
-        digests, ours = RowDigests(self._db).payloads()
-        return [
-            StoredPayload(
-                column_text(id_),
-                column_text(place),
-                size,
-                number,
-                digests.get(id_),
-                json.dumps([id_]) in ours if isinstance(id_, str) else False,
-            )
-            for id_, place, size, number in self._db.rows(_VERIFY_QUERIES["file_places"])
-        ]
-
-
-_DOCTOR_QUERIES = load_queries("symptoms")
 #: How many ids of a kind are listed.
 _NAMED = 100
-
-
-@dataclass(frozen=True, slots=True)
-class SuspectSummary:
-    """A summary that may be broken."""
-
-    id: str
-    conversation_id: int
-    content: str
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,17 +225,8 @@ class IndexDrift:
 
 
 @dataclass(frozen=True, slots=True)
-class DanglingItem:
-    """A context item whose message or summary is not in the archive."""
-
-    conversation_id: int
-    ordinal: int
-    item: str
-
-
-@dataclass(frozen=True, slots=True)
-class UncoveredMessages:
-    """Messages of a conversation that are unreachable from its context."""
+class MessageRun:
+    """Messages of a conversation with the same problem: how many, the first and the last."""
 
     conversation_id: int
     count: int
@@ -537,33 +234,279 @@ class UncoveredMessages:
     last_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateMessages:
-    """Adjacent duplicate messages of a conversation."""
+class VerifyReads(TableAccess):
+    """Reads for `lcm verify` and `lcm doctor`, and the one write that closes a pending compaction."""
 
-    conversation_id: int
-    count: int
-    first_id: int
+    queries = load_queries("verify", "findable", "index_totals", "symptoms")
 
+    def integrity(self) -> Iterator[BrokenRow]:
+        """SQLite's own checks of the file and its references."""
+        try:
+            for (text,) in self._rows("integrity"):
+                if text != "ok":
+                    yield BrokenRow(self._table_in(text), self._db.path, text)
+        except ArchiveCorrupt as error:
+            yield BrokenRow("database", self._db.path, str(error))
+            return
+        for table, rowid, parent, _ in self._rows("foreign_keys"):
+            yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
-class DoctorReads(TableAccess):
-    """Reads for the doctor, and the one write that closes a pending compaction."""
+    def _table_in(self, text: str) -> str:
+        """The table that SQLite's error is about; `database` when the file itself is damaged."""
+        if found := _COMPLAINT.search(text):
+            return found[1]
+        if found := _INDEX_COMPLAINT.search(text):
+            row = self._row("table_of_index", name=found[1])
+            return row[0] if row else "database"
+        return "database"
 
-    def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
-        """Summaries that may be broken, shallowest first."""
-        return self._db.records(SuspectSummary, _DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
+    def tables(self) -> list[BrokenRow]:
+        """Tables with a changed declaration: renamed or missing columns."""
+        return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]
+
+    def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
+        """Violations of the rules in `verify.sql`, table by table, except some rules."""
+        for name, sql in load_queries("verify").items():
+            table, _, rule = name.partition(".")
+            if rule and name not in without:
+                try:
+                    found = self._db.rows(sql)
+                except ArchiveError as error:  # for example invalid JSON: the other rules still apply
+                    found = [("", str(error))]
+                lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
+                for id_, detail in found:
+                    if id_ not in lawful:
+                        yield BrokenRow(table, str(id_), detail)
+
+    def rule(self, name: str) -> list[BrokenRow]:
+        return [BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
+
+    def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
+        """Context items after newer ones, and whether that is certain: after a message."""
+        for conversation_id, ordinal, is_certain in self._rows("context_order"):
+            detail = "it comes after newer items"
+            yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+
+    def rewritten(self) -> frozenset[str]:
+        """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
+        if "summaries_fts" not in SearchIndex(self._db).upstream:
+            return frozenset()
+        ids = [str(json.loads(key)[0]) for _, key, _ in RowDigests(self._db).changed_rows(("summaries",))]
+        return frozenset(id_ for id_ in ids if self._has_other_words(id_))
+
+    def _has_other_words(self, summary_id: str) -> bool:
+        """Whether lossless-claw has written the text of a summary, and it differs from the indexed one."""
+        row = self._row("rewritten", id=summary_id)
+        return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
+
+    def _rewritten_in(self) -> frozenset[int]:
+        """Conversations with summaries whose text, and so size, lossless-claw changed."""
+        return frozenset(self._column("conversations_of", ids=json.dumps(sorted(self.rewritten()))))
+
+    def upstream_lost(self) -> int:
+        """How many rows lossless-claw's own search tables lack."""
+        return SearchIndex(self._db).count_upstream_lost()
+
+    def upstream_emptied(self) -> tuple[str, ...]:
+        """Those of lossless-claw's own search tables that have lost all their rows."""
+        return SearchIndex(self._db).emptied_upstream()
+
+    def derived(self) -> Iterator[list[DerivedValues]]:
+        """All messages in batches, with their derived values."""
+        after = 0
+        while found := self._rows("page", after=after, limit=_PAGE):
+            passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
+            ids: defaultdict[int, list[int]] = defaultdict(list)
+            for message_id, *passage in self._rows(
+                "page_passages", first=found[0][0], last=found[-1][0], base=PASSAGE_BASE
+            ):
+                passages[message_id].append((passage[0], passage[1], passage[2]))
+                ids[message_id].append(PASSAGE_BASE + passage[3])
+            yield [
+                replace(DerivedValues(*row), passages=tuple(passages[row[0]]), further=tuple(ids[row[0]]))
+                for row in found
+            ]
+            after = found[-1][0]
+
+    def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+        """Messages whose index rows do not match their text; the expected content is added to the totals."""
+        pieces = [index_pieces(text) for _, text in texts]
+        places = [
+            place
+            for (derived, _), some in zip(texts, pieces, strict=True)
+            for place in zip_longest(derived.index_ids[: len(some)], some)
+        ]
+        known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
+        sizes = iter(_expected_sizes(known, totals))
+        for (derived, _), some in zip(texts, pieces, strict=True):
+            expected = [(start, len(body), next(sizes)) for start, body in some]
+            id_ = str(derived.message_id)
+            if derived.size != (expected[0][2] if expected else None):
+                yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
+            if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
+                yield BrokenRow("message_passages", id_, "its passages do not match its text")
+            elif list(derived.passages) != expected[1:]:
+                yield BrokenRow("message_index", id_, "the index row of one of its passages does not match its text")
+        heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
+        yield from self._unfound("message_index", heads)
+
+    def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+        """Versions whose index rows do not match their text; the expected content is added to the totals."""
+        ids = json.dumps([version_id for version_id, _ in texts])
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
+        indexed = [row for row in texts if index_pieces(row[1])]
+        expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+        for version_id, _ in texts:
+            if sizes.get(version_id) != expected.get(version_id):
+                detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
+                yield BrokenRow("version_index", str(version_id), detail)
+        yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
+
+    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
+        """Of one in twenty existing index rows, those that search does not find by their own words."""
+        for rowid in self._lacking(table, rows[::_ONE_IN]):
+            yield BrokenRow(table, str(rowid), "search does not find it by its own words")
+
+    def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
+        """Whether an index whose rows are individually correct has exactly the expected content."""
+        settings = _scratch_index().execute(self.queries["message_index_settings"]).fetchall()
+        if self._rows(f"{table}_settings") != settings:
+            yield BrokenRow(table, "", "its settings have changed")
+        if self._stored_totals(table) != expected:
+            yield BrokenRow(table, "", "its words do not match the indexed rows")
+
+    def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
+        """Summaries whose indexed text is not their text; the expected content is added to the totals."""
+        after = ""
+        while found := self._rows("summary_digests", after=after, limit=_PAGE):
+            indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
+            sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+            for summary_id, content, known, size, index_id in found:
+                if not isinstance(content, str):
+                    yield BrokenRow("summaries", summary_id, "its content is not text")
+                elif known is None:
+                    yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
+                elif known != index_digest(content):
+                    yield BrokenRow("summaries", summary_id, "its text differs from the indexed text")
+                elif size != sizes[index_id]:
+                    yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
+            texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
+            yield from self._unfound(
+                "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
+            )
+            after = found[-1][0]
+
+    def not_smaller(self) -> list[tuple[str, str]]:
+        """Summaries that are not smaller than their sources, each with its model."""
+        return [(row[0], row[1]) for row in self._rows("not_smaller")]
+
+    def conversation_ids(self) -> list[int]:
+        return self._column("conversation_ids")
+
+    def unreachable(self, conversation_id: int) -> list[int]:
+        """Messages that are not in the context, not under a summary in it, and not hidden with a cause."""
+        return self._column("unreachable", conversation_id=conversation_id)
+
+    def covered_twice(self, conversation_id: int) -> list[int]:
+        """Messages that the context holds more than once."""
+        return self._column("covered_twice", conversation_id=conversation_id)
+
+    def file_places(self) -> list[StoredPayload]:
+        """Each stored payload: its expected path, and what is known of it."""
+        digests, ours = RowDigests(self._db).payloads()
+        return [
+            StoredPayload(
+                column_text(id_),
+                column_text(place),
+                size,
+                number,
+                digests.get(id_),
+                json.dumps([id_]) in ours if isinstance(id_, str) else False,
+            )
+            for id_, place, size, number in self._rows("file_places")
+        ]
+
+    def _stored_totals(self, table: str) -> WordTotals:
+        found = WordTotals()
+        if self._row("is_stored", table=table) is None:  # written only by other programs
+            return found
+        with self._writable():
+            self._run(f"{table}_words")
+        try:
+            row = self._row(f"{table}_counts")
+            found.add(self._rows("sums"), row[0] if row else None)
+        finally:
+            with self._writable():
+                self._run("drop_words")
+        return found
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        """A temporary table does not change the file, although SQLite counts it as a write."""
+        if self._db.read_only:
+            self._db.run("PRAGMA query_only = OFF")
+        try:
+            yield
+        finally:
+            if self._db.read_only:
+                self._db.run("PRAGMA query_only = ON")
+
+    def damaged_indexes(self) -> tuple[str, ...]:
+        """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
+        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
+
+    def _is_damaged(self, table: str) -> bool:
+        try:
+            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
+                return True
+            return any(
+                not self._has(table, rowid, word)
+                for rowid, text in self._samples(table)
+                for word in _some(text, _WORDS)
+            )
+        except ArchiveCorrupt:
+            return True
+
+    def _lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
+        """The index rows among these that are not found by the longest word of their text."""
+        for rowid, text in rows:
+            if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
+                yield rowid
+
+    def _has(self, table: str, rowid: int, word: str) -> bool:
+        """Whether a row of the index is found by a word."""
+        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
+        return self._row(f"{table}_has", place) is not None
+
+    def _samples(self, table: str) -> Iterator[tuple[int, str]]:
+        """Index rows with known text, each with that text."""
+        first, last = self._row(f"{table}_span") or (None, None)
+        if first is None or last is None:
+            return
+        for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
+            row = self._row(f"{table}_sample", at=at)
+            if row is None or not isinstance(row[1], str) or not isinstance(row[2], bytes):
+                continue
+            text = index_text_of(row[1]) if table == "message_index" else row[1]
+            if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
+                yield row[0], pieces[0][1] if table == "message_index" else text
+
+    def suspects(self, conversation_id: int | None = None) -> list[tuple[str, int, str, str]]:
+        """Summaries that may be broken, shallowest first: id, conversation, text, model."""
+        found = self._rows("suspects", conversation_id=conversation_id)
+        return [(column_text(id_), owner, column_text(content), column_text(by)) for id_, owner, content, by in found]
 
     def context_order(self, conversation_id: int) -> list[str]:
-        return self._db.column(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})
+        return self._column("summaries_in_context", conversation_id=conversation_id)
 
     def index_drift(self) -> IndexDrift:
         """Differences between our search index and the rows; texts of messages are not read."""
-        messages, summaries = self._db.row(_DOCTOR_QUERIES["unindexed"]) or (0, 0)
+        messages, summaries = self._row("unindexed") or (0, 0)
         place = {"base": PASSAGE_BASE, "limit": _NAMED}
-        lost = self._db.rows(_DOCTOR_QUERIES["lost_from_index"], place | {"blank": index_digest("")})
-        gone = self._db.rows(_DOCTOR_QUERIES["gone_from_archive"], place)
-        gone_summaries = (self._db.row(_DOCTOR_QUERIES["gone_summaries"]) or (0,))[0]
-        texts = self._db.rows(_DOCTOR_QUERIES["summary_texts"])
+        lost = self._rows("lost_from_index", place | {"blank": index_digest("")})
+        gone = self._rows("gone_from_archive", place)
+        gone_summaries = (self._row("gone_summaries") or (0,))[0]
+        texts = self._rows("summary_texts")
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
@@ -574,25 +517,25 @@ class DoctorReads(TableAccess):
     def were_here(self, items: list[str]) -> bool:
         """Whether any of some missing messages has left traces: then its text is lost."""
         ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
-        return self._db.row(_DOCTOR_QUERIES["left_behind"], {"ids": ids}) is not None
+        return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
         """Whether the log records the sources of all of these summaries."""
-        row = self._db.row(_DOCTOR_QUERIES["folded"], by_ids(summary_ids))
+        row = self._row("folded", by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
-    def hanging(self) -> list[DanglingItem]:
-        """Context items without a message or summary."""
-        return self._db.records(DanglingItem, _DOCTOR_QUERIES["hanging"])
+    def hanging(self) -> list[tuple[int, int, str]]:
+        """Context items without a message or summary: conversation, ordinal, item."""
+        return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
 
-    def uncovered(self) -> list[UncoveredMessages]:
+    def uncovered(self) -> list[MessageRun]:
         """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
-        return self._db.records(UncoveredMessages, _DOCTOR_QUERIES["uncovered"])
+        return self._records(MessageRun, "uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
         sorter: TopologicalSorter[str] = TopologicalSorter()
-        for summary_id, source_id in self._db.rows(_DOCTOR_QUERIES["source_links"]):
+        for summary_id, source_id in self._rows("source_links"):
             sorter.add(summary_id, source_id)
         try:
             sorter.prepare()
@@ -602,49 +545,46 @@ class DoctorReads(TableAccess):
 
     def without_sources(self) -> list[tuple[int, str]]:
         """Summaries without sources: conversation and id."""
-        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["without_sources"])]
+        return [(row[0], row[1]) for row in self._rows("without_sources")]
 
     def no_texts(self) -> list[tuple[int, str]]:
         """Messages and summaries whose text is stored as bytes: conversation and id."""
-        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["no_texts"])]
+        return [(row[0], row[1]) for row in self._rows("no_texts")]
 
     def debts(self, now: datetime) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
-        return self._db.records(PendingCompactionRow, _DOCTOR_QUERIES["debts"], {"now": state_time(now)})
+        return self._records(PendingCompactionRow, "debts", now=state_time(now))
 
     def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
         """Close a pending compaction that has not changed since it was read; needs a transaction."""
-        values = {"conversation_id": conversation_id, "revision": revision, "reason": reason, "now": state_time(now)}
-        self._db.run(_DOCTOR_QUERIES["close_debt"], values)
+        self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
         return self._db.changes() > 0
 
-    def duplicates(self) -> list[DuplicateMessages]:
+    def duplicates(self) -> list[MessageRun]:
         """Conversations with rows that older engines stored twice."""
-        return self._db.records(DuplicateMessages, _DOCTOR_QUERIES["duplicates"])
+        return self._records(MessageRun, "duplicates")
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""
-        found = self._db.rows(_DOCTOR_QUERIES["open_breakers"], {"now": state_time(now)})
+        found = self._rows("open_breakers", now=state_time(now))
         return [(key, failures, column_time(until)) for key, failures, until in found]
 
     def schema(self) -> int | None:
         """The version of our tables in the file; None without them."""
-        row = self._db.row(_DOCTOR_QUERIES["schema"])
-        return row[0] if row else None
+        return self._value("schema")
 
     def sqlite(self) -> str:
-        row = self._db.row(_DOCTOR_QUERIES["sqlite"])
+        row = self._row("sqlite")
         return str(row[0]) if row else ""
 
     def steps(self) -> dict[str, int]:
         """lossless-claw's migration steps in the file."""
-        return dict(self._db.rows(_DOCTOR_QUERIES["steps"]))
+        return dict(self._rows("steps"))
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""
-        moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
-        return self._db.column(_DOCTOR_QUERIES[filter_id], moments)
+        return self._column(filter_id, now=state_time(now), silent_since=state_time(now - silence))
 
     def broken_references(self) -> list[tuple[str, str]]:
         """Rows with broken references: table, and the referenced table."""
-        return [(row[0], row[2]) for row in self._db.rows(_DOCTOR_QUERIES["references"])]
+        return [(row[0], row[2]) for row in self._rows("references")]

@@ -11,7 +11,8 @@ from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.search_text import index_text_of
 from lossless.model.times import row_time, state_time
-from lossless.store.database import by_ids, load_queries, time_or_epoch
+from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch
+from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
 if TYPE_CHECKING:
@@ -21,14 +22,9 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.database import Row
 
-_SURGERY_QUERIES = load_queries("operations")
 _CONTEXT = load_queries("context")
 _SUMMARIES = load_queries("summaries")
 _INDEX = load_queries("index")
-_COLUMNS = (
-    "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
-    "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,58 +59,53 @@ class FormerSummary:
         return str(self.row["summary_id"])
 
 
-class SurgeryWrites:
+class SurgeryWrites(TableAccess):
     """Writes of surgery; they need a transaction."""
+
+    queries = load_queries("operations", "belonging")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
 
-    # --- the log --------------------------------------------------------------------------------------
-
     def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
         """Changes of a context after one entry, up to another, oldest first."""
         place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
-        return [_entry(row) for row in self._db.rows(_SURGERY_QUERIES["entries"], place)]
+        return [_entry(row) for row in self._rows("entries", place)]
 
     def entry_at(self, conversation_id: int, at: datetime) -> int:
         """The id of the newest change up to a moment; 0 when there was none."""
-        return self._db.count(
-            _SURGERY_QUERIES["entry_before"], {"conversation_id": conversation_id, "at": state_time(at)}
-        )
+        return self._count("entry_before", conversation_id=conversation_id, at=state_time(at))
 
     def log(
         self, conversation_id: int, change: ContextChange, now: datetime, former: Sequence[FormerSummary] = ()
     ) -> int:
         """Add a log entry with the earlier state of summaries; returns its id."""
         self._archive.context.log(conversation_id, change, now)
-        row = self._db.row(_SURGERY_QUERIES["newest_entry"], {"conversation_id": conversation_id})
-        assert row is not None
-        log_id: int = row[0]
+        log_id: int = self._rows("newest_entry", conversation_id=conversation_id)[0][0]
         kept = [(log_id, was.id, _as_json(was)) for was in former]
         if kept:
-            self._db.run_many(_SURGERY_QUERIES["keep_former"], kept)
+            self._run_many("keep_former", kept)
         return log_id
 
     def former(self, log_id: int) -> list[FormerSummary]:
-        return [_from_json(text) for (text,) in self._db.rows(_SURGERY_QUERIES["former"], {"log_id": log_id})]
-
-    # --- summaries ------------------------------------------------------------------------------------
+        return [_from_json(text) for (text,) in self._rows("former", log_id=log_id)]
 
     def state(self, summary_id: str) -> FormerSummary:
-        row = self._db.row(_SURGERY_QUERIES["state"], {"id": summary_id})
+        row = self._row("state", id=summary_id)
         if row is None:
             raise NotFound("summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
-        briefs = self._db.rows(_SURGERY_QUERIES["brief_links"], {"id": summary_id})
+        briefs = self._rows("brief_links", id=summary_id)
         links = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in briefs)
-        return FormerSummary(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources), links)
+        return FormerSummary(
+            dict(zip(base_columns("summaries"), row, strict=True)), tuple(messages), tuple(sources), links
+        )
 
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
         files = json.dumps(list(file_ids), separators=(",", ":"))
-        values = {"id": summary_id, "content": content, "tokens": tokens, "model": model, "files": files}
-        self._db.run(_SURGERY_QUERIES["set_text"], values)
+        self._run("set_text", id=summary_id, content=content, tokens=tokens, model=model, files=files)
         if not self._db.changes():
             raise NotFound("summary", summary_id)
         self._index.put_summary(summary_id, content)
@@ -123,47 +114,45 @@ class SurgeryWrites:
     def restore(self, was: FormerSummary) -> None:
         """Restore the earlier state of a summary, whether its row still exists or not."""
         row = was.row
-        if self._db.row(_SURGERY_QUERIES["state"], {"id": was.id}) is not None:
+        if self._row("state", id=was.id) is not None:
             self.write(was.id, row["content"], row["token_count"], row["model"], json.loads(row["file_ids"]))
             return
-        self._db.run(_SURGERY_QUERIES["insert_state"], [row[name] for name in _COLUMNS])
+        self._run("insert_state", [row[name] for name in base_columns("summaries")])
         self._db.run_many(_SUMMARIES["link_message"], [(was.id, id_, n) for n, id_ in enumerate(was.message_ids)])
         self._db.run_many(_SUMMARIES["link_source"], [(was.id, id_, n) for n, id_ in enumerate(was.source_ids)])
-        self._db.run_many(_SURGERY_QUERIES["link_brief"], [(was.id, *link) for link in was.briefs])
+        self._run_many("link_brief", [(was.id, *link) for link in was.briefs])
         self._index.put_summary(was.id, row["content"])
         self._index.put_upstream_summary(was.id, row["content"])
 
     def recount(self, summary_ids: Iterable[str]) -> None:
         """Recompute the spans and counts of summaries and of everything made of them."""
         for id_ in self.above(summary_ids):
-            self._db.run(_SURGERY_QUERIES["recount_leaf"], {"id": id_})
-            self._db.run(_SURGERY_QUERIES["recount_condensed"], {"id": id_})
+            self._run("recount_leaf", id=id_)
+            self._run("recount_condensed", id=id_)
 
     def above(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with everything made of them, shallowest first."""
-        return self._db.column(_SURGERY_QUERIES["above"], by_ids(summary_ids))
+        return self._column("above", by_ids(summary_ids))
 
     def below(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with everything under them, shallowest first, then by time."""
-        return self._db.column(_SURGERY_QUERIES["below"], by_ids(summary_ids))
+        return self._column("below", by_ids(summary_ids))
 
     def all_of(self, conversation_id: int) -> list[str]:
         """Every summary of a conversation, shallowest first, then by time."""
-        return [
-            row[0] for row in self._db.rows(_SURGERY_QUERIES["of_conversation"], {"conversation_id": conversation_id})
-        ]
+        return self._column("of_conversation", conversation_id=conversation_id)
 
     def before(self, summary_id: str, limit: int) -> list[str]:
         """The summaries of the same depth just before one, oldest first."""
-        return self._db.column(_SURGERY_QUERIES["before"], {"id": summary_id, "limit": limit})[::-1]
+        return self._column("before", id=summary_id, limit=limit)[::-1]
 
     def source_tokens(self, summary_id: str) -> int:
         """The tokens of a summary's sources in a context."""
-        return self._db.count(_SURGERY_QUERIES["source_tokens"], {"id": summary_id})
+        return self._count("source_tokens", id=summary_id)
 
     def uses(self, summary_id: str) -> tuple[str, ...]:
         """What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
-        return tuple(self._db.column(_SURGERY_QUERIES["uses"], {"id": summary_id}))
+        return tuple(self._column("uses", id=summary_id))
 
     def purge(self, summary_id: str) -> FormerSummary:
         """Delete an unused summary; returns its state. Its sources stay."""
@@ -172,18 +161,15 @@ class SurgeryWrites:
             raise Stale(f"summary {summary_id!r} is still needed: {', '.join(users)}")
         links = ("drop_index_row", "drop_extras", "drop_message_links", "drop_source_links", "drop_brief_links")
         for query in (*links, "drop_summary"):
-            self._db.run(_SURGERY_QUERIES[query], {"id": summary_id})
+            self._run(query, id=summary_id)
         for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
             if table in self._index.upstream:
                 self._db.run(_INDEX[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
         return was
 
-    # --- the context ----------------------------------------------------------------------------------
-
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
         """The items among these that are not hidden, in order: they may return to the context."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
-        hidden = {row[0] for row in self._db.rows(_SURGERY_QUERIES["hidden_among"], place)}
+        hidden = set(self._column("hidden_among", conversation_id=conversation_id, items=json.dumps(list(items))))
         return tuple(item for item in items if item not in hidden)
 
     def replace_run(
@@ -193,17 +179,16 @@ class SurgeryWrites:
 
         Returns from which ordinal on items moved, and by how much.
         """
-        self._db.run(_SURGERY_QUERIES["take_out"], {"conversation_id": conversation_id, "first": first, "last": last})
-        row = self._db.row(_SURGERY_QUERIES["next_after"], {"conversation_id": conversation_id, "ordinal": first})
+        self._run("take_out", conversation_id=conversation_id, first=first, last=last)
+        row = self._row("next_after", conversation_id=conversation_id, ordinal=first)
         following: int | None = row[0] if row else None
         shift = 0 if following is None else max(0, first + len(items) - following)
         if shift and following is not None:
-            place = {"conversation_id": conversation_id, "ordinal": following, "by": shift}
-            self._db.run(_SURGERY_QUERIES["shift_from"], place)
-            self._db.run(_SURGERY_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._run("shift_from", conversation_id=conversation_id, ordinal=following, by=shift)
+            self._run("shift_back", conversation_id=conversation_id)
         for n, item in enumerate(items):
             self._put(conversation_id, first + n, item, now)
-        self._db.run(_SURGERY_QUERIES["forget_tokens"], {"conversation_id": conversation_id})
+        self._run("forget_tokens", conversation_id=conversation_id)
         return (following or 0, shift)
 
     def _put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
@@ -212,6 +197,22 @@ class SurgeryWrites:
             self._db.run(_CONTEXT["put_message"], values | {"message_id": item})
         else:
             self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
+
+    def brief_owner(self, id_: str) -> int | None:
+        row = self._row("briefs", ids=json.dumps([id_]))
+        return None if row is None else int(row[1])
+
+    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
+        """Log entry and target of each merge of a conversation, newest first."""
+        return self._rows("merges_of", conversation_id=conversation_id)
+
+    def needed(
+        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
+    ) -> tuple[str, str] | None:
+        """One of some copies that something outside of them and the conversation's context uses, and its user."""
+        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
+        row = self._row("needed", ids | {"conversation_id": conversation_id})
+        return None if row is None else (str(row[0]), str(row[1]))
 
 
 def _entry(row: Row) -> LogEntry:
@@ -237,6 +238,7 @@ _MERGE_QUERIES = load_queries("moving")
 #: Why a merged conversation has a pending compaction.
 MERGE_REASON = "doctor-rollover-split-repair"
 _THINGS = ("summaries", "files", "briefs", "pins")
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,85 +255,76 @@ class SplitRow:
     session_key: str
 
 
-class ConversationMerger:
-    """Moves rows between conversations; writes need a transaction."""
+class ConversationMerger(TableAccess):
+    """Moves rows between conversations, and copies them; writes need a transaction."""
+
+    queries = load_queries("moving")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations with the key of an active one, oldest first."""
-        return [
-            SplitRow(target, source, cause, time_or_epoch(created), messages, bool(overlaps), key)
-            for target, source, cause, created, messages, overlaps, key in self._db.rows(
-                _MERGE_QUERIES["split_keys"], {"key": session_key}
-            )
-        ]
+        return self._records(SplitRow, "split_keys", key=session_key)
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""
         place = {"conversation_id": conversation_id}
         found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
-        found["context"] = [[ordinal, item] for ordinal, item in self._db.rows(_MERGE_QUERIES["context"], place)]
+        found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
         for thing in ("summaries", "files", "pins", "hidden"):
-            found[thing] = self._db.column(_MERGE_QUERIES[f"{thing}_of"], place)
-        keys = self._db.rows(_MERGE_QUERIES["records_of"], place | {"others": json.dumps(list(others))})
-        found["records"] = [row[0] for row in keys]
-        found["briefs"] = [[id_, status] for id_, status in self._db.rows(_MERGE_QUERIES["briefs_of"], place)]
+            found[thing] = self._column(f"{thing}_of", place)
+        found["records"] = self._column("records_of", place | {"others": json.dumps(list(others))})
+        found["briefs"] = [[id_, status] for id_, status in self._rows("briefs_of", place)]
         return found
 
     def last_seq(self, conversation_id: int) -> int:
-        return self._db.count(_MERGE_QUERIES["last_seq"], {"conversation_id": conversation_id})
+        return self._count("last_seq", conversation_id=conversation_id)
 
     def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
         """Remove the host's ids from messages where others have the same; returns them."""
         values = {"source": source_id, "others": json.dumps(list(other_ids))}
-        clashing = [list(row) for row in self._db.rows(_MERGE_QUERIES["clashing_ids"], values)]
-        self._db.run_many(_MERGE_QUERIES["clear_ids"], [{"message_id": row[0]} for row in clashing])
+        clashing = [list(row) for row in self._rows("clashing_ids", values)]
+        self._run_many("clear_ids", [{"message_id": row[0]} for row in clashing])
         return clashing
 
     def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
         """Restore the host's ids of messages."""
         values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
-        self._db.run_many(_MERGE_QUERIES["set_ids"], values)
+        self._run_many("set_ids", values)
 
     def shift(self, conversation_id: int, by: int) -> None:
         """Increase the seqs of a conversation's messages by `by`, and all references to them."""
         self.move_messages(conversation_id, conversation_id, by)
         for query in ("shift_briefs", "shift_records"):
-            self._db.run(_MERGE_QUERIES[query], {"conversation_id": conversation_id, "by": by})
+            self._run(query, conversation_id=conversation_id, by=by)
 
     def move_messages(self, source: int, to: int, by: int, first: int = 1, last: int = 2**62) -> None:
         """Move a range of messages to another conversation, with seqs increased by `by`."""
-        values = {"from": source, "to": to, "by": by, "first": first, "last": last}
-        self._db.run(_MERGE_QUERIES["move_messages"], values)
-        self._db.run(_MERGE_QUERIES["right_places"], {"conversation_id": to})
+        self._run("move_messages", {"from": source, "to": to, "by": by, "first": first, "last": last})
+        self._run("right_places", conversation_id=to)
 
     def move_records(self, keys: Sequence[str], source: int, to: int, by: int) -> None:
         """Move transcript records together with the messages before them."""
-        values = {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))}
-        self._db.run(_MERGE_QUERIES["move_records"], values)
+        self._run("move_records", {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))})
 
     def move(self, things: dict[str, Any], to: int, source: int) -> None:
         """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
         for thing in _THINGS:
             ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
-            self._db.run(
-                _MERGE_QUERIES[f"move_{thing}"], {"conversation_id": to, "from": source, "ids": json.dumps(ids)}
-            )
-        hidden = {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])}
-        self._db.run(_MERGE_QUERIES["move_hidden"], hidden)
+            self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
+        self._run("move_hidden", {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])})
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
         """Deactivate the briefs of a source."""
-        self._db.run(_MERGE_QUERIES["retire_briefs"], {"ids": json.dumps([id_ for id_, _ in things["briefs"]])})
+        self._run("retire_briefs", ids=json.dumps([id_ for id_, _ in things["briefs"]]))
 
     def revive_briefs(self, things: dict[str, Any]) -> None:
-        self._db.run_many(_MERGE_QUERIES["set_brief_status"], [(status, id_) for id_, status in things["briefs"]])
+        self._run_many("set_brief_status", [(status, id_) for id_, status in things["briefs"]])
 
     def move_keys(self, source_id: int, to: int) -> None:
         """Add the batch keys of a source to the target."""
-        self._db.run(_MERGE_QUERIES["move_keys"], {"conversation_id": to, "from": source_id})
+        self._run("move_keys", {"conversation_id": to, "from": source_id})
 
     def drop_states(self, conversation_id: int) -> None:
         """Delete state that was kept for the next turn of a conversation."""
@@ -341,7 +334,7 @@ class ConversationMerger:
 
     def set_context(self, conversation_id: int, items: Sequence[tuple[int, int | str]], now: datetime) -> None:
         """Set a context to exactly these items at these ordinals."""
-        self._db.run(_MERGE_QUERIES["clear_context"], {"conversation_id": conversation_id})
+        self._run("clear_context", conversation_id=conversation_id)
         at = row_time(now)
         for ordinal, item in items:
             values: dict[str, Any] = {"conversation_id": conversation_id, "ordinal": ordinal, "now": at}
@@ -351,48 +344,35 @@ class ConversationMerger:
                 self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
-        self._db.run(
-            _MERGE_QUERIES["owe"], {"conversation_id": conversation_id, "now": state_time(now), "reason": MERGE_REASON}
-        )
+        self._run("owe", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
 
-
-_COPY_QUERIES = load_queries("moving")
-_PAGE = 500
-
-
-class SummaryCopier:
-    """Writes copies; writes need a transaction."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
-
-    def texts(self, conversation_id: int) -> dict[str, str]:
+    def summary_texts(self, conversation_id: int) -> dict[str, str]:
         """The texts of a conversation's summaries by id."""
-        return dict(self._db.rows(_COPY_QUERIES["summary_digests"], {"conversation_id": conversation_id}))
+        return dict(self._rows("summary_digests", conversation_id=conversation_id))
 
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files of messages: payloads that were moved out, or copies of their text."""
         found: dict[int, tuple[str, ...]] = {}
-        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], by_ids(message_ids)):
+        for id_, text in self._rows("files_of_messages", by_ids(message_ids)):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
-    def messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
+    def copy_messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
         """Copy messages with their parts to free seqs from 1 on; not in a context yet.
 
         Hidden ones stay hidden.
         """
-        row = self._db.row(_COPY_QUERIES["next_id"])
+        row = self._row("next_id")
         first: int = row[0] if row else 1
         triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
         places = {"places": json.dumps(triples)}
-        self._db.run(_COPY_QUERIES["copy_messages"], places | {"conversation_id": conversation_id})
-        self._db.run(_COPY_QUERIES["copy_parts"], places)
-        self._db.run(_COPY_QUERIES["copy_extras"], places)
-        self._db.run(_COPY_QUERIES["copy_hidden"], places | {"conversation_id": conversation_id})
+        self._run("copy_messages", places | {"conversation_id": conversation_id})
+        self._run("copy_parts", places)
+        self._run("copy_extras", places)
+        self._run("copy_hidden", places | {"conversation_id": conversation_id})
         return {old: new for old, new, _ in triples}
 
-    def index(self, message_ids: Sequence[int]) -> None:
+    def index_copies(self, message_ids: Sequence[int]) -> None:
         for start in range(0, len(message_ids), _PAGE):
             for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
                 index = self._archive.index
@@ -403,39 +383,34 @@ class SummaryCopier:
 
     def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
         """Make a copied message refer to copied files: in its mark, and in text and recipe."""
-        row = self._db.row(_COPY_QUERIES["file_texts"], {"message_id": message_id})
-        assert row is not None
-        parts = self._db.rows(_COPY_QUERIES["part_texts"], {"message_id": message_id})
+        row = self._rows("file_texts", message_id=message_id)[0]
+        parts = self._rows("part_texts", message_id=message_id)
         is_intercepted = any('"restore":' in (metadata or "") for *_, metadata in parts)
         content, file_id = (_renamed(row[0], names) if is_intercepted else row[0]), _renamed(row[1], names)
-        self._db.run(
-            _COPY_QUERIES["set_file_texts"], {"message_id": message_id, "content": content, "file_id": file_id}
-        )
+        self._run("set_file_texts", message_id=message_id, content=content, file_id=file_id)
         for part_id, text, output, metadata in parts if is_intercepted else ():
             texts = {"text": _renamed(text, names), "output": _renamed(output, names)}
-            values = texts | {"metadata": _renamed(metadata, names), "part_id": part_id}
-            self._db.run(_COPY_QUERIES["set_part_texts"], values)
+            self._run("set_part_texts", (texts | {"metadata": _renamed(metadata, names), "part_id": part_id}))
 
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Delete copied messages that are no longer referenced."""
         ids = json.dumps(list(message_ids))
         for query in ("delete_context_messages", "delete_hidden"):
-            self._db.run(_COPY_QUERIES[query], {"conversation_id": conversation_id, "ids": ids})
+            self._run(query, conversation_id=conversation_id, ids=ids)
         for id_ in message_ids:
             self._archive.index.drop_message(id_)
         if "messages_fts" in self._archive.index.upstream:
-            self._db.run_many(_COPY_QUERIES["delete_upstream_message"], [{"id": id_} for id_ in message_ids])
+            self._run_many("delete_upstream_message", [{"id": id_} for id_ in message_ids])
         if TrigramIndex(self._db).is_there:
-            self._db.run(_COPY_QUERIES["delete_trigrams"], {"ids": ids})
-        self._db.run(_COPY_QUERIES["lend_index"])
-        self._db.run(_COPY_QUERIES["delete_messages"], {"ids": ids})
-        self._db.run(_COPY_QUERIES["return_index"])
+            self._run("delete_trigrams", ids=ids)
+        self._run("lend_index")
+        self._run("delete_messages", ids=ids)
+        self._run("return_index")
         while self._archive.versions.drop_gone():
             pass
 
-    def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
-        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
-        self._db.run(_COPY_QUERIES["delete_context_summaries"], values)
+    def take_out_summaries(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
+        self._run("delete_context_summaries", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
 
 
 def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
@@ -445,43 +420,6 @@ def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
     return text
 
 
-_OWNER_QUERIES = load_queries("belonging")
-
-
-class RowOwners:
-    """Finds the conversations of rows; read-only. Unknown ids are skipped."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._db = archive.database
-
-    def messages(self, ids: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """The conversation and the seq of each message."""
-        found = self._db.rows(_OWNER_QUERIES["messages"], {"ids": json.dumps(sorted(set(ids)))})
-        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
-
-    def summaries(self, ids: Iterable[str]) -> dict[str, int]:
-        """The conversation of each summary."""
-        return dict(self._db.rows(_OWNER_QUERIES["summaries"], {"ids": json.dumps(sorted(set(ids)))}))
-
-    def brief(self, id_: str) -> int | None:
-        row = self._db.row(_OWNER_QUERIES["briefs"], {"ids": json.dumps([id_])})
-        return None if row is None else int(row[1])
-
-    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
-        """Log entry and target of each merge of a conversation, newest first."""
-        found = self._db.rows(_OWNER_QUERIES["merges_of"], {"conversation_id": conversation_id})
-        return [(log_id, target) for log_id, target in found]
-
-    def needed(
-        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
-    ) -> tuple[str, str] | None:
-        """One of some copies that something outside of them and the conversation's context uses, and its user."""
-        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
-        row = self._db.row(_OWNER_QUERIES["needed"], ids | {"conversation_id": conversation_id})
-        return None if row is None else (str(row[0]), str(row[1]))
-
-
-_REBUILD_QUERIES = load_queries("rebuilding")
 #: Rules of `verify.sql` about numbers derived from the sources of a summary.
 COUNT_RULES = (
     "summaries.leaf_counts",
@@ -491,17 +429,17 @@ COUNT_RULES = (
 )
 
 
-class Rebuilder:
+class Rebuilder(TableAccess):
     """Finds and rebuilds what can be derived from messages and summaries; texts are never changed."""
+
+    queries = load_queries("rebuilding")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
-    # --- detection ---
-
     def contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
-        found = {row[0] for row in self._db.rows(_REBUILD_QUERIES["wrong_contexts"])}
+        found = set(self._column("wrong_contexts"))
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
                 found.add(int(offender.id.partition(":")[0]))
@@ -509,11 +447,11 @@ class Rebuilder:
 
     def _has_lost(self, conversation_id: int) -> bool:
         ids = self._archive.checks.unreachable(conversation_id)
-        return bool(ids) and not self._archive.cleared.explains(conversation_id, ids)
+        return bool(ids) and not self._archive.context.was_cleared(conversation_id, ids)
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, which the log still names."""
-        return self._db.column(_REBUILD_QUERIES["without_sources"])
+        return self._column("without_sources")
 
     def miscounted(self) -> list[str]:
         """Summaries whose counts or times do not match their sources."""
@@ -521,14 +459,12 @@ class Rebuilder:
 
     def counters(self) -> list[int]:
         """Conversations with wrong counters."""
-        return self._db.column(_REBUILD_QUERIES["wrong_counters"])
-
-    # --- repair; needs a transaction ---
+        return self._column("wrong_counters")
 
     def link(self, summary_id: str) -> None:
         """Restore a summary's sources from the log of its fold."""
-        self._db.run(_REBUILD_QUERIES["link_messages"], {"summary_id": summary_id})
-        self._db.run(_REBUILD_QUERIES["link_summaries"], {"summary_id": summary_id})
+        self._run("link_messages", summary_id=summary_id)
+        self._run("link_summaries", summary_id=summary_id)
         self._keep_digest([summary_id])
 
     def recount(self, summary_ids: list[str]) -> None:
@@ -543,24 +479,24 @@ class Rebuilder:
 
     def count(self, conversation_id: int) -> None:
         """Correct the counters of a conversation; its size is recomputed later."""
-        self._db.run(_REBUILD_QUERIES["count"], {"conversation_id": conversation_id})
+        self._run("count", conversation_id=conversation_id)
 
     def context(self, conversation_id: int, now: datetime) -> None:
         """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
         place = {"conversation_id": conversation_id}
         before = self._archive.context.items(conversation_id)
         size = self._archive.context.tokens(conversation_id)
-        kept = self._db.rows(_REBUILD_QUERIES["kept"], place)
+        kept = self._rows("kept", place)
         if any(
             one.id.startswith(f"{conversation_id}:") for one, is_sure in self._archive.checks.out_of_order() if is_sure
         ):
             kept = sorted(kept, key=lambda row: (not row[3], row[2] if not row[3] else 0))
         self._lay(conversation_id, kept, now)
-        for row in self._db.rows(_REBUILD_QUERIES["lost_summaries"], place):
+        for row in self._rows("lost_summaries", place):
             kept = _inserted(kept, row)
         self._lay(conversation_id, kept, now)
         for id_ in self._archive.checks.unreachable(conversation_id):
-            kept = _inserted(kept, (*self._db.rows(_REBUILD_QUERIES["message"], {"message_id": id_})[0],))
+            kept = _inserted(kept, (*self._rows("message", message_id=id_)[0],))
         self._lay(conversation_id, kept, now)
         after = tuple(id_ for id_, *_ in kept)
         ids = tuple(one.message_id if hasattr(one, "message_id") else one.summary_id for one in before)
@@ -571,7 +507,7 @@ class Rebuilder:
         self.count(conversation_id)
 
     def _lay(self, conversation_id: int, rows: list[Row], now: datetime) -> None:
-        self._db.run(_REBUILD_QUERIES["clear"], {"conversation_id": conversation_id})
+        self._run("clear", conversation_id=conversation_id)
         for n, (id_, *_) in enumerate(rows):
             name = "put_summary" if isinstance(id_, str) else "put_message"
             item = {"summary_id": id_} if isinstance(id_, str) else {"message_id": id_}

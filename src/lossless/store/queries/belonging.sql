@@ -1,10 +1,4 @@
--- The conversations of messages, summaries and briefs, and what else uses them.
-
--- name: messages
-SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
-
--- name: summaries
-SELECT summary_id, conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+-- The conversations of briefs and of merges, and what else uses copies.
 
 -- name: briefs
 SELECT brief_id, conversation_id FROM focus_briefs WHERE brief_id IN (SELECT value FROM json_each(:ids));

@@ -24,13 +24,13 @@ SELECT d.conversation_id FROM conversation_compaction_maintenance d JOIN convers
  WHERE (d.pending = 1 OR d.running = 1 AND (d.last_started_at IS NULL OR julianday(d.last_started_at) NOT BETWEEN
         julianday(:now) - :longest_days AND julianday(:now))) AND (:all OR c.active = 1) ORDER BY d.requested_at, d.conversation_id;
 
--- name: telemetry
+-- name: observe
 INSERT INTO conversation_compaction_telemetry (conversation_id, last_observed_cache_read, last_observed_cache_write,
        last_observed_prompt_token_count, last_observed_cache_hit_at, last_observed_cache_break_at, cache_state,
        consecutive_cold_observations, turns_since_leaf_compaction, tokens_accumulated_since_leaf_compaction,
        last_api_call_at, last_cache_touch_at, provider, model, updated_at)
-VALUES (:conversation_id, :read, :write, :prompt, CASE WHEN :state = 'hot' THEN :now END, CASE WHEN :state = 'cold' THEN :now END,
-        :state, :state = 'cold', 1, :tokens, :now, CASE WHEN :read > 0 OR :write > 0 THEN :now END, :provider, :model, :now)
+VALUES (:conversation_id, :cache_read, :cache_write, :prompt_tokens, CASE WHEN :state = 'hot' THEN :now END, CASE WHEN :state = 'cold' THEN :now END,
+        :state, :state = 'cold', 1, :tokens, :now, CASE WHEN :cache_read > 0 OR :cache_write > 0 THEN :now END, :provider, :model, :now)
     ON CONFLICT (conversation_id) DO UPDATE SET
        last_observed_cache_read = excluded.last_observed_cache_read,
        last_observed_cache_write = excluded.last_observed_cache_write,

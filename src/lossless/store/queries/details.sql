@@ -31,13 +31,6 @@ SELECT brief_id, CAST(prompt AS BLOB), token_count, target_tokens, covered_lates
   FROM focus_briefs WHERE conversation_id = :conversation_id AND status = 'active'
  ORDER BY created_at DESC, brief_id DESC LIMIT 1;
 
--- name: debt
-SELECT pending, running, CAST(reason AS BLOB), requested_at, last_started_at, last_finished_at, CAST(last_failure_summary AS BLOB),
-       retry_attempts, next_attempt_after, CAST(resolution_reason AS BLOB), resolved_at, token_budget, current_token_count,
-       projected_token_count, raw_tokens_outside_tail, context_threshold, CAST(context_threshold_source AS BLOB),
-       context_fresh_tail_count, context_leaf_chunk_tokens, maintenance_revision, updated_at
-  FROM conversation_compaction_maintenance WHERE conversation_id = :conversation_id;
-
 -- name: telemetry
 SELECT cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention AS BLOB), last_observed_prompt_token_count,
        last_observed_cache_read, last_observed_cache_write, last_observed_cache_hit_at, last_observed_cache_break_at,

@@ -2,7 +2,7 @@
 
 -- name: issue
 INSERT INTO expansion_grants (grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, max_depth, created_at, expires_at)
-VALUES (:id, :issuer, :holder, :conversations, :summaries, :cap, :depth, :now, :expires);
+VALUES (:id, :issuer, :holder, :conversation_ids, :summary_ids, :token_cap, :max_depth, :created_at, :expires_at);
 
 -- name: by_id
 SELECT grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, tokens_used, max_depth, created_at, expires_at, revoked_at

@@ -43,6 +43,3 @@ INSERT INTO message_index (rowid, body, extra) VALUES (?, ?, ?);
 
 -- name: scratch_sizes
 SELECT id, sz FROM message_index_docsize;
-
--- name: drop_scratch
-DROP TABLE IF EXISTS message_index;

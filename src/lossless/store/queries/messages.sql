@@ -136,7 +136,7 @@ SELECT m.message_id, m.conversation_id, m.seq, m.created_at, m.transcript_entry_
    AND (:within IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:within)));
 
 -- name: parts_by_ids
-SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata
+SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, coalesce(metadata, '{}')
   FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))
  ORDER BY message_id, ordinal;
 

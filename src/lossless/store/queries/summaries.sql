@@ -13,8 +13,8 @@ INSERT INTO summary_messages (summary_id, message_id, ordinal) VALUES (?, ?, ?);
 INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES (?, ?, ?);
 
 -- name: span_of_messages
-SELECT min(julianday(created_at)), max(julianday(created_at)), sum(token_count), count(*),
-       strftime('%Y-%m-%dT%H:%M:%fZ', min(julianday(created_at))), strftime('%Y-%m-%dT%H:%M:%fZ', max(julianday(created_at)))
+SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(julianday(created_at))) AS earliest,
+       strftime('%Y-%m-%dT%H:%M:%fZ', max(julianday(created_at))) AS latest, 0, 0, coalesce(sum(token_count), 0), count(*)
   FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: span_of_summaries

@@ -8,7 +8,7 @@ SELECT summary_id, conversation_id, content, model FROM summaries
     OR instr(content, '[LCM fallback summary') > 0 OR instr(content, '[Truncated from ') > 0)
  ORDER BY depth, earliest_at, summary_id;
 
--- name: context_order
+-- name: summaries_in_context
 SELECT summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL ORDER BY ordinal;
 
 -- name: unindexed
@@ -48,7 +48,7 @@ SELECT d.conversation_id, c.session_key, c.active, d.pending, d.running, d.reaso
 
 -- name: duplicates
 -- Rows that older engines stored twice: the same words, role and second, adjacent.
-SELECT b.conversation_id, count(*), min(b.message_id) FROM messages b
+SELECT b.conversation_id, count(*), min(b.message_id), max(b.message_id) FROM messages b
   JOIN messages a ON a.conversation_id = b.conversation_id AND a.seq = b.seq - 1
  WHERE a.identity_hash = b.identity_hash AND a.role = b.role AND a.created_at = b.created_at AND b.role <> 'tool'
    AND (a.transcript_entry_id IS NULL OR b.transcript_entry_id IS NULL)

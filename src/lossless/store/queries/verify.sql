@@ -163,7 +163,9 @@ SELECT conversation_id || ':' || ordinal, 'its position is not a number' FROM co
 -- name: context_items.fields
 SELECT conversation_id || ':' || ordinal, 'it is neither a message nor a summary' FROM context_items
  WHERE item_type IS NOT CASE WHEN message_id IS NOT NULL AND summary_id IS NULL THEN 'message'
-                             WHEN summary_id IS NOT NULL AND message_id IS NULL THEN 'summary' END;
+                             WHEN summary_id IS NOT NULL AND message_id IS NULL THEN 'summary' END
+UNION ALL
+SELECT conversation_id || ':' || ordinal, 'its time is invalid' FROM context_items WHERE julianday(created_at) IS NULL;
 
 -- name: context_items.rows
 SELECT c.conversation_id || ':' || c.ordinal, 'its message or summary belongs to another conversation' FROM context_items c
