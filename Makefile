@@ -58,7 +58,7 @@ test-host: ## the tests of one host with its real package: HOST=langchain, claud
 test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 for a dozen turns
 	QUICK=$(QUICK) $(RUN)/python -m tests.hosts.openclaw.end_to_end
 
-test-hosts: test-openclaw ## that, and what real hosts send to a model, against the aims; QUICK=1 for a few of them
+test-hosts: test-openclaw ## that, and what real hosts send to a model, against the aims; QUICK=1 for two of them
 	$(RUN)/python -m bench.hosts $(if $(QUICK),--quick)
 
 format: $(VENV)/.full ## format the code

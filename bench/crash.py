@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.testing import agent_conversation
+from tests.forking import Fork
 from tests.fuzz.world import open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).parents[1]
 COUNT, TURN = 480, 6
 #: The runtime and a transcript bring the same turns to one; the other has only batches with keys.
 READ, APPENDED = lossless.Session(key="agent:main:read", id="run-1"), lossless.Session(key="agent:main:appended")
@@ -96,15 +95,13 @@ def run_host(folder: Path, start: int, life: float | None, *, waits: bool = True
 
     Its life begins with its first word if the parent `waits` for that.
     """
-    command = [sys.executable, "-m", "bench.crash", "--host", str(folder), "--start", str(start)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as host:
-        assert host.stdout is not None
+    with Fork(lambda: be_a_host(folder, start)) as host:
         lines = [host.stdout.readline()] if waits else []
         if life is not None:
             time.sleep(life)
             host.kill()
         lines += host.stdout
-        if host.wait(120) not in (0, -9):
+        if host.wait() not in (0, -9):
             raise AssertionError(f"the host has failed with {host.returncode}")
     return max((int(line) for line in lines if line.strip()), default=0)
 
@@ -153,16 +150,11 @@ def crash(kills: int, seed: int, life: float = LIFE) -> Iterator[Crashes]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Be the parent, or the child."""
+    """Kill hosts, and say what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200, help="how often to kill")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--host", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
-    if asked.host is not None:
-        be_a_host(asked.host, asked.start)
-        return 0
     begun = time.monotonic()
     *_, last = crash(asked.runs, asked.seed)
     sys.stdout.write(

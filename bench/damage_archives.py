@@ -16,7 +16,7 @@ from lossless.maintenance import repair
 from lossless.store.archive import Archive
 from lossless.testing import VirtualClock, agent_conversation, openai_chat, sample_conversation
 from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def foreign(path: Path) -> None:
     source = path.with_name("source.db")
     agent(source)
     with Archive.open(source, read_only=True) as archive:
-        options = ExportOptions(files_dir=str(path.parent / "lcm-files"), plain=True)
+        options = TransferOptions(files_dir=str(path.parent / "lcm-files"), plain=True)
         export_lossless_claw(archive, open_vault(str(source), None), path, options)
     for end in ("", "-wal", "-shm"):
         Path(f"{source}{end}").unlink(missing_ok=True)
@@ -196,7 +196,7 @@ def _exported(engine: lossless.Engine, target: Path) -> str:
     """The lines of an export without the first and the last, which tell when it was written and sum it up, and
     without the states that running programs rewrite.
     """
-    export_archive(engine.archive, engine.vault, target, ExportOptions(overwrite=True))
+    export_archive(engine.archive, engine.vault, target, TransferOptions(overwrite=True))
     lines = target.read_text(encoding="utf-8").replace(str(target.parent), "").splitlines()
     states = tuple(f'{{"type":"{table}"' for table, column in LAWFUL if column == "*")
     return "\n".join(line for line in lines[1:-1] if not line.startswith(states))

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problems += len(found.problems)
             sys.stdout.writelines(f"verify: {problem}\n" for problem in found.problems[:3])
     sys.stdout.write("\n")
-    sys.stdout.writelines(_line(kind, totals[kind]) for kind in kinds)
+    sys.stdout.writelines(_line(kind, totals[kind]) for kind in kinds if totals[kind]["runs"])
     everything = sum(totals.values(), Counter[str]())
     sys.stdout.write(_line("all", everything))
     sys.stdout.write(f"{problems} problems found by verify; {time.process_time() - begun:.0f} s of CPU\n")

@@ -102,7 +102,7 @@ MUTATIONS = (
     Mutation(
         "what stands before the checkpoint is not looked at",
         "ingest/transcripts/bootstrap.py",
-        "if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:",
+        "if point.kind is None or growth is None or digest_before(growth, point.offset) != point.tail:",
         "if point.kind is None or growth is None:",
         "a rewritten file is read from the middle of a line",
         "ids",
@@ -134,7 +134,7 @@ MUTATIONS = (
     Mutation(
         "closed conversations are not asked",
         "ingest/transcripts/exclusions.py",
-        "    formers = archive.transcripts.former(whose.conversation)",
+        "    formers = archive.transcripts.former(work.conversation)",
         "    formers: list[int] = []",
         "what was said before a reset is stored again behind it",
         "resets",
@@ -158,8 +158,8 @@ MUTATIONS = (
     Mutation(
         "a fork keeps only its newest part",
         "ingest/transcripts/exclusions.py",
-        "    return shared or _shared_by_second(whose, messages, parents)",
-        "    return dict.fromkeys(range(len(messages.ids)), parents[0])",
+        "    return shared or _shared_by_second(work, messages, parents)",
+        "    return dict.fromkeys(range(len(messages)), parents[0])",
         "what a fork has said itself is lost",
         "forks",
     ),

@@ -16,7 +16,7 @@ from bench.measure import interleaved, stopwatch, table, write
 from lossless.files.vault import Vault
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ExportOptions, ImportOptions, export_lossless_claw, import_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
 from lossless.transfer.remnic_export import export_remnic
 from lossless.transfer.remnic_import import import_remnic
 
@@ -65,9 +65,9 @@ class Work:
 def cases(work: Work, count: int) -> dict[str, Callable[[], float]]:
     """Every import and export, on the same conversations."""
     claw, remnic, lines = work.folder / "claw.db", work.folder / "remnic.sqlite", work.folder / "all.jsonl"
-    vault, options = Vault(work.folder / "lcm-files"), ImportOptions()
+    vault, options = Vault(work.folder / "lcm-files"), TransferOptions()
     with Archive.open(work.source, read_only=True) as archive:
-        export_lossless_claw(archive, vault, claw, ExportOptions(plain=True))
+        export_lossless_claw(archive, vault, claw, TransferOptions(plain=True))
         export_remnic(archive, vault, remnic)
         export_archive(archive, vault, lines)
         assert archive.listings.counts().messages == count

@@ -1,13 +1,9 @@
-"""A fault-injection kit: fail or die at the n-th statement, and tell what an archive holds.
-
-As a program it is the child that a test needs: one that dies at a statement, one that has no rights.
-"""
+"""A fault-injection kit: fail or die at the n-th statement, and tell what an archive holds."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +16,7 @@ from lossless.model.context import MessageItem
 from lossless.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from lossless.store.database import Database
 
@@ -90,13 +86,21 @@ def open_engine(path: Path | str) -> lossless.Engine:
     return lossless.open(path, settings, clock=VirtualClock(), background=False)
 
 
-def dump(path: Path | str) -> dict[str, list[tuple[Any, ...]]]:
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def dump(path: Path | str) -> Rows:
     """Every row of every table, but for the inner tables of full-text indexes, of which only the sizes count."""
+    return {table: sorted(rows, key=repr) for table, rows in dump_as_stored(path).items()}
+
+
+def dump_as_stored(path: Path | str) -> Rows:
+    """The same, in the order of the file."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     inner = ("_data", "_idx", "_config", "_index", "_fts", "_fts_cjk")
     found = {
-        table: sorted(connection.execute(f'SELECT * FROM "{table}"').fetchall(), key=repr)
+        table: connection.execute(f'SELECT * FROM "{table}"').fetchall()
         for table in tables
         if not table.endswith(inner)
     }
@@ -132,15 +136,8 @@ def problems(engine: lossless.Engine) -> list[str]:
     return [str(problem) for problem in engine.verify().problems]
 
 
-def run_child(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run this kit in a process of its own; one that killed itself is no failure."""
-    command = [sys.executable, "-m", "tests.faults", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert not check or done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done
-
-
-def _die(path: str, number: int) -> None:
+def die_at(path: str, number: int) -> None:
+    """Store a turn, and die in place of the statement with this number."""
     engine = open_engine(path)
 
     def die(count: int, _statement: str) -> None:
@@ -152,7 +149,8 @@ def _die(path: str, number: int) -> None:
     sys.stdout.write("stored\n")
 
 
-def _as_nobody(path: str) -> None:
+def append_as_nobody(path: str) -> None:
+    """Store a turn as a user without rights, and name the error."""
     open_engine(":memory:").close()  # so that everything is imported
     if os.geteuid() == 0:
         for entry in (Path(path), Path(path).parent):
@@ -162,18 +160,3 @@ def _as_nobody(path: str) -> None:
         open_engine(path).append(SESSION, TURN)
     except lossless.LosslessError as error:
         sys.stdout.write(f"{type(error).__name__}\n")
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Be the child that a test asked for."""
-    match arguments:
-        case "die", path, number:
-            _die(path, int(number))
-        case "as-nobody", path:
-            _as_nobody(path)
-        case _:
-            raise SystemExit(f"unknown: {arguments}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -6,7 +6,9 @@ Every rule is a function over a folder of sources, so that the last tests can sh
 from __future__ import annotations
 
 import ast
+import functools
 import io
+import itertools
 import re
 import subprocess
 import sys
@@ -90,8 +92,10 @@ def python_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The parsed file, and all that is in it."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
 def package_of(path: Path, root: Path) -> str:
@@ -101,23 +105,29 @@ def package_of(path: Path, root: Path) -> str:
 # --- imports -------------------------------------------------------------------------------------------------
 
 
-def imported_modules(tree: ast.Module, inside: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+def imported_modules(path: Path, inside: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import, wherever it stands; `inside` is the package of the file."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = inside[: len(inside) - node.level + 1] if node.level else ()
             module = ".".join((*above, *filter(None, [node.module])))
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and last_name(node.func) == "import_module":
             names = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
             yield from ((node.lineno, str(name)) for name in names)
 
 
+def last_name(node: ast.expr) -> str:
+    """The `c` of `a.b.c`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@functools.cache
 def public_places(package: Path) -> dict[str, str]:
     """The package of each public name, read from the front door."""
-    for node in parsed(package / "__init__.py").body:
+    for node in nodes(package / "__init__.py"):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PUBLIC":
             table: dict[str, str] = ast.literal_eval(node.value)
             places = [(name.partition("=")[0], module) for module, names in table.items() for name in names.split()]
@@ -129,7 +139,7 @@ def packages_imported(path: Path, package: Path) -> Iterator[tuple[int, str]]:
     """Line and package of every import of our own package; the package as a whole counts as the engine."""
     public = public_places(package)
     inside = (package.name, *path.relative_to(package).parts[:-1])
-    for line, module in imported_modules(parsed(path), inside):
+    for line, module in imported_modules(path, inside):
         top, *rest = module.split(".")
         if top != package.name or rest[:1] == ["__version__"]:
             continue
@@ -158,22 +168,23 @@ def uses_of_the_store(root: Path, packages: Iterable[str]) -> Iterator[str]:
         for line, other in packages_imported(path, root):
             if other == "store":
                 yield f"{path}:{line}: {package} imports lossless.store; use the engine"
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith((".archive", "._archive")):
-                yield f"{path}:{node.lineno}: {ast.unparse(node)}; use the engine's groups, such as engine.browse"
+        for node in nodes(path):
+            above = node.value if isinstance(node, ast.Attribute) else None
+            if isinstance(above, ast.Attribute) and above.attr in ("archive", "_archive"):
+                yield f"{path}:{above.lineno}: {ast.unparse(node)}; use the engine's groups, such as engine.browse"
 
 
 # --- one package for SQL -------------------------------------------------------------------------------------
 
 
-def without_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+def without_docstrings(path: Path) -> Iterator[ast.Constant]:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docs = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node
 
@@ -186,11 +197,10 @@ def sql_outside_the_store(root: Path) -> Iterator[str]:
         package = package_of(path, root)
         if package == "store":
             continue
-        tree = parsed(path)
-        for text in without_docstrings(tree):
+        for text in without_docstrings(path):
             if SQL.search(str(text.value)) and package != TESTING:  # whose made-up conversations speak of SQL
                 yield f"{path}:{text.lineno}: SQL outside of store/"
-        for line, module in imported_modules(tree, ()):
+        for line, module in imported_modules(path, ()):
             if module.split(".")[0] in DRIVERS:
                 yield f"{path}:{line}: only store/ talks to a database"
 
@@ -207,7 +217,7 @@ def long_files(folder: Path) -> Iterator[str]:
 
 def long_functions(folder: Path) -> Iterator[str]:
     for path in python_files(folder):
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = (node.end_lineno or node.lineno) - node.lineno + 1
                 if count > MAX_FUNCTION_LINES:
@@ -216,7 +226,7 @@ def long_functions(folder: Path) -> Iterator[str]:
 
 def mocks(folder: Path) -> Iterator[str]:
     for path in python_files(folder):
-        for line, module in imported_modules(parsed(path), ()):
+        for line, module in imported_modules(path, ()):
             if module.startswith(("unittest.mock", "mock.", "pytest_mock")) or module == "mock":
                 yield f"{path}:{line}: {module}; use real SQLite and lossless.testing"
 
@@ -233,7 +243,7 @@ def broad_excepts(folder: Path) -> list[str]:
     return [
         f"{path}:{node.lineno}: a broad except"
         for path in python_files(folder)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ExceptHandler) and _is_broad(node) and not _raises_again(node)
     ]
 
@@ -267,7 +277,7 @@ def crowded_packages(root: Path) -> Iterator[str]:
 def classes_defined_twice(root: Path) -> Iterator[str]:
     places: dict[str, list[Path]] = {}
     for path in python_files(root):
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(path)
     for name, paths in sorted(places.items()):
@@ -280,7 +290,7 @@ def invented_words(root: Path) -> Iterator[str]:
     for path in python_files(root):
         if path.stem in INVENTED:
             yield f"{path}: {path.stem}"
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.lstrip("_").lower() in INVENTED:
                 yield f"{path}:{node.lineno}: {node.name}"
 
@@ -294,9 +304,15 @@ def comments_in(path: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def opening_line(path: Path) -> str | None:
+    module = nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    return ast.get_docstring(module)
 
 
 def stilted_english(root: Path) -> Iterator[str]:
@@ -305,6 +321,24 @@ def stilted_english(root: Path) -> Iterator[str]:
             for line, text in comments_in(path):
                 if found := STILTED.search(re.sub(r"`[^`]*`", "", text)):
                     yield f"{path}:{line}: {found[0]!r}; say it in plain modern English"
+
+
+def ways_around_the_engine(root: Path) -> Iterator[str]:
+    return uses_of_the_store(root, DOORS)
+
+
+#: What holds for the package, and what for all that is written here.
+RULES: list[Callable[[Path], Iterable[str]]] = [
+    upward_imports,
+    ways_around_the_engine,
+    sql_outside_the_store,
+    too_many_broad_excepts,
+    crowded_packages,
+    classes_defined_twice,
+    invented_words,
+    stilted_english,
+]
+RULES_OF_ALL = [long_files, long_functions, mocks, unfinished]
 
 
 # --- the rules hold ------------------------------------------------------------------------------------------
@@ -316,12 +350,15 @@ def none(problems: Iterable[str]) -> None:
     assert not found, "\n".join(["", *found])
 
 
-def test_layers_only_import_downwards() -> None:
-    none(upward_imports(PACKAGE))
-
-
-def test_doors_reach_the_archive_through_the_engine() -> None:
-    none(uses_of_the_store(PACKAGE, DOORS))
+def test_the_source_keeps_the_rules() -> None:
+    """One test for all, because they read the same parsed files."""
+    try:
+        none(itertools.chain.from_iterable(rule(PACKAGE) for rule in RULES))
+        none(problem for folder in WRITTEN for rule in RULES_OF_ALL for problem in rule(folder))
+        assert len(python_files(PACKAGE)) <= MAX_ALL_FILES
+        assert [path for path in python_files(PACKAGE) if path.stat().st_size and not opening_line(path)] == []
+    finally:
+        nodes.cache_clear()
 
 
 def test_exceptions_are_needed() -> None:
@@ -335,37 +372,9 @@ def test_the_map_is_drawn_as_it_is() -> None:
     assert layers == [list(packages) for packages in reversed(LAYERS)]
 
 
-@pytest.mark.parametrize("rule", [crowded_packages, classes_defined_twice, invented_words])
-def test_the_source_is_easy_to_find_ones_way_in(rule: Callable[[Path], Iterator[str]]) -> None:
-    none(rule(PACKAGE))
-    assert len(python_files(PACKAGE)) <= MAX_ALL_FILES
-
-
-def test_comments_and_docstrings_are_plain_english() -> None:
-    none(stilted_english(PACKAGE))
-
-
 def test_the_picture_of_the_layers_is_fresh() -> None:
     command = [sys.executable, "scripts/draw_layers.py", "docs/images/layers.svg", "--check"]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0, "run `make docs`"
-
-
-def test_sql_lives_in_the_store() -> None:
-    none(sql_outside_the_store(PACKAGE))
-
-
-@pytest.mark.parametrize("rule", [long_files, long_functions, mocks, unfinished])
-def test_files_are_small_and_finished(rule: Callable[[Path], Iterator[str]]) -> None:
-    none(problem for folder in WRITTEN for problem in rule(folder))
-
-
-def test_broad_excepts_are_few() -> None:
-    none(too_many_broad_excepts(PACKAGE))
-
-
-def test_every_package_has_an_opening_line() -> None:
-    silent = [path for path in python_files(PACKAGE) if path.stat().st_size and not ast.get_docstring(parsed(path))]
-    assert silent == []
 
 
 def test_constraints_pin_versions_and_nothing_else() -> None:

@@ -63,28 +63,22 @@ def main() -> int:
 
 
 def draw_kept() -> None:
-    """The picture and the table of the documentation, from the last run of each host, and of each budget asked for."""
-    if missing := [name for name in HOSTS if not (RESULTS / f"{kept_as(name)}.json").exists()]:
-        sys.exit(f"no run of {', '.join(missing)} is kept in {RESULTS}: run them first")
-    found = {name: [RESULTS / f"{kept_as(name)}.json", *with_budgets(name)] for name in HOSTS}
-    files = [file for some in found.values() for file in some]
+    """The picture and the table of the documentation; what has no run in `bench/results` stays as it is there."""
+    files = sorted(RESULTS.glob("hosts-*.json"))
+    if not files:
+        sys.exit(f"no run is kept in {RESULTS}: run some first")
     runs = [Run(**json.loads(file.read_text(encoding="utf-8"))["rows"][0]) for file in files]
-    (_DOCS / "images" / "hosts.svg").write_text(draw(runs), encoding="utf-8")
+    picture, order = _DOCS / "images" / "hosts.svg", list(HOSTS)
+    picture.write_text(draw(runs, picture.read_text(encoding="utf-8"), order), encoding="utf-8")
     page = _DOCS / "hosts" / "measured.md"
     before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
-    _, end, after = rest.partition("<!-- end of table -->\n")
-    page.write_text(before + mark + markdown(runs) + end + after, encoding="utf-8")
+    rows, end, after = rest.partition("<!-- end of table -->\n")
+    page.write_text(before + mark + markdown(runs, rows, order) + end + after, encoding="utf-8")
 
 
 def kept_as(name: str, budget: int | None = None) -> str:
     """The name of the file of figures: one for each host, and one more for each budget that was asked for."""
     return f"hosts-{name}" + (f"-{budget}" if budget else "")
-
-
-def with_budgets(name: str) -> list[Path]:
-    """The figures of a host under budgets that were asked for, the smallest first."""
-    files = {file: file.stem.removeprefix(f"{kept_as(name)}-") for file in RESULTS.glob(f"{kept_as(name)}-*.json")}
-    return sorted((file for file, rest in files.items() if rest.isdigit()), key=lambda file: int(files[file]))
 
 
 def options() -> argparse.Namespace:
@@ -93,6 +87,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, help="how many turns, in place of each host's default")
     parser.add_argument("--budget", type=int, help="tokens that a request may have, in place of each host's default")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="after so many no other turn begins but the last"
+    )
     parser.add_argument("--quick", action="store_true", help="few hosts and turns")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     parser.add_argument("--draw", action="store_true", help="run nothing: write picture and table of the documentation")
@@ -117,7 +114,7 @@ def drive(kind: type[Host], folder: Path, given: argparse.Namespace) -> Run:
         host.start()
         try:
             for turn in script:
-                if FIRST <= turn.number < count - 1 and spent > SECONDS and not given.quick:
+                if FIRST <= turn.number < count - 1 and spent > given.seconds and not given.quick:
                     continue
                 if turn.number == count // 2:
                     host.restart()

@@ -30,5 +30,5 @@ _ALL: tuple[type[Host], ...] = (
     Hermes,
 )
 HOSTS: dict[str, type[Host]] = {kind.name: kind for kind in _ALL}
-#: What `--quick` runs: the plugin in a gateway, and the proxy with two real clients.
-QUICK = ("openclaw", "claude-code-proxy", "codex-proxy")
+#: What `--quick` runs: the proxy with two real clients. `make test-hosts` has had the plugin in a gateway before.
+QUICK = ("openai-sdk", "anthropic-sdk")

@@ -145,12 +145,14 @@ def measured(
     )
 
 
-def markdown(runs: Sequence[Run]) -> str:
-    """The table as documentation has it."""
+def markdown(runs: Sequence[Run], before: str = "", order: Sequence[str] = ()) -> str:
+    """The table as documentation has it. What was not run anew stays as it was in the table `before`."""
     rows = [run.row() for run in runs]
-    lines = [list(rows[0]), ["---"] * len(rows[0])]
-    lines += [[f"{cell:,}" if isinstance(cell, int) else str(cell or "–") for cell in row.values()] for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = [[f"{cell:,}" if isinstance(cell, int) else str(cell or "–") for cell in row.values()] for row in rows]
+    known = {tuple(line[:2]): line for line in (row.strip("| ").split(" | ") for row in before.splitlines()[2:])}
+    known |= {tuple(line[:2]): line for line in lines}
+    found = sorted(known.values(), key=lambda line: order.index(line[0])) if order else list(known.values())
+    return "".join(f"| {' | '.join(line)} |\n" for line in [list(rows[0]), ["---"] * len(rows[0]), *found])
 
 
 def prefix_share(seen: Sequence[Seen]) -> float | None:

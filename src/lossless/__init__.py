@@ -63,10 +63,8 @@ if TYPE_CHECKING:
     from lossless.maintenance.repair import (
         CleanPlan,
         CleanReport,
-        CloseDebtPlan,
         RebuildPlan,
         ReindexReport,
-        RepairPlan,
     )
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.rotation import StartRotationReport
@@ -78,8 +76,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.tool_outputs import (
         EntryReplacement,
         StubReport,
-        StubRevertPlan,
-        StubRevertReport,
         TranscriptGcReport,
     )
     from lossless.maintenance.surgery.undo import UndoPlan
@@ -161,7 +157,7 @@ _PUBLIC = {
     "lossless.maintenance.doctor": "Examination",
     "lossless.maintenance.forget": "ForgetReport",
     "lossless.maintenance.prune": "PruneFilter PrunePlan PruneReport SizeReport VacuumReport",
-    "lossless.maintenance.repair": "CleanPlan CleanReport CloseDebtPlan RebuildPlan ReindexReport RepairPlan",
+    "lossless.maintenance.repair": "CleanPlan CleanReport RebuildPlan ReindexReport",
     "lossless.maintenance.rotate": "RotateReport",
     "lossless.maintenance.rotation": "StartRotationReport",
     "lossless.maintenance.surgery.common": "BackupMaker ContextDiff OperationReport PreviewItem",
@@ -169,9 +165,7 @@ _PUBLIC = {
     "lossless.maintenance.surgery.focus": "FocusDraft FocusPlan FocusStatus",
     "lossless.maintenance.surgery.merge": "MergePlan SplitSession TransplantPlan",
     "lossless.maintenance.surgery.rewriting": "DraftedPlan RewritePlan SummaryDraft",
-    "lossless.maintenance.surgery.tool_outputs": (
-        "EntryReplacement StubReport StubRevertPlan StubRevertReport TranscriptGcReport"
-    ),
+    "lossless.maintenance.surgery.tool_outputs": ("EntryReplacement StubReport TranscriptGcReport"),
     "lossless.maintenance.surgery.undo": "UndoPlan",
     "lossless.maintenance.verify": "Verification",
     "lossless.model.budget": "HistoryBudget",
@@ -230,7 +224,6 @@ __all__ = [
     "Checkpoint",
     "CleanPlan",
     "CleanReport",
-    "CloseDebtPlan",
     "CompactionDebt",
     "CompactionReport",
     "Completion",
@@ -315,7 +308,6 @@ __all__ = [
     "ReclaimableTables",
     "ReindexReport",
     "RemnicReport",
-    "RepairPlan",
     "RequestHistory",
     "ResentRequest",
     "RewritePlan",
@@ -339,8 +331,6 @@ __all__ = [
     "StoredMessage",
     "StubPlan",
     "StubReport",
-    "StubRevertPlan",
-    "StubRevertReport",
     "Summary",
     "SummaryDraft",
     "SummaryPrompt",

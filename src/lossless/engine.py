@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
-from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
-from lossless.maintenance.surgery.group import Surgery
+from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, forward, model_name
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import MessageLike, ModelIdentity
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.ingest.transcripts.reading import Transcript
     from lossless.llm.completion import Prompt
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.rotation import Rotation
     from lossless.maintenance.surgery.common import OperationReport
+    from lossless.maintenance.surgery.group import Surgery
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
@@ -71,14 +70,14 @@ class TurnReport:
     """What a turn stored, and the compaction that followed."""
 
     append: AppendReport
-    paid: TurnOutcome | None = None
+    outcome: TurnOutcome | None = None
     #: The result of reading the host's transcript, if one was given.
     transcript: TranscriptReport | None = None
 
     @property
     def compaction(self) -> CompactionReport | None:
         """The compaction that ran on this turn, if one did."""
-        return None if self.paid is None else self.paid.report
+        return None if self.outcome is None else self.outcome.report
 
 
 class Engine:
@@ -99,7 +98,6 @@ class Engine:
         if not archive.read_only:
             parts.load()
         self.transcripts = HostTranscripts(parts)
-        self.surgery = Surgery(parts)
         self.admin = Admin(parts)
         self.host = HostSupport(parts)
         self.browse = Browse(parts)
@@ -114,6 +112,13 @@ class Engine:
     def loop(self) -> Compactor:
         """Decides when to compact, and compacts."""
         return self._parts.loop
+
+    @cached_property
+    def surgery(self) -> Surgery:
+        """Changes summaries: dissolve, rewrite, repair, transplant, merge, focus."""
+        from lossless.maintenance.surgery.group import Surgery
+
+        return Surgery(self._parts)
 
     @cached_property
     def rotation(self) -> Rotation:
@@ -172,40 +177,7 @@ class Engine:
             self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
 
-    def bootstrap(
-        self,
-        session: Session | str,
-        transcript: str | os.PathLike[str] | Transcript | Iterable[MessageLike],
-        *,
-        kind: str | None = None,
-        lane: str | None = None,
-        accept: bool = False,
-        after: str | None = None,
-        cursor: str | None = None,
-        fold: bool = True,
-        again: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> TranscriptReport:
-        """Store what a transcript has and the archive does not; idempotent.
-
-        A transcript is a path, or the host's entries. On a first import the newest part stays verbatim and the older
-        part is folded at once, without a model (`fold`). A transcript that has nothing in common with the stored
-        conversation is quarantined (`.status == "held"`) until it is accepted. `after` and `cursor` are a host's own
-        marks: entries after the stored mark are new, and a page that leaves a gap is rejected (`.status == "failed"`).
-        Permanently deleted messages are imported only with `again`.
-        """
-        return self.transcripts.bootstrap(
-            as_session(session),
-            transcript,
-            kind=kind,
-            lane=lane,
-            accept=accept,
-            after=after,
-            cursor=cursor,
-            fold=fold,
-            again=again,
-            progress=progress,
-        )
+    bootstrap = forward(HostTranscripts, HostTranscripts.bootstrap)
 
     def after_turn(
         self,
@@ -219,7 +191,7 @@ class Engine:
         usage: Mapping[str, object] | None = None,
         model: str | None = None,
         context_window: int | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
         reply: int | None = None,
         sent: int | None = None,
         key: str | None = None,
@@ -232,8 +204,8 @@ class Engine:
         turn to, or both: the transcript is read first, and its messages are not stored twice. One that cannot be read
         is reported and read again after the next turn. Below the budget no model is called here: compaction is deferred
         to the background. A `heartbeat` turn leaves the context when it had nothing to report. `whole` is as for
-        `sync`; `beside` and `reply` are as for `assemble`. `sent` is our estimate of the messages that the provider has
-        counted, if they differ from those assembled last.
+        `sync`; `overhead` and `reply` are as for `assemble`. `sent` is our estimate of the messages that the provider
+        has counted, if they differ from those assembled last.
         """
         from lossless.compaction.compactor import parse_usage
         from lossless.ingest.run import AppendReport
@@ -257,15 +229,15 @@ class Engine:
         seen = parse_usage(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
-        situation = self._parts.request(who, budget, observed_tokens=observed, model=seen.model)
-        situation = replace(situation, window=context_window, beside=beside, reply=reply)
-        if usage or (observed and (sent or situation.conversation.id in self._parts.sent)):
-            self._parts.learn_usage(situation, replace(seen, prompt_tokens=observed or None), sent)
-        paid = self.loop.after_turn(situation)
-        if paid.report is not None:
-            self._parts.logged("turn", situation.conversation.id, paid.report)
-        self._work_later(situation.conversation.id, has_work=paid.owes or paid.prepares)
-        return TurnReport(report, paid, read)
+        request = self._parts.request(who, budget, observed_tokens=observed, model=seen.model)
+        request = replace(request, window=context_window, beside=overhead, reply=reply)
+        if usage or (observed and (sent or request.conversation.id in self._parts.sent)):
+            self._parts.learn_usage(request, replace(seen, prompt_tokens=observed or None), sent)
+        outcome = self.loop.after_turn(request)
+        if outcome.report is not None:
+            self._parts.logged("turn", request.conversation.id, outcome.report)
+        self._work_later(request.conversation.id, has_work=outcome.owes or outcome.prepares)
+        return TurnReport(report, outcome, read)
 
     def _work_later(self, conversation_id: int, *, has_work: bool) -> None:
         """Schedules background work: deferred compaction, summaries in advance, file descriptions."""
@@ -287,7 +259,7 @@ class Engine:
         format: str = "openai-chat",
         model: ModelIdentity | str | None = None,
         context_window: int | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
         reply: int | None = None,
         allow_trailing_assistant: bool = False,
         recall: bool = True,
@@ -296,7 +268,7 @@ class Engine:
     ) -> Assembled:
         """The messages for the next turn, within the budget, in a form that strict providers accept.
 
-        A model name selects the rules that apply; with a model identity, other models' thinking is dropped. `beside`
+        A model name selects the rules that apply; with a model identity, other models' thinking is dropped. `overhead`
         tokens of the budget are sent in addition to the messages and `reply` tokens are reserved for the answer; the
         defaults are the last values, or 0. Without `recall` tools, no text suggests calling one. With `fold`, history
         that would be omitted without a summary is folded first, without a model. Evidence and receipt are recorded
@@ -304,11 +276,11 @@ class Engine:
         """
         from lossless.context import run as assembly
 
-        situation = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
-        situation = replace(situation, beside=beside, reply=reply)
-        conversation, policy = situation.conversation, self.loop.policy(situation)
-        history = self.loop.history(situation, policy)
-        request = assembly.AssembleRequest(
+        request = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
+        request = replace(request, beside=overhead, reply=reply)
+        conversation, policy = request.conversation, self.loop.policy(request)
+        history = self.loop.history(request, policy)
+        prompt_request = assembly.AssembleRequest(
             history.tokens,
             format,
             prompt,
@@ -323,11 +295,11 @@ class Engine:
             history=history,
             evidence_tokens=self.settings.evidence_tokens,
         )
-        made, evidence = self._assembled(conversation, request)
+        made, evidence = self._assembled(conversation, prompt_request)
         if fold and made.receipt.unstated and not self._parts.no_writes(session):
-            report = self._parts.logged("assemble", conversation.id, self.loop.make_room(situation))
+            report = self._parts.logged("assemble", conversation.id, self.loop.make_room(request))
             if report.compacted:
-                made, evidence = self._assembled(conversation, request)
+                made, evidence = self._assembled(conversation, prompt_request)
         self._parts.sent[conversation.id] = made.tokens
         if record and not self.archive.read_only and not self._parts.no_writes(session):
             self._record(conversation, made, evidence)
@@ -418,8 +390,8 @@ class Engine:
         times = parse_moment("since", since), parse_moment("before", before)
         request = GrepRequest(pattern, mode, scope, tuple(file_ids), *times, limit, sort)
         where = self._scope(session, conversation_id, everything=all_conversations)
-        means = SearchLimits.of(self.settings, self.vault)
-        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=means)
+        limits = SearchLimits.of(self.settings, self.vault)
+        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=limits)
 
     def recall(
         self,
@@ -433,9 +405,9 @@ class Engine:
         """Evidence for a question in plain words, without a model; `str()` of it is for agents."""
         from lossless.recall.evidence import recall
 
-        most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
+        limit = self.settings.recall_max_tokens if max_tokens is None else max_tokens
         where = self._scope(session, conversation_id, everything=all_conversations)
-        return recall(self.archive, where, question, most, self._parts.here())
+        return recall(self.archive, where, question, limit, self._parts.here())
 
     def recent(
         self,
@@ -452,9 +424,9 @@ class Engine:
         """
         from lossless.recall.evidence import recent
 
-        most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
+        limit = self.settings.recall_max_tokens if max_tokens is None else max_tokens
         where = self._scope(session, conversation_id, everything=all_conversations)
-        return recent(self.archive, where, when, most, self._parts.here())
+        return recent(self.archive, where, when, limit, self._parts.here())
 
     def sql(
         self,
@@ -589,7 +561,7 @@ class Engine:
         observed_tokens: int | None = None,
         model: str | None = None,
         context_window: int | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
         instructions: str | None = None,
         seconds: float | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
@@ -606,17 +578,17 @@ class Engine:
             return unchanged_report(reason)
         if self._parts.find(session) is None:
             return unchanged_report(CompactionReason.NO_CONVERSATION, ok=False)
-        situation = self._parts.request(
+        request = self._parts.request(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
-        situation = replace(situation, beside=beside)
-        if observed_tokens and situation.conversation.id in self._parts.sent:
-            self._parts.learn_usage(situation, parse_usage({"prompt_tokens": observed_tokens}, model))
-        if force or until is not None or self.loop.evaluate(situation).should_compact:
-            self._parts.write_stale(situation.conversation.id)
+        request = replace(request, beside=overhead)
+        if observed_tokens and request.conversation.id in self._parts.sent:
+            self._parts.learn_usage(request, parse_usage({"prompt_tokens": observed_tokens}, model))
+        if force or until is not None or self.loop.evaluate(request).should_compact:
+            self._parts.write_stale(request.conversation.id)
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
-        report = loop.compact(situation, force=force, until=until, seconds=seconds, progress=progress)
-        return self._parts.logged("compact", situation.conversation.id, report)
+        report = loop.compact(request, force=force, until=until, seconds=seconds, progress=progress)
+        return self._parts.logged("compact", request.conversation.id, report)
 
     def maintain(
         self,
@@ -636,12 +608,12 @@ class Engine:
         found = self._parts.find(session)
         if not allowed or self._parts.no_writes(session) or found is None:
             return None
-        situation = self._parts.request(session, budget or self.loop.debt(found.id).token_budget or None)
-        if self.loop.is_due(situation):
+        request = self._parts.request(session, budget or self.loop.debt(found.id).token_budget or None)
+        if self.loop.is_due(request):
             self._parts.write_stale(found.id)
-        report = self.loop.drain(situation, seconds=seconds)
+        report = self.loop.drain(request, seconds=seconds)
         if report is None:
-            self.loop.prepare(situation)
+            self.loop.prepare(request)
         self._parts.describing.run(found.id)
         if transcript is not None:
             self.rotation.between_turns(found, transcript)

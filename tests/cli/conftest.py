@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import lossless
 from lossless.cli.main import cli
 from lossless.model.context import NewSummary
+from tests.built import built
 from tests.maintenance.surgery_kit import THERE, open_engine, talk, told
 
 if TYPE_CHECKING:
@@ -123,10 +124,13 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two conversations, the first of them folded into a graph of three depths."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_folded)
+
+
+def _build_folded(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         engine.append(THERE, talk(4, "there"))
-    return path
 
 
 @pytest.fixture
@@ -134,6 +138,10 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two conversations: one of 12 messages, 6 of them below two leaves and a condensed summary; one of 2."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_archive)
+
+
+def _build_archive(path: Path) -> None:
     with lossless.open(path, background=False) as engine:
         messages = [lossless.Incoming(said(n), f"e{n}", START + timedelta(hours=n)) for n in range(12)]
         engine.append(FERRY, messages)
@@ -146,4 +154,3 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n, (first, last) in enumerate(((0, 2), (1, 3))):
             fold(engine.archive, 1, first, last, NewSummary(f"sum_leaf{n}", 0, f"leaf {n}: ferries went", 4, "model-a"))
         fold(engine.archive, 1, 0, 1, NewSummary("sum_root", 1, "root: ferries, again", 3, "model-b"))
-    return path

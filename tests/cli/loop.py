@@ -30,8 +30,8 @@ def owe(path: Path, session: lossless.Session = LONG) -> int:
     """Store a turn that puts a sweep off; returns the conversation."""
     with open_engine(path) as engine:
         report = engine.after_turn(session, new_messages=[{"role": "user", "content": "go on"}], budget=BUDGET)
-        assert report.paid is not None
-        assert report.paid.owes
+        assert report.outcome is not None
+        assert report.outcome.owes
         assert report.append.conversation_id is not None
         return report.append.conversation_id
 

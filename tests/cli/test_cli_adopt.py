@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
+from tests.built import built
 
 from .conftest import said, sql
 
@@ -47,6 +48,10 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive with lossless-claw's search tables."""
     path = tmp_path / "theirs.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_theirs)
+
+
+def _build_theirs(path: Path) -> None:
     with lossless.open(path, background=False):
         pass
     sql(
@@ -59,7 +64,6 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n in range(400):
             engine.append(lossless.Session(key="k"), [said(n) | {"content": f"{n} " + "wind and weather " * 30}])
     path.chmod(0o640)
-    return path
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
+from tests.built import built
 from tests.maintenance.surgery_kit import HERE, THERE, open_engine, talk, told
 
 from .conftest import sql
@@ -35,11 +36,14 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folded conversation, a long one that is not, and a short one."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_archive)
+
+
+def _build_archive(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         engine.append(THERE, talk(400, "long"))
         engine.append(lossless.Session(key="agent:main:short"), talk(4, "short"))
-    return path
 
 
 def sound(lcm: Lcm) -> None:

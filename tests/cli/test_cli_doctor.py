@@ -10,6 +10,7 @@ import pytest
 import lossless
 from lossless.model.tokens import estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
+from tests.built import built
 from tests.maintenance.surgery_kit import HERE, open_engine, talk, told
 
 from .conftest import sql
@@ -26,9 +27,12 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A conversation that is folded."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_folded)
+
+
+def _build_folded(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
-    return path
 
 
 def test_a_healthy_archive_is_zero(lcm: Lcm, folded: Path) -> None:

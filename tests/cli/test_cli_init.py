@@ -28,11 +28,14 @@ ARCHIVE = ".local/share/lossless/lcm.db"
 
 @pytest.fixture
 def history(home: Path) -> Path:
-    """A home with transcripts of four programs, and one whose transcripts cannot be imported."""
+    """A home with transcripts of four programs, and two whose transcripts cannot be imported."""
     write_home(home, 12)
     chat = home / ".gemini" / "tmp" / "a1" / "chats" / "session-1.json"
     chat.parent.mkdir(parents=True)
     chat.write_text('{"messages": []}')
+    database = home / ".local" / "share" / "opencode" / "opencode.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"")
     return home
 
 
@@ -44,13 +47,13 @@ def test_lcm_alone_says_what_is_on_this_machine(lcm: Lcm, history: Path) -> None
     before = files_in(history)
     shown = lcm()
     assert shown.code == 0
-    for line in ("Claude Code      ", "Codex            ", "Gemini CLI       ", "cannot be imported yet", "lcm init"):
+    for line in ("Claude Code      ", "Codex            ", "Gemini CLI       ", "not readable yet", "lcm proxy", "lcm init"):
         assert line in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
     said = " ".join(str(message["content"]) for message in sample_conversation())
     assert not [word for word in ("sandbox", "Alvhild", "seats") if word not in said or word in shown.out]
     found = {item["program"]: item["files"] for item in lcm("--json").data["found"]}
-    assert found == {"Claude Code": 7, "Codex": 3, "OpenClaw": 1, "pi": 1, "Gemini CLI": 1}
+    assert found == {"Claude Code": 7, "Codex": 3, "OpenClaw": 1, "pi": 1, "OpenCode": 1, "Gemini CLI": 1}
     assert lcm("init", "--dry-run").code == 0
     assert lcm("init").code == 2, "nobody is there to answer"
     assert files_in(history) == before
@@ -220,11 +223,11 @@ def test_what_a_model_lacks_is_named(
 
 def test_list_prices_have_a_date_and_fit_the_setting() -> None:
     from lossless.llm.completion import list_prices
-    from lossless.settings.model_rules import PriceTable
+    from lossless.settings.model_rules import PRICES
 
     prices, as_of = list_prices()
     assert len(as_of) == len("2026-01-01")
-    assert len(PriceTable().read(prices)) == len(prices)
+    assert len(PRICES.read(prices)) == len(prices)
 
 
 @pytest.mark.parametrize(

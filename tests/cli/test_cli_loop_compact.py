@@ -15,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 import lossless
+from tests.built import built
 from tests.waiting import wait_for
 
 from .conftest import sound, sql
@@ -35,9 +36,12 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     monkeypatch.setenv("LCM_LEAF_CHUNK_TOKENS", "2000")
+    return built(path, _build_long)
+
+
+def _build_long(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(LONG, CHAT)
-    return path
 
 
 def script(path: Path, text: str) -> str:
@@ -188,8 +192,8 @@ def test_summaries_are_prepared_where_that_is_wanted(
 ) -> None:
     with open_engine(long) as engine:
         turn = engine.after_turn(LONG, new_messages=[{"role": "user", "content": "go on"}], budget=2 * BUDGET)
-        assert turn.paid is not None
-        assert not turn.paid.owes  # it is above half of its threshold, and below it
+        assert turn.outcome is not None
+        assert not turn.outcome.owes  # it is above half of its threshold, and below it
     monkeypatch.setenv("LCM_SUMMARY_MODEL", script(tmp_path / "good", "cat > /dev/null; echo Ferries, $$."))
     assert lcm("worker").data == {"items": [], "paid": 0}
     monkeypatch.setenv("LCM_PREPARE_SUMMARIES", "true")

@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from lossless.context.render import RECALL_POLICY
+from tests.built import built
 
 from .conftest import sql
 from .loop import BUDGET, CHAT, LONG, OTHER, bytes_of, open_engine
@@ -28,10 +29,13 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    return built(path, _build_folded)
+
+
+def _build_folded(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(LONG, [{"role": "system", "content": "You sell tickets."}, *CHAT])
         engine.compact(LONG, budget=BUDGET, force=True)
-    return path
 
 
 def test_the_data_is_that_of_the_prompt(lcm: Lcm, folded: Path) -> None:

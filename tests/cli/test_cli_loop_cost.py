@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from lossless.store.state import LedgerRow
 from lossless.testing.provider import Provider, Say
+from tests.built import built
 
 from .loop import BUDGET, CHAT, LONG, OTHER, open_engine
 
@@ -29,10 +30,13 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two long conversations that are not folded yet."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    return built(path, _build_long)
+
+
+def _build_long(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(LONG, CHAT)
         engine.append(OTHER, CHAT[:120])
-    return path
 
 
 def call(engine: lossless.Engine, model: str, cost: str | None, *, days: int = 0, conversation_id: int = 1) -> None:

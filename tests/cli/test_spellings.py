@@ -109,6 +109,37 @@ def test_what_is_for_good_or_costs_money_needs_a_word(lcm: Lcm, folded: Path, wo
     assert folded.read_bytes() != bytes_before or (folded.parent / "lcm.db-wal").stat().st_size > 0
 
 
+DRY_RUNS: tuple[tuple[tuple[object, ...], str], ...] = (
+    (("pin", "-s", 1, "Never first"), "Pin 2 stands in every prompt"),
+    (("unpin", "-s", 1, 1), "Pin 1 is gone"),
+    (("append", "-s", "k", "lines.jsonl"), "1 message stored"),
+    (("sync", "-s", "k", "lines.jsonl"), "1 message stored"),
+    (("session", "new", "-s", 1), "779 → 482 tokens"),
+    (("session", "reset", "-s", 1), "agent:main:here goes on in conversation 3"),
+    (("session", "bootstrap", "lines.jsonl", "-s", "k"), "1 message stored"),
+    (("config", "set", "freshTailCount", 9), "freshTailCount – → 9"),
+)
+
+
+def test_a_dry_run_shows_what_would_happen(lcm: Lcm, folded: Path, home: Path) -> None:
+    def files() -> dict[Path, bytes]:
+        wal = folded.with_name("lcm.db-wal")
+        kept = [folded, *home.rglob("*"), *([wal] if wal.exists() and wal.stat().st_size else [])]
+        return {path: path.read_bytes() for path in kept if path.is_file()}
+
+    (home / "lines.jsonl").write_text(json.dumps(said(1)) + "\n")
+    lcm("pin", "-s", 1, "Ferries first")
+    before = files()
+    for words, outcome in DRY_RUNS:
+        shown = lcm(*words, "--dry-run", "--format", "table")
+        assert (shown.code, shown.err) == (0, ""), words
+        assert outcome in " ".join(shown.out.split())
+        assert "Nothing was changed." in shown.out
+        assert "takes this back" not in shown.out
+        assert lcm(*words, "--dry-run", "--json").data["dryRun"] is True
+        assert files() == before, words
+
+
 def test_a_conversation_is_named_the_same_way_everywhere(lcm: Lcm, archive: Path) -> None:
     for name in (1, "agent:main:ferry", "run-1"):
         assert lcm("context", "-s", name).data["conversationId"] == 1

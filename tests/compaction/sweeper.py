@@ -1,20 +1,17 @@
-"""A process of its own that talks and folds: `python sweeper.py <archive> talk|pay|hang [turns]`.
-
-`talk` stores turns and says so, line by line, once each is acknowledged. `pay` pays debts until there are none.
-The model is slow, so that there is always something under way; with `hang` it never answers.
-"""
+"""What a process of its own does that talks and folds, until it is killed."""
 
 from __future__ import annotations
 
 import random
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from typing import TYPE_CHECKING
 
 from lossless.testing import Scripted
 from tests.compaction import loop_kit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Slow(Scripted):
@@ -40,6 +37,7 @@ def say(text: str) -> None:
 
 
 def run_talk(path: Path, turns: int) -> None:
+    """Store turns and say so, line by line, once each is acknowledged."""
     with loop_kit.open_engine(path, Slow(), background=True, summary_max_calls_per_window=10_000) as engine:
         for turn in range(turns):
             new = loop_kit.talk(4, first=4 * turn)
@@ -49,17 +47,10 @@ def run_talk(path: Path, turns: int) -> None:
 
 
 def run_pay(path: Path, model: Scripted) -> None:
+    """Pay debts until there are none."""
     with loop_kit.open_engine(path, model, leaf_chunk_tokens=150, summary_max_calls_per_window=10_000) as engine:
         say("ready")
         while engine.archive.debts.pending():
             engine.admin.run_pending()
             time.sleep(0.002)
     say(f"calls {model.started}")
-
-
-if __name__ == "__main__":
-    place, what = Path(sys.argv[1]), sys.argv[2]
-    if what == "talk":
-        run_talk(place, int(sys.argv[3]))
-    else:
-        run_pay(place, Hanging() if what == "hang" else Slow())

@@ -95,10 +95,10 @@ def test_what_the_host_observed_counts_for_the_threshold(tmp_path: Path) -> None
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.append(SESSION, talk(30))
         turn = engine.after_turn(SESSION, new_messages=talk(2, first=30), budget=BUDGET, observed_tokens=6_500)
-        assert turn.paid is not None
-        assert (turn.paid.decision.pressure, turn.paid.owes) == ("soft", True)
+        assert turn.outcome is not None
+        assert (turn.outcome.decision.pressure, turn.outcome.owes) == ("soft", True)
         turn = engine.after_turn(SESSION, new_messages=talk(2, first=32), budget=BUDGET, usage={"input_tokens": 9_000})
-        assert turn.paid is not None
-        assert turn.paid.decision.pressure == "hard"
+        assert turn.outcome is not None
+        assert turn.outcome.decision.pressure == "hard"
         assert turn.compaction is not None
         assert turn.compaction.compacted

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,24 +24,20 @@ from tests.compaction.loop_kit import (
     summaries,
     talk,
 )
+from tests.compaction.sweeper import Hanging, Slow, run_pay, run_talk
+from tests.forking import Fork
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lossless import Engine
 
-SWEEPER = Path(__file__).with_name("sweeper.py")
-KILLS = 8
+KILLS = 4
 
 
-def _start(path: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SWEEPER), str(path), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def _lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    assert process.stdout is not None
+def _lines(process: Fork, count: int) -> list[str]:
     return [process.stdout.readline().strip() for _ in range(count)]
 
 
@@ -56,14 +49,11 @@ def _later() -> VirtualClock:
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_killed_in_the_middle_of_a_sweep(tmp_path: Path, seed: int) -> None:
     path, roll = tmp_path / "lcm.db", random.Random(seed)
-    process = _start(path, "talk", "60")
+    process = Fork(lambda: run_talk(path, 60))
     acknowledged = int(_lines(process, roll.randint(12, 24))[-1])
     time.sleep(roll.uniform(0, 0.05))
     process.kill()
-    assert process.stdout is not None
-    acknowledged = max([acknowledged, *map(int, process.stdout.read().split())])
-    process.stdout.close()
-    process.wait()
+    acknowledged = max([acknowledged, *map(int, process.communicate()[0].split())])
     with open_engine(path, Scripted(), _later()) as engine:
         stored = one(engine, "SELECT count(*) FROM messages")
         assert stored >= acknowledged
@@ -81,9 +71,9 @@ def test_two_workers_share_a_conversation(tmp_path: Path) -> None:
     path = tmp_path / "lcm.db"
     with open_engine(path) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-    workers = [_start(path, "pay") for _ in range(2)]
+    workers = [Fork(lambda: run_pay(path, Slow())) for _ in range(2)]
     assert [_lines(worker, 1) for worker in workers] == [["ready"]] * 2
-    ends = [worker.communicate(timeout=120)[0] for worker in workers]
+    ends = [worker.communicate()[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0]
     calls = [int(end.split()[-1]) for end in ends]
     with open_engine(path) as engine:
@@ -102,7 +92,7 @@ def test_a_worker_that_dies_holds_a_conversation_only_for_a_while(tmp_path: Path
     path = tmp_path / "lcm.db"
     with open_engine(path) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT + 6), budget=BUDGET)
-    worker = _start(path, "hang")
+    worker = Fork(lambda: run_pay(path, Hanging()))
     assert _lines(worker, 2) == ["ready", "asked"]
     with open_engine(path) as engine:
         assert rows(engine, "SELECT * FROM leases")

@@ -41,14 +41,14 @@ def test_a_turn_below_its_budget_asks_no_model_and_leaves_one_row(tmp_path: Path
     clock, model = VirtualClock(), Scripted()
     with open_engine(tmp_path / "lcm.db", model, clock) as engine:
         first = engine.after_turn(SESSION, new_messages=talk(20), budget=BUDGET)
-        assert (first.paid is not None, first.compaction, debt(engine)) == (True, None, {})
+        assert (first.outcome is not None, first.compaction, debt(engine)) == (True, None, {})
         engine.after_turn(SESSION, new_messages=talk(SOFT - 20, first=20), budget=BUDGET)
         asked, began = debt(engine), clock()
         for n in range(3):
             clock.advance(minutes=1)
             turn = engine.after_turn(SESSION, new_messages=talk(2, first=SOFT + 2 * n), budget=BUDGET)
-            assert turn.paid is not None
-            assert (turn.paid.owes, turn.compaction) == (True, None)
+            assert turn.outcome is not None
+            assert (turn.outcome.owes, turn.compaction) == (True, None)
         assert one(engine, "SELECT count(*) FROM conversation_compaction_maintenance") == 1
         owed = debt(engine)
         assert (owed["pending"], owed["running"], owed["reason"]) == (True, False, "threshold")
@@ -277,8 +277,8 @@ def test_of_a_long_history_a_turn_folds_what_it_can(tmp_path: Path, seconds: flo
         assert turn.compaction is not None
         assert turn.compaction.tokens_before > 2 * 128_000
         assert turn.compaction.compacted == (seconds > 0)
-        assert turn.paid is not None
-        assert turn.paid.owes == (seconds == 0)
+        assert turn.outcome is not None
+        assert turn.outcome.owes == (seconds == 0)
         assert (turn.compaction.tokens_after <= 0.75 * 128_000) == (seconds > 0)
         assert engine.verify().problems == ()
 
@@ -331,10 +331,10 @@ def test_a_bug_in_the_background_is_heard_and_does_not_stop_it(tmp_path: Path) -
         with open_engine(tmp_path / "lcm.db", Scripted(), background=True) as engine:
             engine.append(SESSION, talk(SOFT))
             assert engine._background is not None
-            engine._background._pay = _broken
+            engine._background._run = _broken
             engine._background.enqueue(conversation_id(engine))
             assert engine.settle()
-            engine._background._pay = engine.admin.run_pending_of
+            engine._background._run = engine.admin.run_pending_of
             engine.after_turn(SESSION, new_messages=talk(2, first=SOFT), budget=BUDGET)
             assert engine.settle()
             assert summaries(engine)

@@ -68,10 +68,10 @@ def test_they_are_written_ahead_and_placed_without_a_call(tmp_path: Path) -> Non
         assert engine.admin.examine().healthy
         model.works = False
         turn = engine.after_turn(SESSION, new_messages=talk(SOFT - EARLY, first=EARLY), budget=BUDGET)
-        assert turn.paid is not None
+        assert turn.outcome is not None
         assert turn.compaction is not None
         assert turn.compaction.summary_ids == tuple(ahead)
-        assert (turn.compaction.calls, turn.paid.owes, debt(engine)) == (0, False, {})
+        assert (turn.compaction.calls, turn.outcome.owes, debt(engine)) == (0, False, {})
         assert ids(engine, _PLACED) == ahead
         check(engine, talk(SOFT))
         assert engine.settle()
@@ -157,6 +157,6 @@ def test_a_model_that_fails_ends_it_quietly(tmp_path: Path) -> None:
     with early(tmp_path / "lcm.db", model) as engine:
         assert summaries(engine) == []
         turn = engine.after_turn(SESSION, new_messages=talk(SOFT - EARLY, first=EARLY), budget=BUDGET)
-        assert turn.paid is not None
-        assert turn.paid.owes
+        assert turn.outcome is not None
+        assert turn.outcome.owes
         assert engine.archive.debts.get(conversation_id(engine)) is not None

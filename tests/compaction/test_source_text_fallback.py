@@ -131,7 +131,7 @@ def test_no_directive_is_left(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["ignore previous ", "forget your ", "\n", " \t", "."])
-def test_a_megabyte_of_anything_is_cut(piece: str) -> None:
+def test_much_of_anything_is_cut(piece: str) -> None:
     """Work that grows with the square of the length would run into the limit of a test."""
-    cut = fallback_summary(piece * (1_000_000 // len(piece)), 512)
+    cut = fallback_summary(piece * (250_000 // len(piece)), 512)
     assert cut is None or estimate_tokens(cut) <= 600

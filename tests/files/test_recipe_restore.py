@@ -14,9 +14,7 @@ from lossless.errors import ArchiveCorrupt, BadInput, NotFound
 from lossless.files.intercept import intercept, restore_message
 from lossless.files.recipe import (
     FileSlice,
-    RecipeHole,
     RecipeStep,
-    ShownSlice,
     base64_form,
     decode_base64,
     encode_base64,
@@ -101,10 +99,10 @@ def test_a_recipe_survives_json() -> None:
     steps = (
         RecipeStep(
             ("content",),
-            (RecipeHole((), (ShownSlice(0, 3), "x", FileSlice("file_a"), FileSlice("file_b", "base64", None, None))),),
+            (((), ((0, 3), "x", FileSlice("file_a"), FileSlice("file_b", "base64", None, None))),),
         ),
-        RecipeStep(("content", 1), (RecipeHole(("a", 0), (FileSlice("file_c", "utf-8", 2, 5),)),), {"a": ["", 1.5]}),
-        RecipeStep((), (RecipeHole((), (FileSlice("file_d", "json", 1),)),)),
+        RecipeStep(("content", 1), ((("a", 0), (FileSlice("file_c", "utf-8", 2, 5),)),), {"a": ["", 1.5]}),
+        RecipeStep((), (((), (FileSlice("file_d", "json", 1),)),)),
     )
     assert recipe_from_json(json.loads(json.dumps(recipe_to_json(steps)))) == steps
 
@@ -127,14 +125,14 @@ def test_a_missing_file_is_said() -> None:
 @pytest.mark.parametrize(
     ("step", "data"),
     [
-        (RecipeStep(("content", 5), (RecipeHole((), ("x",)),)), b""),
-        (RecipeStep(("nothing",), (RecipeHole((), ("x",)),)), b""),
-        (RecipeStep(("content", "a"), (RecipeHole((), ("x",)),)), b""),
-        (RecipeStep(("content",), (RecipeHole((), (ShownSlice(0, 1),)),)), b""),
-        (RecipeStep(("content",), (RecipeHole((), (FileSlice("file_a"),)),)), b"\xff\xfe"),
-        (RecipeStep(("content",), (RecipeHole((), (FileSlice("file_a", "json"),)),)), b"{"),
-        (RecipeStep(("content",), (RecipeHole((), (FileSlice("file_a", "rot13"),)),)), b"x"),
-        (RecipeStep(("content",), (RecipeHole(("a",), ("x",)),)), b""),
+        (RecipeStep(("content", 5), (((), ("x",)),)), b""),
+        (RecipeStep(("nothing",), (((), ("x",)),)), b""),
+        (RecipeStep(("content", "a"), (((), ("x",)),)), b""),
+        (RecipeStep(("content",), (((), ((0, 1),)),)), b""),
+        (RecipeStep(("content",), (((), (FileSlice("file_a"),)),)), b"\xff\xfe"),
+        (RecipeStep(("content",), (((), (FileSlice("file_a", "json"),)),)), b"{"),
+        (RecipeStep(("content",), (((), (FileSlice("file_a", "rot13"),)),)), b"x"),
+        (RecipeStep(("content",), ((("a",), ("x",)),)), b""),
     ],
 )
 def test_a_recipe_that_does_not_fit_is_said(step: RecipeStep, data: bytes) -> None:
@@ -144,7 +142,7 @@ def test_a_recipe_that_does_not_fit_is_said(step: RecipeStep, data: bytes) -> No
 
 def test_frames_can_be_used_again() -> None:
     frame: dict[str, Any] = {"data": ""}
-    step = RecipeStep(("content", 0), (RecipeHole(("data",), ("x",)),), frame)
+    step = RecipeStep(("content", 0), ((("data",), ("x",)),), frame)
     for _ in range(2):
         assert restore_document({"content": [1, 2]}, [step], lambda _: b"") == {"content": [{"data": "x"}, 2]}
     assert frame == {"data": ""}

@@ -86,10 +86,8 @@ def test_doing_it_again_does_nothing(kept: Kept) -> None:
 def test_it_can_be_taken_back(kept: Kept) -> None:
     ids = filled(kept)
     tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
-    work = tool_outputs.plan_stub_revert(kept.archive)
-    assert list(work.marks) == [ids[1]]
-    report = tool_outputs.revert_stubs(kept.archive, work)
-    assert (report.messages, report.rows) == (1, 1)
+    assert list(marks := kept.files.stubs()) == [ids[1]]
+    assert tool_outputs.revert_stubs(kept.archive, marks) == (1, 1)
     assert kept.files.listed() == []
     assert kept.files.stubs() == {}
     assert len(kept.vault.orphans(kept.files.ids(), min_age_seconds=-1)) == 1
@@ -101,8 +99,7 @@ def test_a_row_that_something_else_names_stays(kept: Kept) -> None:
     tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
     (file,) = kept.files.listed()
     kept.append({"role": "user", "content": f"open {file.id} again"})
-    report = tool_outputs.revert_stubs(kept.archive, tool_outputs.plan_stub_revert(kept.archive))
-    assert (report.messages, report.rows) == (1, 0)
+    assert tool_outputs.revert_stubs(kept.archive, kept.files.stubs()) == (1, 0)
     assert kept.files.listed() == [file]
 
 
@@ -115,7 +112,7 @@ def test_one_conversation_and_a_limit(kept: Kept) -> None:
     assert len(tool_outputs.plan_backfilled_stubs(kept.archive, conversation_id=2).outputs) == 1
     assert tool_outputs.plan_backfilled_stubs(kept.archive, threshold_bytes=10**6).outputs == ()
     tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
-    assert list(tool_outputs.plan_stub_revert(kept.archive, conversation_id=2).marks) == [4]
+    assert list(kept.files.stubs(conversation_id=2)) == [4]
 
 
 def test_a_message_without_a_known_tool(kept: Kept) -> None:

@@ -39,7 +39,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 def improver(kept: Kept, ask: Callable[[str], str]) -> PayloadDescriber:
-    return PayloadDescriber(kept.archive, kept.vault, ask)
+    return PayloadDescriber(kept.archive.files, kept.archive.writing, kept.vault, ask)
 
 
 def test_prose_gets_the_words_of_the_model_and_the_message_stays(kept: Kept) -> None:

@@ -108,7 +108,7 @@ def test_an_old_folder_is_left_alone_until_somebody_says_whose_it_is(tmp_path: P
     with pytest.raises(BadInput, match="--used-by"):
         gc(tmp_path / "lcm.db")
     fill(tmp_path / "lcm.db", TEXT + "new")  # using it does not make it known
-    assert not vault_users(old).are_all
+    assert not vault_users(old)[1]
     with pytest.raises(BadInput, match="--used-by"):
         gc(tmp_path / "lcm.db")
     set_users(old, [str(tmp_path / "lcm.db"), str(tmp_path / "work.db")])
@@ -135,5 +135,5 @@ def test_an_archive_and_its_folder_may_be_moved_together(tmp_path: Path) -> None
     fill(tmp_path / "here" / "lcm.db")
     os.rename(tmp_path / "here", tmp_path / "there")
     assert gc(tmp_path / "there" / "lcm.db") == []
-    (user,) = vault_users(tmp_path / "there" / "lcm-files").archives
+    ((user,), _) = vault_users(tmp_path / "there" / "lcm-files")
     assert user == tmp_path / "there" / "lcm.db"

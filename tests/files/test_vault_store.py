@@ -284,8 +284,8 @@ def test_the_tool_behind_a_call_is_found(kept: Kept) -> None:
     kept.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
     found = kept.files.call(1, "call_1")
     assert found is not None
-    assert found.tool == "exec"
-    assert "ls" in (found.input or "")
+    assert found[0] == "exec"
+    assert "ls" in (found[1] or "")
     assert kept.files.call(1, "call_1", before_seq=1) is None
     assert kept.files.call(1, "call_2") is None
     assert kept.files.call(2, "call_1") is None

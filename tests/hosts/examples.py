@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.forking import run_forked
 
 if TYPE_CHECKING:
     import pytest
@@ -16,10 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 def run_example(name: str, folder: Path) -> str:
     """What an example prints; it fails when the example does."""
-    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    program = str(ROOT / "examples" / f"{name}.py")
+
+    def child() -> None:
+        sys.argv = [program, str(folder)]
+        runpy.run_path(program, run_name="__main__")
+
+    code, out, err = run_forked(child)
+    assert code == 0, err
+    return out
 
 
 def run_page(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, instead: dict[str, Any]) -> None:

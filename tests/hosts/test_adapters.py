@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.forking import run_forked
 
 ROOT = Path(__file__).parents[2]
 #: Adapters: the extra that installs their package, the package's own name, the page, the example and the test.
@@ -46,9 +48,16 @@ def test_an_adapter_has_all_that_it_needs(adapter: str) -> None:
 @pytest.mark.parametrize("adapter", [name for name, (_, package, *_) in ADAPTERS.items() if package])
 def test_a_package_that_is_missing_is_named_with_its_extra(adapter: str) -> None:
     extra, package, *_ = ADAPTERS[adapter]
-    code = f"import sys; sys.modules[{package!r}] = None; import lossless.hosts.{adapter}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = done.stderr.strip().splitlines()[-1]
+
+    def load_without() -> None:
+        for name in [name for name in sys.modules if name.startswith((f"{package}.", f"lossless.hosts.{adapter}"))]:
+            del sys.modules[name]
+        sys.modules[package or ""] = None  # type: ignore[assignment]
+        importlib.import_module(f"lossless.hosts.{adapter}")
+
+    code, _, err = run_forked(load_without)
+    assert code == 1
+    said = err.strip().splitlines()[-1]
     assert said.startswith("ModuleNotFoundError: ")
     assert f"{extra} is not installed" in said
     assert said.endswith(f": pip install 'lossless[{extra}]'")

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.hosts import wire
-from bench.hosts.figures import Archive, Run, cut_by_host, prefix_share
+from bench.hosts.figures import Archive, Run, cut_by_host, markdown, prefix_share
 from bench.hosts.host import wait_for_workers
 from bench.hosts.model import Seen
 from bench.hosts.picture import draw
@@ -145,6 +145,14 @@ def test_the_picture_has_a_point_for_each_request() -> None:
     drawn = draw([GOOD, replace(GOOD, host="<b>", points=[(5, False, False, True)] * 3)])
     assert drawn.count('r="2"') == 4
     assert "&lt;b&gt;" in drawn
+
+
+def test_a_host_that_was_not_run_again_stays_as_it_was() -> None:
+    runs = [GOOD, replace(GOOD, host="b"), replace(GOOD, host="a", budget=9000)]
+    again = [replace(GOOD, host="b", requests=21, points=[(5, False, False, True)] * 3)]
+    whole = [runs[0], runs[2], again[0]]
+    assert draw(again, draw(runs), "ab") == draw(whole)
+    assert markdown(again, markdown(runs), "ab") == markdown(whole)
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")

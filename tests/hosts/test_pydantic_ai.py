@@ -145,12 +145,12 @@ def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
     with lossless.open(path, settings(), background=False) as engine:
         agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tool_tokens())])
         history: list[ModelMessage] = []
-        for message in talk(80):
+        for message in talk(50):
             run = agent.run(message["content"], message_history=history, conversation_id="c")
             history = asyncio.run(run).all_messages()
-        assert len(history) == 160
+        assert len(history) == 100
         assert max(sizes) <= 4_000
-        assert len(stored(engine)) == 160
+        assert len(stored(engine)) == 100
         assert engine.verify().ok
 
 

@@ -16,7 +16,7 @@ from tests.hosts_fuzz.stored import Row
 from tests.hosts_fuzz.undecidable import undecidable
 from tests.hosts_fuzz.words import Words, sentence
 
-RUNS = 4
+RUNS = 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,6 +54,17 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits system", 4_000_024),
         ("head cut", 4_001_330),
         ("edits and cuts off", 4_001_599),
+        ("translates", 7_000_192),
+        ("edits and cuts off", 7_001_624),
+        ("sliding", 7_001_764),
+        ("head cut", 7_000_699),
+        ("time before, sliding", 7_007_147),
+        ("sliding", 9_000_493),
+        ("comes and goes", 9_000_017),
+        ("edits and cuts off", 9_001_460),
+        ("time before, sliding", 9_002_473),
+        ("edits and cuts off", 9_002_977),
+        ("sliding", 9_003_363),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

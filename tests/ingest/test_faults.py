@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +15,14 @@ from tests.faults import (
     Fault,
     before_each_statement,
     contents,
+    die_at,
     dump,
     failing_at,
     open_engine,
     problems,
-    run_child,
     statements_of,
 )
+from tests.forking import run_forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,10 +131,11 @@ def test_a_transaction_that_could_not_even_be_rolled_back_takes_nothing_with_it(
 @pytest.mark.parametrize("number", [0, 7, 12, 17, 21, 10_000])
 def test_a_killed_process_leaves_all_or_nothing(number: int, path: Path) -> None:
     """Oracle: the archive opens clean; the batch with its key, sent again, is there once."""
-    done = run_child("die", str(path), str(number))
-    assert (done.stdout == "stored\n") == (number == 10_000)
+    code, out, err = run_forked(die_at, str(path), number)
+    assert code in (0, -signal.SIGKILL), err
+    assert (out == "stored\n") == (number == 10_000)
     with open_engine(path) as engine:
-        assert len(contents(engine)) == (4 if done.stdout else 0)
+        assert len(contents(engine)) == (4 if out else 0)
         engine.append(SESSION, TURN, key="turn-1")
         engine.append(SESSION, TURN, key="turn-1")
         assert [text for text in contents(engine) if text] == _TEXTS

@@ -180,7 +180,7 @@ def test_old_heartbeats_are_hidden_where_that_is_wanted(tmp_path: Path, wanted: 
         with engine.archive.writing():  # as another program would have stored them
             for id_ in range(3, 7):
                 engine.archive.database.run("DELETE FROM hidden_items WHERE item = ?", (id_,))
-                engine.archive.context.put_message(conversation.id, id_, id_, conversation.created_at)
+                engine.archive.context.put(conversation.id, id_, id_, conversation.created_at)
         path.write_text(path.read_text() + '{"type": "message", "id": "e9", "message": ' + json.dumps(SAID[0]) + "}\n")
         engine.bootstrap(SESSION, path, kind="openclaw")
         assert len(visible(engine)) == (3 if wanted else 7)

@@ -152,6 +152,20 @@ def test_role_and_calls_decide_before_words() -> None:
     assert score_likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
 
 
+def test_a_short_text_beside_a_call_proves_nothing() -> None:
+    """It may be the beginning of an answer that then calls; then its place decides."""
+    assert score_likeness(calling("ok."), message("ok.", "assistant")) == 0.0
+    assert ALIKE <= score_likeness(message("ok.", "assistant"), calling("ok.")) < 1.0
+    text = "I look into the first folder of it."
+    assert score_likeness(calling(text), message(text, "assistant")) == 1.0
+
+
+def test_a_call_under_an_id_that_is_used_again_is_told_by_its_arguments() -> None:
+    one, other = (calling("", "functions.sh:0", f'{{"cmd": "{cmd}"}}') for cmd in ("ls", "git status --short"))
+    assert score_likeness(one, other) < ALIKE
+    assert score_likeness(one, calling("", "functions.sh:0", '{"cmd": "ls -l"}')) >= ALIKE
+
+
 def test_merged_split_and_rewritten() -> None:
     parts = [message("first part of it"), message("second part of it")]
     whole = message("first part of it\n\nsecond part of it")
@@ -164,6 +178,8 @@ def test_merged_split_and_rewritten() -> None:
         ("with a text editor", "mit einem Texteditor"),
     ]
     assert are_rewritten([(message(mine), message(theirs)) for mine, theirs in pairs])
+    moved_on = [(message("ok"), message(LONG)), *((message(LONG), message(LONG)) for _ in range(3))]
+    assert not are_rewritten(moved_on, is_complete=True)
     assert not are_rewritten([(message("short as a line"), message(LONG)), (message(LONG), message("a line is here"))])
 
 

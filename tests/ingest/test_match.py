@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.match import MatchResult, ShownMessage, StoredMark, match, overlap
+from lossless.ingest.match import MatchedMessage, MatchResult, match, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,8 @@ class Lines:
     def is_lesser(self, shown: int, row: int) -> bool:
         return self.shown[shown].endswith("[cut]") and self.may_be(shown, row)
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        return all(self.shown[w][3:] == self.stored[s][3:].upper() for w, s in pairs)
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
+        return is_complete or all(self.shown[w][3:] == self.stored[s][3:].upper() for w, s in pairs)
 
 
 def lay(
@@ -59,8 +59,8 @@ def lay(
 ) -> MatchResult:
     """Match lines with lines; all rows were shown before, unless `last` says otherwise."""
     return match(
-        [ShownMessage(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
-        [StoredMark(line.encode(), ROLES[line[0]]) for line in stored],
+        [MatchedMessage(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
+        [MatchedMessage(line.encode(), ROLES[line[0]]) for line in stored],
         Lines(shown, stored),
         last=range(len(stored)) if last is None else last,
         follows=follows,
@@ -197,6 +197,35 @@ def test_a_system_prompt_and_a_word_of_long_ago_anchor_nothing() -> None:
     assert lay(["u: thanks", "u: another matter"], stored, range(4, 12)).is_disjoint
 
 
+def test_a_short_run_behind_strangers_is_said_again() -> None:
+    """Rule: two short messages anchor a window only at its beginning, or where they stood; not behind new ones."""
+    stored = [line(0), "a: go", "t: done", line(1)]
+    found = lay([line(3), "t: nothing", "a: go", "t: done", line(5)], stored)
+    assert (found.is_disjoint, found.ambiguous, found.gone) == (True, 0, {})
+    assert lay([line(2), "a: go", "t: done", line(5)], stored).rows == (None, 1, 2, None)
+
+
+def test_the_newest_word_follows_a_summary_of_its_host_and_no_tool_result() -> None:
+    stored = [*log(3), "u: ok"]
+    assert lay([line(7), "u: ok", line(9)], stored).rows == (None, 3, None)
+    assert lay(["t: other", "u: ok", line(9)], stored).is_disjoint
+    assert lay([line(5), line(7), "u: ok", line(9)], stored).is_disjoint
+
+
+def test_of_equally_similar_rows_the_one_next_to_the_anchor_is_meant() -> None:
+    """Rule: where the window has moved on, what is certain stands behind the gap."""
+    stored = ["u: at nine thanks", line(3), "u: at ten thanks", line(5), line(7)]
+    found = lay(["u: at some thanks", line(5), line(7), line(8)], stored, [1, 2, 3, 4])
+    assert found.rows == (2, 3, 4, None)
+
+
+def test_an_answer_in_place_of_another_one_replaces_it_behind_an_edit() -> None:
+    """Rule: a host that shows another message there does not only save room."""
+    stored = ["u: the first question of all", line(1), "u: ok"]
+    found = lay(["u: the first request of all", "a: done", "u: ok", line(3)], stored)
+    assert (found.rows, found.gone) == ((0, None, 2, None), {1: "removed"})
+
+
 def test_a_word_or_two_speak_against_no_message_that_says_more() -> None:
     """Rule: a window that begins with the newest row goes on from it, whatever short run of long ago is said again."""
     found = lay([line(9), "a: go", "t: done", line(2)], [line(0), "a: go", "t: done", line(9)])
@@ -244,8 +273,8 @@ def test_all_in_other_words_is_no_edit_of_a_first_message_that_is_hardly_alike()
 
 
 def test_an_id_decides_before_all_words() -> None:
-    stored = [StoredMark(text.encode(), "user") for text in ("one", "two", "three")]
-    shown = [ShownMessage(b"three", "user", 0), ShownMessage(b"one", "user", 2)]
+    stored = [MatchedMessage(text.encode(), "user") for text in ("one", "two", "three")]
+    shown = [MatchedMessage(b"three", "user", 0), MatchedMessage(b"one", "user", 2)]
     found = match(shown, stored, Lines(["u: three", "u: one"], ["u: one", "u: two", "u: three"]), last=range(3))
     assert (found.rows, found.versions) == ((0, 2), frozenset({0, 1}))
 
@@ -290,8 +319,8 @@ def test_long_gaps_are_compared_near_their_place_only(missing: int) -> None:
     del window[500 : 500 + missing]
     pair = Lines(window, stored)
     found = match(
-        [ShownMessage(text.encode(), ROLES[text[0]]) for text in window],
-        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in window],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in stored],
         pair,
         last=range(size),
     )
@@ -318,8 +347,8 @@ def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(has_le
     stored = ["u: one way home", "a: hm", "u: ok"]
     shown = ["u: two roads there", "a: so", "u: ok", "a: and on from here"]
     found = match(
-        [ShownMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
-        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
+        [MatchedMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
+        [MatchedMessage(text.encode(), ROLES[text[0]]) for text in stored],
         Lines(shown, stored),
         last=range(3),
         follows=True,

@@ -366,6 +366,15 @@ def test_a_prompt_that_was_said_in_the_middle_is_another_message(engine: lossles
     assert context(engine) == ["mind the gap", "q", "mind the gap", "r", "t"]
 
 
+def test_a_short_first_message_without_its_prompt_may_be_a_later_one(engine: lossless.Engine) -> None:
+    """The window has lost its prompt, so it has moved on: the newest message in a frame is meant, not the first."""
+    answer = "a: a long answer to no question at all"
+    engine.sync(SESSION, said("s: be kind", "u: thanks", answer, "u: [Mon 2026-01-05 09:04 UTC]\nthanks"))
+    report = engine.sync(SESSION, said("u: thanks", "a: you are welcome, as always", "u: and what comes next?"))
+    assert (report.revised, report.ambiguous, len(report.message_ids)) == (1, 1, 2)
+    assert contents(engine)[3] == "thanks"
+
+
 def test_a_prompt_may_change_under_its_id(engine: lossless.Engine) -> None:
     for text in ("be kind", "be brief", "be kind"):
         engine.sync(SESSION, named(["p", "e1"], f"s: {text}", "u: q"))

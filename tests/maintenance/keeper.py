@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lossless
 from lossless.maintenance import backup, prune
 from lossless.store import database as store_database
 from tests.faults import before_each_statement
 from tests.maintenance.keeping import NOW, fill, open_engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DISK = frozenset(("open", "os.rename", "os.remove", "os.chmod", "os.chown", "os.link"))
 
@@ -83,23 +86,3 @@ def die_while_rotating(path: Path, file: Path, number: int) -> None:
 
     sys.addaudithook(hook)
     engine.rotate(lossless.Session(key="agent:main:main", id="run-1"), file)
-
-
-def main(arguments: list[str]) -> None:
-    """Be the child that a test asked for."""
-    match arguments:
-        case "prune", path, number:
-            die_while_pruning(Path(path), int(number))
-        case "forget", path, phrase, share:
-            die_while_forgetting(Path(path), phrase, float(share))
-        case "restore", path, source, number:
-            die_while_restoring(Path(path), Path(source), int(number))
-        case "rotate", path, file, number:
-            die_while_rotating(Path(path), Path(file), int(number))
-        case _:
-            raise SystemExit(f"unknown: {arguments}")
-    sys.stdout.write("survived\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

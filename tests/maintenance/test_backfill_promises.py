@@ -112,7 +112,7 @@ def move(engine: lossless.Engine, verb: str) -> None:
 def refold(engine: lossless.Engine, conversation: lossless.Conversation, verb: str, roll: random.Random) -> None:
     """Fold on, or anew, as far as it goes."""
     how = BackfillOptions(True, roll.randint(1, 9), verb == "recompact", roll.random() < 0.5)
-    backfill_history(engine.loop, conversation, how, most=roll.choice((None, 1, 4)))
+    backfill_history(engine.loop, conversation, how, limit=roll.choice((None, 1, 4)))
 
 
 @settings(max_examples=_EXAMPLES)

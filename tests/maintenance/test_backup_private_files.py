@@ -13,7 +13,7 @@ import lossless
 from lossless.maintenance import backup
 from lossless.model.paths import create_private_file, make_private_folder
 from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 from lossless.transfer.pages import export_pages
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_an_archive_and_all_that_is_made_of_it(home: Path) -> None:
         }
         export_archive(engine.archive, engine.vault, home / "out" / "a" / "x.lossless")
         export_lossless_claw(engine.archive, engine.vault, home / "out" / "claw" / "lcm.db")
-        export_pages(engine.archive, engine.vault, home / "out" / "pages", "markdown", ExportOptions())
+        export_pages(engine.archive, engine.vault, home / "out" / "pages", "markdown", TransferOptions())
         assert opened_to_others(home) == {}
     made = next(path.parent.glob("*.bak"))
     path.chmod(0o640)

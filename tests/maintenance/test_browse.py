@@ -12,6 +12,7 @@ import pytest
 import lossless
 from lossless.errors import ArchiveError, NoArchive, NotFound
 from lossless.model.records import PageStart, pack_cursor, unpack_cursor
+from tests.built import built
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +31,15 @@ def said(count: int, about: str = "ferries") -> list[JsonObject]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    place = tmp_path / "lcm.db"
+    return built(tmp_path / "lcm.db", _build)
+
+
+def _build(path: Path) -> None:
     settings = lossless.Settings(fresh_tail_count=4, leaf_chunk_tokens=600, leaf_target_tokens=100)
-    with lossless.open(place, settings, background=False) as engine:
+    with lossless.open(path, settings, background=False) as engine:
         engine.append("ferry", said(COUNT))
         engine.compact("ferry", force=True)
         engine.append("train", said(3, "trains"))
-    return place
 
 
 def test_reading_leaves_the_bytes_as_they_are_and_starts_no_thread(path: Path) -> None:

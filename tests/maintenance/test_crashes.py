@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.crash import crash
 
-KILLS = 10
+KILLS = 6
 
 
 def test_a_host_that_is_killed_at_any_moment_loses_nothing() -> None:

@@ -190,7 +190,7 @@ def test_files_outside_of_the_vault_are_not_deleted(engine: lossless.Engine, tmp
     outside = tmp_path / "mine.txt"
     outside.write_text("mine")
     sql = "UPDATE large_files SET storage_uri = ? WHERE file_id = ?"
-    engine.archive.database.run(sql, (str(outside), place.id))
+    engine.archive.database.run(sql, (str(outside), place[0]))
     report = engine.admin.prune(work, backup=False)
     assert (report.files, report.files_left) == (0, 1)
     assert outside.read_text() == "mine"

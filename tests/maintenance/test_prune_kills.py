@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,18 +12,22 @@ from lossless.maintenance import backup
 from lossless.maintenance.forget import prove_absence
 from lossless.maintenance.prune import PruneFilter, parse_age
 from tests.faults import dump
+from tests.forking import run_forked
+from tests.maintenance.keeper import die_while_forgetting, die_while_pruning, die_while_restoring, die_while_rotating
 from tests.maintenance.keeping import NOW, dumped, fill, open_engine, parsed, problems, transcript
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 SESSION = lossless.Session(key="agent:main:main", id="run-1")
 
 
-def killed(*arguments: object) -> bool:
+def killed(child: Callable[..., None], *arguments: object) -> bool:
     """Run the child; whether it died on the way."""
-    command = [sys.executable, "-m", "tests.maintenance.keeper", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
+    code, _, err = run_forked(child, *arguments)
+    assert code in (0, -signal.SIGKILL), err
+    return code != 0
 
 
 @pytest.mark.parametrize("number", [9, 33, 60])
@@ -36,7 +38,7 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
         work = engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d")))
         whole = {item.held.id: item.held.messages for item in work.chosen}
         kept = engine.archive.listings.counts().messages - sum(whole.values())
-    assert killed("prune", path, number)
+    assert killed(die_while_pruning, path, number)
     with open_engine(path) as engine:
         assert problems(engine) == []
         left = {
@@ -54,7 +56,7 @@ def test_killed_while_forgetting(path: Path, share: float) -> None:
     with open_engine(path) as engine:
         fill(engine, 1, closed=False)
         old = dump(path)
-    assert killed("forget", path, phrase, share)
+    assert killed(die_while_forgetting, path, phrase, share)
     with open_engine(path) as engine:
         is_new = not any(phrase in str(row) for table in dump(path).values() for row in table)
         assert is_new == (share == 1)
@@ -72,7 +74,7 @@ def test_killed_while_restoring(path: Path, number: int) -> None:
         made = engine.backup()
         fill(engine, 1)
         before = engine.archive.listings.counts()
-    assert killed("restore", path, made.path, number)
+    assert killed(die_while_restoring, path, made.path, number)
     with open_engine(path) as engine:
         assert engine.archive.listings.counts() == before, "the archive is what it was"
         assert problems(engine) == []
@@ -91,7 +93,7 @@ def test_killed_while_rotating(path: Path, tmp_path: Path) -> None:
         stored = engine.archive.listings.counts().messages
     outcomes = set()
     number = 1
-    while killed("rotate", path, file, number):
+    while killed(die_while_rotating, path, file, number):
         data = file.read_bytes()
         outcomes.add("old" if data == whole else "new")
         assert data == whole or len(parsed(data)) == 6, "the old transcript or the new one"

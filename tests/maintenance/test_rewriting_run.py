@@ -16,6 +16,7 @@ from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.rewriting import subtree_by_subtree
 from lossless.model.context import EXTRACTIVE_MODEL, Summary
+from tests.built import built
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, rows, told
 
 if TYPE_CHECKING:
@@ -49,10 +50,15 @@ class Mortal:
 @pytest.fixture
 def folded(path: Path) -> int:
     """How many summaries a conversation has whose graph is three deep; all are extracted."""
-    with open_engine(path) as engine:
-        count = len(depths(engine, told(engine)))
+    with open_engine(built(path, _build)) as engine:
+        count = len(depths(engine, 1))
         assert count > 3 * LIMIT
         return count
+
+
+def _build(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
 
 
 def by_model(engine: lossless.Engine) -> Counter[str]:
@@ -191,7 +197,7 @@ def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int)
 
     with open_engine(path, Mortal()) as engine:
         work = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
-        made = rewrite_run.write_drafts(engine.surgery.writer, work, heard=interrupt)
+        made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=interrupt)
         assert (made.stop, made.reached, made.left) == (rewrite_run.INTERRUPTED, after, folded - after)
         assert rows(engine, "SELECT * FROM leases") == []
         rewrite_run.place_drafts(engine.surgery.writer, made, None)
@@ -255,7 +261,7 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
                 with engine.archive.writing():
                     engine.archive.database.run("UPDATE summaries SET content = 'x' WHERE summary_id = ?", (leaf,))
 
-        made = rewrite_run.write_drafts(engine.surgery.writer, work, heard=change)
+        made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=change)
         assert {one.summary_id: one.refusal for one in made.refused} == {leaf: rewrite_run.CHANGED}
         assert rewrite_run.place_drafts(engine.surgery.writer, made, None) is not None
         assert by_model(engine)[WRITER] == folded - 1

@@ -19,7 +19,6 @@ from lossless.maintenance.rotate import (
     NOTHING_TO_REMOVE,
     STATE_KINDS,
     RecordedMessage,
-    RotationSteps,
     UnsafeTranscript,
     rotate_transcript,
     shorten_transcript,
@@ -185,7 +184,7 @@ def test_the_tail_is_the_fresh_tail_word_for_word(drawn: list[tuple[str, str, An
 
 
 def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(file: Path) -> None:
-    report = rotate_transcript(file, TAIL, RotationSteps(all_stored, checkpoint=lambda: file.stat().st_size))
+    report = rotate_transcript(file, TAIL, all_stored, checkpoint=lambda: file.stat().st_size)
     assert report.rotated
     assert ids(file.read_bytes()) == ["run-1", "model", "e16", "e17", "e18", "e19"]
     assert (report.kept_messages, report.dropped_messages) == (4, 16)
@@ -193,7 +192,7 @@ def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(file: Path) -> None:
     assert report.bytes_removed == report.size_before - report.size_after > 0
     assert file.stat().st_mode & 0o777 == 0o640
     assert os.listdir(file.parent) == [file.name]
-    assert rotate_transcript(file, TAIL, RotationSteps(all_stored)).reason == NOTHING_TO_REMOVE
+    assert rotate_transcript(file, TAIL, all_stored).reason == NOTHING_TO_REMOVE
 
 
 def test_a_plan_changes_nothing(file: Path) -> None:
@@ -206,9 +205,9 @@ def test_a_plan_changes_nothing(file: Path) -> None:
 def test_a_link_is_not_followed(file: Path) -> None:
     link = file.with_name("link.jsonl")
     link.symlink_to(file)
-    assert rotate_transcript(link, TAIL, RotationSteps(all_stored)).reason == "it is a link"
-    assert rotate_transcript(file.parent, TAIL, RotationSteps(all_stored)).reason is not None
-    assert "cannot be read" in str(rotate_transcript(file.with_name("none"), TAIL, RotationSteps(all_stored)).reason)
+    assert rotate_transcript(link, TAIL, all_stored).reason == "it is a link"
+    assert rotate_transcript(file.parent, TAIL, all_stored).reason is not None
+    assert "cannot be read" in str(rotate_transcript(file.with_name("none"), TAIL, all_stored).reason)
     assert link.is_symlink()
 
 
@@ -216,7 +215,7 @@ def test_a_link_is_not_followed(file: Path) -> None:
 def test_each_step_can_refuse(file: Path, step: str) -> None:
     before, called = file.read_bytes(), []
     steps = {"reconcile": lambda: None, "compact": lambda: None, "backup": lambda: called.append("backup")}
-    report = rotate_transcript(file, TAIL, RotationSteps(all_stored, **steps | {step: lambda: "spend backoff"}))  # type: ignore[arg-type]
+    report = rotate_transcript(file, TAIL, all_stored, **steps | {step: lambda: "spend backoff"})  # type: ignore[arg-type]
     assert (report.rotated, report.reason) == (False, "spend backoff")
     assert (file.read_bytes(), called) == (before, [])
 
@@ -235,15 +234,17 @@ def test_the_order_of_the_steps(file: Path) -> None:
         called.append("checkpoint")
         return len(parsed(file.read_bytes()))
 
-    steps = RotationSteps(
+    report = rotate_transcript(
+        file,
+        TAIL,
         stored,
-        lambda: step("reconcile"),
-        lambda: step("compact"),
-        lambda records: step(f"keep {len(list(records))}"),
-        lambda: step("backup"),
-        checkpoint,
+        reconcile=lambda: step("reconcile"),
+        compact=lambda: step("compact"),
+        keep=lambda records: step(f"keep {len(list(records))}"),
+        backup=lambda: step("backup"),
+        checkpoint=checkpoint,
     )
-    assert rotate_transcript(file, TAIL, steps).checkpoint_size == 6
+    assert report.checkpoint_size == 6
     assert called == ["reconcile", "compact", "backup", "stored", "keep 16", "checkpoint"]
 
 
@@ -252,7 +253,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(file: Path) -> None:
         with file.open("ab") as more:
             more.write(dumped([entry("late", "e19", {"role": "user", "content": "late"})]))
 
-    report = rotate_transcript(file, TAIL, RotationSteps(write_more))
+    report = rotate_transcript(file, TAIL, write_more)
     assert (report.rotated, report.reason) == (False, "it changed meanwhile")
     assert ids(file.read_bytes())[-1] == "late"
     assert len(ids(file.read_bytes())) == 23
@@ -268,7 +269,7 @@ def test_what_arrives_in_the_last_instant_is_carried_over(file: Path, monkeypatc
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    assert rotate_transcript(file, TAIL, RotationSteps(all_stored)).rotated
+    assert rotate_transcript(file, TAIL, all_stored).rotated
     assert ids(file.read_bytes())[-2:] == ["e19", "late"]
 
 
@@ -282,16 +283,16 @@ def test_messages_are_known_by_entry_id_or_by_their_words(path: Path) -> None:
         assert report.conversation_id is not None
         unstored = unstored_finder(engine.archive, report.conversation_id)
         one, two = (
-            RecordedMessage("e1", {"role": "user", "content": "one"}),
-            RecordedMessage("x1", {"role": "assistant", "content": "two"}),
+            ("e1", {"role": "user", "content": "one"}),
+            ("x1", {"role": "assistant", "content": "two"}),
         )
         assert unstored([]) is None
-        assert unstored([one, two, RecordedMessage("x2", two.message)]) is None
-        assert "x3" in str(unstored([one, RecordedMessage("x3", {"role": "assistant", "content": "three"})]))
+        assert unstored([one, two, ("x2", two[1])]) is None
+        assert "x3" in str(unstored([one, ("x3", {"role": "assistant", "content": "three"})]))
         assert unstored([two, two, two]) is not None, "said three times, stored twice"
-        assert unstored([one, RecordedMessage("e9", one.message)]) is not None, "the same words again, under another id"
-        assert unstored([RecordedMessage("note", {"role": "assistant", "content": "", "stopReason": "error"})]) is None
-        assert unstored([RecordedMessage("broken", {"role": 7})]) is not None
+        assert unstored([one, ("e9", one[1])]) is not None, "the same words again, under another id"
+        assert unstored([("note", {"role": "assistant", "content": "", "stopReason": "error"})]) is None
+        assert unstored([("broken", {"role": 7})]) is not None
 
 
 # --- with an engine ---

@@ -9,7 +9,7 @@ import pytest
 
 import lossless
 from lossless.maintenance import rotate as rotation
-from lossless.maintenance.rotate import RotationSteps, rotate_transcript
+from lossless.maintenance.rotate import rotate_transcript
 from tests.maintenance.keeping import dumped, header, open_engine, problems, transcript, words
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def all_stored(_: Iterable[RecordedMessage]) -> None:
 def test_a_file_that_may_not_be_written_is_left_alone(file: Path) -> None:
     before = file.read_bytes()
     file.chmod(0o444)
-    for report in (rotation.plan_rotation(file, TAIL), rotate_transcript(file, TAIL, RotationSteps(all_stored))):
+    for report in (rotation.plan_rotation(file, TAIL), rotate_transcript(file, TAIL, all_stored)):
         assert (report.rotated, report.reason) == (False, "it is read-only")
     file.chmod(0o600)
     os.link(file, file.with_name("second.jsonl"))
-    for report in (rotation.plan_rotation(file, TAIL), rotate_transcript(file, TAIL, RotationSteps(all_stored))):
+    for report in (rotation.plan_rotation(file, TAIL), rotate_transcript(file, TAIL, all_stored)):
         assert not report.rotated
         assert "hard link" in str(report.reason)
     assert file.read_bytes() == before

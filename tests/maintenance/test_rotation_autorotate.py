@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.maintenance.rotation import RotationLimits, decide_rotation, indexed_sessions
+from lossless.maintenance.rotation import decide_rotation, indexed_sessions
 from tests.maintenance.keeping import dumped, open_engine, parsed, problems, transcript
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def fields(line: dict[str, Any]) -> list[str]:
 
 def test_the_indexes_of_all_agents_are_read(state: Path, tmp_path: Path) -> None:
     found = indexed_sessions(state)
-    assert {session.key.split(":")[-1] for session in found} == {"large", "named", "small", "stranger", "gone"}
-    assert {session.path.name for session in found if session.key.endswith("named")} == {"odd-name.jsonl"}
+    assert {key.split(":")[-1] for key, _, _ in found} == {"large", "named", "small", "stranger", "gone"}
+    assert {path.name for key, _, path in found if key.endswith("named")} == {"odd-name.jsonl"}
     assert indexed_sessions(tmp_path / "nowhere") == []
 
 
@@ -187,7 +187,7 @@ def test_a_transcript_that_is_refused_is_warned_of(engine: lossless.Engine, stat
     ],
 )
 def test_decisions(size: int, mode: Any, unsafe: str | None, action: str) -> None:
-    assert decide_rotation(size, RotationLimits(100, mode), unsafe) == action
+    assert decide_rotation(size, 100, mode, unsafe) == action
 
 
 def test_between_turns_it_waits_for_a_safe_moment(

@@ -175,7 +175,7 @@ def test_so_many_extracts_are_made_in_one_call_and_the_rest_in_the_next(path: Pa
         assert len(left) > 3
         shown = [text for text in texts(engine) if text.startswith("<summary")]
         assert all("; and " in split_correction(text)[1] for text in shown)
-        assert len(extract_stale(engine.archive, id_, summariser, now, most=2)) == 2
+        assert len(extract_stale(engine.archive, id_, summariser, now, limit=2)) == 2
         assert len(stale(engine, id_)) == len(left) - 2
         engine.compact(HERE, budget=BUDGET, force=True)
         assert not stale(engine, id_)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.maintenance.rotate import RecordedMessage
 from lossless.maintenance.surgery.tool_outputs import (
     MAX_REPLACEMENTS,
     EntryReplacement,
@@ -19,6 +18,8 @@ from tests.maintenance.keeping import dumped, entry, header, open_engine, proble
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from lossless.maintenance.rotate import RecordedMessage
 
 SESSION = lossless.Session(key="agent:main:main", id="run-1")
 LONG = "a line of the harbour's log\n" * 300
@@ -42,13 +43,13 @@ def records(count: int) -> list[dict[str, Any]]:
 
 
 def said(found: Sequence[dict[str, Any]]) -> list[RecordedMessage]:
-    return [RecordedMessage(record["id"], record["message"]) for record in found if "message" in record]
+    return [(record["id"], record["message"]) for record in found if "message" in record]
 
 
 @pytest.fixture
 def engine(path: Path) -> Iterator[lossless.Engine]:
     with open_engine(path, transcript_gc_enabled=True) as opened:
-        opened.append(SESSION, [lossless.Incoming(item.message, item.entry_id) for item in said(records(16))])
+        opened.append(SESSION, [lossless.Incoming(message, id_) for id_, message in said(records(16))])
         while opened.compact(SESSION, force=True, budget=2_000).compacted:
             pass
         yield opened
@@ -68,18 +69,18 @@ def test_the_oldest_answers_that_are_folded_are_replaced(engine: lossless.Engine
 
 def test_answers_in_the_context_and_calls_that_occur_twice_stay(engine: lossless.Engine) -> None:
     found = said(records(16))
-    twice = [*found, RecordedMessage("again", found[2].message)]
+    twice = [*found, ("again", found[2][1])]
     assert "r0" not in {item.entry_id for item in plan_replacements(engine.archive, 1, twice)}
-    newest = {item.entry_id for item in plan_replacements(engine.archive, 1, found, most=100)}
+    newest = {item.entry_id for item in plan_replacements(engine.archive, 1, found, limit=100)}
     assert "r15" not in newest, "it is in the fresh tail"
     assert plan_replacements(engine.archive, 1, []) == []
     assert plan_replacements(engine.archive, 99, found) == []
 
 
 def test_what_is_short_already_is_not_replaced_again(engine: lossless.Engine) -> None:
-    found = {item.entry_id: item for item in said(records(16))}
+    found = {item[0]: item for item in said(records(16))}
     for item in plan_replacements(engine.archive, 1, list(found.values())):
-        found[item.entry_id] = RecordedMessage(item.entry_id, item.message)
+        found[item.entry_id] = (item.entry_id, item.message)
     after = plan_replacements(engine.archive, 1, list(found.values()))
     assert not {item.entry_id for item in after} & {f"r{n}" for n in range(MAX_REPLACEMENTS)}
 
@@ -116,7 +117,7 @@ def test_the_host_rewrites_and_the_archive_knows_the_entries_still(
     report = engine.rotation.collect(SESSION, file, rewrite, approved=True)
     assert (report.asked, report.changed) == (MAX_REPLACEMENTS, MAX_REPLACEMENTS)
     assert report.bytes_freed > MAX_REPLACEMENTS * 5_000
-    engine.append(SESSION, [lossless.Incoming(item.message, item.entry_id) for item in said(there)])
+    engine.append(SESSION, [lossless.Incoming(message, id_) for id_, message in said(there)])
     assert engine.archive.listings.counts().messages == before
     assert problems(engine) == []
     assert engine.rotation.collect(SESSION, tmp_path / "none", rewrite, approved=True).reason

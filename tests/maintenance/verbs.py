@@ -1,13 +1,9 @@
-"""Every verb of surgery and of the doctor on a small archive: what has to be there first, and the deed itself.
-
-As a program it is the child that dies in the middle: `python -m tests.maintenance.verbs PATH VERB STATEMENT`.
-"""
+"""Every verb of surgery and of the doctor on a small archive: what has to be there first, and the deed itself."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -109,12 +105,12 @@ def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = 
 
 
 def _repair(engine: lossless.Engine) -> None:
-    _written(engine, repair.plan_repair(engine.archive, 1, 9_000).plan)
+    _written(engine, repair.plan_repair(engine.archive, 1, 9_000)[0])
 
 
 def _repair_all(engine: lossless.Engine) -> None:
-    for id_ in sorted({one.conversation_id for one in repair.find_broken(engine.archive)}):
-        _written(engine, repair.plan_repair(engine.archive, id_, 9_000).plan)
+    for id_ in sorted({one[0] for one in repair.find_broken(engine.archive)}):
+        _written(engine, repair.plan_repair(engine.archive, id_, 9_000)[0])
 
 
 def _rewrite_all(engine: lossless.Engine) -> None:
@@ -197,7 +193,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def main(path: str, verb: str, number: int) -> None:
+def die_at(path: str, verb: str, number: int) -> None:
     """Die in place of a statement that writes, counted from 0."""
     writes = 0
 
@@ -210,8 +206,3 @@ def main(path: str, verb: str, number: int) -> None:
 
     with open_small(path, write) as engine, before_each_statement(engine.archive.database, die):
         VERBS[verb].operate(engine)
-    sys.stdout.write("done\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

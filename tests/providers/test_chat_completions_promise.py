@@ -282,7 +282,11 @@ def test_a_chat_names_what_it_showed_in_part_and_warns_of_what_cannot_fit(path: 
         assert size(provider.requests[-1].body["messages"]) <= 8_000
         system = {"role": "system", "content": paste(9_000)}
         with pytest.warns(RuntimeWarning, match="tokens over the window: .* msg#3 takes"):
-            kept.turn(ENDPOINTS[0], "never", {"model": "m", "messages": [system, {"role": "user", "content": "hi"}]})
+            kept.turn(
+                ENDPOINTS["chat.completions"],
+                "never",
+                {"model": "m", "messages": [system, {"role": "user", "content": "hi"}]},
+            )
 
 
 def test_a_proxy_names_what_it_showed_in_part(path: Path) -> None:

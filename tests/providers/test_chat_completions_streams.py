@@ -152,7 +152,7 @@ def test_whatever_a_provider_says_is_read_without_an_error(
     odd = spoiled(whole(path, say, {}), data)
     for reply in (last, odd if isinstance(odd, dict) else {}):
         assert all(isinstance(one, dict) for one in dialect.reply_messages(reply))
-        assert isinstance(dialect.usage(reply).prompt, int)
+        assert isinstance(dialect.usage(reply)["prompt_tokens"], int)
         names = {call.name for call in dialect.calls(reply) if call.arguments is not call}
         bare = dialect.without_calls(reply, names)
         assert not dialect.calls(bare)

@@ -124,16 +124,16 @@ def test_a_long_past_stays_inside_the_window(engine: lossless.Engine, dialect: s
 
 
 @EVERY_DIALECT
-@STREAMED
-def test_recall_is_answered_on_the_way(engine: lossless.Engine, dialect: str, stream: bool) -> None:
+def test_recall_is_answered_on_the_way(engine: lossless.Engine, dialect: str) -> None:
     with Provider(recalling) as provider, proxied(engine, provider, window=WINDOW) as url:
         tell(url, dialect, "She arrives at Berth No. 17.")
         for message in talk(24, words=200):
             tell(url, dialect, message["content"])
-        count = len(provider.requests)
-        tell(url, dialect, "And which berth was it?", stream=stream)
-        assert len(provider.requests) == count + 2
-    assert "It was No. 17." in said(engine)[-1]
+        for stream in (False, True):
+            count = len(provider.requests)
+            tell(url, dialect, "And which berth was it?", stream=stream)
+            assert len(provider.requests) == count + 2
+            assert "It was No. 17." in said(engine)[-1]
     assert engine.verify().ok
 
 

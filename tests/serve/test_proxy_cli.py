@@ -13,6 +13,7 @@ import pytest
 
 import lossless
 from lossless.testing.provider import Provider
+from tests.forking import run_lcm
 from tests.serve.proxy_kit import TOKEN, post
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ LCM = [sys.executable, "-m", "lossless.cli.main"]
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*LCM, *arguments], capture_output=True, text=True, check=False, timeout=60, env=os.environ | env
-    )
+    return subprocess.CompletedProcess(arguments, *run_lcm(*arguments, env=os.environ | env))
 
 
 def test_it_serves_until_it_is_told_to_end(path: Path) -> None:
@@ -34,15 +33,18 @@ def test_it_serves_until_it_is_told_to_end(path: Path) -> None:
         command = [*LCM, "--db", str(path), "proxy", *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            assert said["data"]["serving"]
-            body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-            url = f"{said['data']['url']}/v1/chat/completions"
-            answer = post(url, json=body, headers={"x-lossless-token": TOKEN})
-            assert answer.json()["choices"][0]["message"]["content"] == "You said: hello"
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-            assert (process.returncode, out, err) == (0, "", "")
+            try:
+                said = json.loads(process.stdout.readline())
+                assert said["data"]["serving"]
+                body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+                url = f"{said['data']['url']}/v1/chat/completions"
+                answer = post(url, json=body, headers={"x-lossless-token": TOKEN})
+                assert answer.json()["choices"][0]["message"]["content"] == "You said: hello"
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+                assert (process.returncode, out, err) == (0, "", "")
+            finally:
+                process.kill()
         assert provider.requests[0].headers["authorization"] == "Bearer sk-own"
     with lossless.open(path, background=False) as engine:
         assert engine.verify().messages == 2

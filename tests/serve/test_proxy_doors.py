@@ -21,7 +21,7 @@ from starlette.requests import Request as HttpRequest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.serve.access import Access, AccessDenied, AccessGranted, load_proxy_token
+from lossless.serve.access import Access, AccessGranted, load_proxy_token
 from lossless.serve.proxy import Proxy, ProxyOptions
 from lossless.serve.proxy_relay import SSEReader, encode_sse
 from lossless.testing.provider import Provider, Request, Say, Status
@@ -79,7 +79,7 @@ def test_whose_key_is_used() -> None:
     assert keys(x_lossless_token=TOKEN, authorization="Bearer sk") == {"authorization": "Bearer sk"}
     assert keys(x_lossless_token=TOKEN, authorization=f"Bearer {TOKEN}:sk") == {"authorization": "Bearer sk"}
     assert keys(x_api_key=TOKEN, authorization=f"Bearer\t{TOKEN}:sk") == {"authorization": "Bearer sk"}
-    assert isinstance(access.check({"host": "[", "x-lossless-token": TOKEN}), AccessDenied)
+    assert isinstance(access.check({"host": "[", "x-lossless-token": TOKEN}), tuple)
 
 
 _PLACES = ["authorization", "x-api-key", "api-key", "x-lossless-token", "x-goog-api-key", "cookie", "user-agent"]
@@ -93,7 +93,7 @@ _WORDS += [TOKEN.replace("-", "%2D"), "sk-1", "", f"bearer\t{TOKEN}", f"{TOKEN}{
 def test_the_token_is_passed_on_in_no_combination_of_headers(pairs: list[tuple[str, str]]) -> None:
     raw = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in pairs)]
     granted = Access(TOKEN).check(Headers(raw=raw))
-    if isinstance(granted, AccessDenied):
+    if isinstance(granted, tuple):
         return
     for name, value in granted.headers:
         packed = base64.b64decode(value.removeprefix("Basic ") + "===") if value.startswith("Basic ") else b""
@@ -249,9 +249,9 @@ def test_a_path_never_names_a_host(engine: lossless.Engine, where: str) -> None:
     with Provider(lambda _: Status(404, {})) as provider:
         app = Proxy(engine, Access(TOKEN), ProxyOptions(openai_url=provider.url))
         scope = {"type": "http", "path": where, "raw_path": where.encode(), "headers": [], "query_string": b"a=%20"}
-        target = app._target(HttpRequest(scope), "openai")
-    assert target.url == f"{provider.url}{where}?a=%20"
-    assert httpx2.URL(target.url).host == "127.0.0.1"
+        url, _ = app._target(HttpRequest(scope), "openai")
+    assert url == f"{provider.url}{where}?a=%20"
+    assert httpx2.URL(url).host == "127.0.0.1"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
@@ -289,9 +289,8 @@ def test_events_are_read_wherever_they_are_cut() -> None:
     for size in range(1, 12):
         reader = SSEReader()
         events = [e for at in range(0, len(whole), size) for e in reader.feed(whole[at : at + size])]
-        assert [event.data for event in events] == [{"type": "a", "text": "ä€😀"}, None, {"b": 1}, None]
-        assert [event.is_done for event in events] == [False, False, False, True]
-        assert b"".join(event.raw for event in events) + reader.rest() == whole
+        assert [data for _, data in events] == [{"type": "a", "text": "ä€😀"}, None, {"b": 1}, None]
+        assert b"".join(raw for raw, _ in events) + reader.rest() == whole
 
 
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nx-lossless-token: {TOKEN}\r\n"

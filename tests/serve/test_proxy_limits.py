@@ -8,7 +8,7 @@ import pytest
 
 import lossless
 from lossless.model.tokens import estimate_tokens
-from lossless.providers.token_limits import TooLongError, parse_too_long
+from lossless.providers.token_limits import TooLong, parse_too_long
 from lossless.testing.provider import Provider, Request, Say, Status
 from tests.compaction.loop_kit import settings, talk
 from tests.serve.proxy_kit import TOKEN, post, proxied
@@ -99,18 +99,18 @@ def test_clients_say_by_themselves_which_session_it_is(engine: lossless.Engine, 
 @pytest.mark.parametrize(
     ("status", "text", "expected"),
     [
-        (400, "prompt is too long: 210431 tokens > 200000 maximum", TooLongError(210_431, 200_000)),
+        (400, "prompt is too long: 210431 tokens > 200000 maximum", (210_431, 200_000)),
         (
             400,
             "maximum context length is 128,000 tokens. However, you requested 130,000 tokens",
-            TooLongError(130_000, 128_000),
+            (130_000, 128_000),
         ),
-        (400, "Your input exceeds the context window of this model.", TooLongError()),
-        (413, "context_length_exceeded", TooLongError()),
+        (400, "Your input exceeds the context window of this model.", (None, None)),
+        (413, "context_length_exceeded", (None, None)),
         (400, "temperature must be at most 2", None),
         (429, "too many tokens per minute: context window", None),
         (500, "prompt is too long", None),
     ],
 )
-def test_what_refusals_say(status: int, text: str, expected: TooLongError | None) -> None:
+def test_what_refusals_say(status: int, text: str, expected: TooLong | None) -> None:
     assert parse_too_long(text, status) == expected

@@ -249,6 +249,6 @@ def test_the_session_that_the_host_runs_is_looked_at_first(tmp_path: Path) -> No
     with closing(room(path, host=running, settings=narrow)) as where:
         refused = where.call("lcm_describe", {"id": known.top})
         assert refused.is_error
-        assert resource_page(where).items == ()
+        assert resource_page(where).resources == []
         assert [row["conversationId"] for row in where.call("lcm_status").details["newest"]] == [known.other_id]
         assert not where.call("lcm_grep", {"pattern": "ferry", "allConversations": True}).details["matches"]

@@ -119,8 +119,8 @@ def test_dense_text_is_folded_by_what_it_takes_not_by_its_length(tmp_path: Path)
         engine.append(SESSION, dump)
         budget = int(2 * engine.archive.context_tokens(1) / 0.75)
         turn = engine.after_turn(SESSION, new_messages=[], budget=budget)
-        assert turn.paid is not None
-        assert turn.paid.decision.should_compact
+        assert turn.outcome is not None
+        assert turn.outcome.decision.should_compact
         made = engine.assemble(SESSION, budget=budget // 2, fold=True)
         assert sum(map(budget_tokens, (str(message["content"]) for message in made.messages))) <= budget // 2
         assert made.receipt.unstated == 0

@@ -16,7 +16,8 @@ import pytest
 from lossless import errors
 from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
-from tests.faults import SESSION, TURN, contents, dump, open_engine, problems, run_child
+from tests.faults import SESSION, TURN, append_as_nobody, contents, dump, open_engine, problems
+from tests.forking import run_forked
 from tests.store import older
 from tests.transfer import claws
 from tests.transfer.moves import bring
@@ -265,10 +266,10 @@ def test_without_permission_nothing_is_written(reachable: bool, nobodys: Path) -
     before = dump(nobodys)
     nobodys.chmod(stat.S_IRUSR)
     nobodys.parent.chmod(stat.S_IRUSR | (stat.S_IXUSR if reachable else 0))
-    done = run_child("as-nobody", str(nobodys))
+    _, out, err = run_forked(append_as_nobody, str(nobodys))
     nobodys.parent.chmod(stat.S_IRWXU)
     nobodys.chmod(stat.S_IRUSR | stat.S_IWUSR)
-    assert done.stdout == "ArchiveDenied\n"
+    assert out == "ArchiveDenied\n", err
     assert dump(nobodys) == before
 
 

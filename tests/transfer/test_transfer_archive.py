@@ -20,7 +20,7 @@ from lossless.store.messages import NewMessage
 from lossless.store.versions import Version
 from lossless.transfer.archive_file import import_archive
 from lossless.transfer.archive_format import is_archive
-from lossless.transfer.lossless_claw import ImportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 
 from .claws import rows, run
 from .moves import bring, nothing_new, said, to_file, vault
@@ -234,7 +234,7 @@ def test_a_damaged_file_changes_nothing(
     file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
     with Archive.open(target) as archive:
         with pytest.raises(BadInput, match=why):
-            import_archive(file, archive, None, ImportOptions())
+            import_archive(file, archive, None, TransferOptions())
         assert archive.listings.counts().conversations == 0
 
 
@@ -251,7 +251,7 @@ def test_lines_that_are_wrong_but_well_counted(full: Path, target: Path, tmp_pat
     end = json.loads(lines[-1]) | {"sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
     file.write_bytes(b"".join([*lines[:-1], json.dumps(end).encode()]))
     with Archive.open(target) as archive, pytest.raises(BadInput, match="line 3 of the archive file"):
-        import_archive(file, archive, None, ImportOptions())
+        import_archive(file, archive, None, TransferOptions())
 
 
 def test_nothing_is_overwritten_by_accident(full: Path, tmp_path: Path) -> None:

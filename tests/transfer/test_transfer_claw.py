@@ -298,9 +298,9 @@ def test_all_fields_of_the_report(tmp_path: Path, target: Path) -> None:
         "('sum_none', 1, 'leaf', 0, 'x', 1), ('sum_gone', 1, 'condensed', 1, 'x', 1)",
         "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES ('sum_gone', 'nobody', 0)",
     )
-    data = bring("claw", source, target).data()
-    assert (data["summariesSkippedNoMessages"], data["summariesSkippedMultiSession"]) == (1, 1)
-    assert (data["summariesWithoutSources"], data["summariesMultiParentCollapsed"]) == (2, 0)
+    done = bring("claw", source, target)
+    assert (done.summaries_skipped_no_messages, done.summaries_skipped_multi_session) == (1, 1)
+    assert (done.summaries_without_sources, done.summaries_multi_parent_collapsed) == (2, 0)
     assert bring("claw", source, target).message_parts_skipped == 4
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lossless
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ImportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_both_exports_are_dense(tmp_path: Path) -> None:
         export_lossless_claw(engine.archive, engine.vault, tmp_path / "claw.db")
         export_archive(engine.archive, engine.vault, tmp_path / "x.lossless")
     with Archive.open(tmp_path / "other.db") as other:
-        import_archive(tmp_path / "x.lossless", other, None, ImportOptions())
+        import_archive(tmp_path / "x.lossless", other, None, TransferOptions())
     for name in ("claw.db", "other.db"):
         with lossless.open(tmp_path / name, background=False) as engine:
             assert [row["ordinal"] for row in engine.sql(_ORDINALS)] == list(range(8)), name

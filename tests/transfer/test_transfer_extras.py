@@ -15,7 +15,7 @@ import lossless
 from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
 from lossless.testing.strategies import anthropic_messages, openai_chat_messages, openclaw_messages
-from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import export_pages
 
 from .claws import rows
@@ -38,7 +38,7 @@ def everything(path: Path) -> list[dict[str, Any]]:
 def messages(path: Path, folder: Path) -> dict[str, list[str]]:
     """The messages as they came, file by file."""
     with Archive.open(path, read_only=True) as archive:
-        report = export_pages(archive, vault(path), folder, "jsonl", ExportOptions())
+        report = export_pages(archive, vault(path), folder, "jsonl", TransferOptions())
     return {name: (folder / name).read_text().splitlines() for name in report.files}
 
 

@@ -6,8 +6,7 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,12 +16,15 @@ import apsw
 import pytest
 
 import lossless
+from lossless.cli.main import cli
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.store.bundles.other_programs import ClawFile, RemnicFile
 from lossless.transfer import lossless_claw, remnic_export
 from lossless.transfer import pages as transfer_pages
-from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import export_pages
+from tests.built import built
+from tests.forking import Fork
 
 from . import claws
 from .claws import Line, Talk, bytes_of, real, rows, run
@@ -37,9 +39,12 @@ EXPORTS: dict[str, Callable[..., Any]] = {"claw": to_claw, "remnic": to_remnic, 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     """An archive to be exported."""
-    path = tmp_path / "here" / "lcm.db"
-    bring("claw", real(tmp_path / "source.db", [claws.tree_of_24(), Talk("run-2", [Line("b")])]), path)
-    return path
+    return built(tmp_path / "here" / "lcm.db", _build_archive)
+
+
+def _build_archive(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bring("claw", real(Path(folder) / "source.db", [claws.tree_of_24(), Talk("run-2", [Line("b")])]), path)
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +57,16 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return real(tmp_path_factory.mktemp("many") / "lcm.db", talks)
 
 
-def lcm(target: Path, *arguments: object, limit: int | None = None) -> subprocess.Popen[bytes]:
+def lcm(target: Path, *arguments: object, limit: int | None = None) -> Fork:
     """The command in a process of its own, with files no larger than `limit`."""
 
-    def narrow() -> None:
+    def child() -> None:
         if limit is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        cli.main(list(map(str, arguments)))
 
-    return subprocess.Popen(
-        [sys.executable, "-m", "lossless.cli.main", *map(str, arguments)],
-        env=os.environ | {"LCM_DATABASE_PATH": str(target), "HOME": str(target.parent)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=narrow,
-    )  # fmt: skip
+    return Fork(child, os.environ | {"LCM_DATABASE_PATH": str(target), "HOME": str(target.parent)})
 
 
 def stored(path: Path) -> int:
@@ -76,12 +78,12 @@ def stored(path: Path) -> int:
     return count
 
 
-def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> None:
+def kill_when(process: Fork, is_time: Callable[[], bool]) -> None:
     """Kill a process in the middle of its work."""
     until = time.monotonic() + 60
     while not is_time() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.communicate()
 
 
@@ -141,8 +143,8 @@ def test_a_disk_that_is_full(many: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "out" / "copy"
     process = lcm(many, "export", kind, target, limit=9_000)
     out, err = process.communicate()
-    assert (process.returncode, out) == (5, b""), err
-    assert b"Traceback" not in err
+    assert (process.returncode, out) == (5, ""), err
+    assert "Traceback" not in err
     assert not target.exists()
     assert list(target.parent.glob(".*.tmp*")) == []
 
@@ -267,7 +269,7 @@ def pages(archive: Path, target: Path) -> None:
     from lossless.store.archive import Archive
 
     with Archive.open(archive, read_only=True) as opened:
-        export_pages(opened, vault(archive), target, "markdown", ExportOptions())
+        export_pages(opened, vault(archive), target, "markdown", TransferOptions())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from lossless.errors import LosslessError
 from lossless.store.archive import Archive
 from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.archive_file import import_archive
-from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, import_lossless_claw
 from lossless.transfer.remnic_export import export_remnic
 from lossless.transfer.remnic_import import import_remnic
 
@@ -96,7 +96,7 @@ def test_a_remnic_file(places: list[tuple[str, object]], metadata: dict[str, obj
         for place, value in places:
             damage(memory, place, value)
         with Archive.open(":memory:") as archive:
-            refused_or_done(lambda: import_remnic(memory, archive, None, ImportOptions()))
+            refused_or_done(lambda: import_remnic(memory, archive, None, TransferOptions()))
 
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
@@ -123,4 +123,4 @@ def test_a_file_of_lines(data: Any) -> None:
         end = lines[-1] | {"sha256": hashlib.sha256(b"".join(raw[:-1])).hexdigest()}
         file.write_bytes(b"".join([*raw[:-1], json.dumps(end).encode()]))
         with Archive.open(":memory:") as archive:
-            refused_or_done(lambda: import_archive(file, archive, None, ImportOptions()))
+            refused_or_done(lambda: import_archive(file, archive, None, TransferOptions()))

@@ -14,7 +14,7 @@ import lossless
 from lossless.errors import BadInput
 from lossless.store.archive import Archive
 from lossless.testing.strategies import hostile_text
-from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import ReadableMessage, _article, _fenced, _quoted, export_pages, file_name
 
 from . import claws
@@ -59,7 +59,7 @@ def tags(page: str) -> Tags:
 
 def export(path: Path, folder: Path, kind: PageFormat, *, overwrite: bool = False) -> PagesReport:
     with Archive.open(path, read_only=True) as archive:
-        return export_pages(archive, vault(path), folder, kind, ExportOptions(overwrite=overwrite))
+        return export_pages(archive, vault(path), folder, kind, TransferOptions(overwrite=overwrite))
 
 
 @pytest.fixture

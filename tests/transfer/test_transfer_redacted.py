@@ -10,7 +10,7 @@ import lossless
 from lossless.errors import BadInput
 from lossless.maintenance.forget import prove_absence
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ExportOptions, ImportOptions, import_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, import_lossless_claw
 from tests.maintenance.keeping import open_engine, words
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def test_the_mask_comes_and_the_secret_never(source: lossless.Engine, tmp_path: 
     assert not prove_absence(source.archive.path, source.vault, [SECRET]).ok
     file = tmp_path / "there" / "out.jsonl"
     if kind == "archive":
-        export_archive(source.archive, source.vault, file, ExportOptions())
+        export_archive(source.archive, source.vault, file, TransferOptions())
 
     def bring(engine: lossless.Engine, *, dry_run: bool = False) -> ImportReport:
-        options = ImportOptions(dry_run=dry_run)
+        options = TransferOptions(dry_run=dry_run)
         if kind == "archive":
             return import_archive(file, engine.archive, engine.vault, options)
         return import_lossless_claw(source.archive.path, engine.archive, engine.vault, options)

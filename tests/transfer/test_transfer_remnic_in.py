@@ -8,7 +8,7 @@ import pytest
 
 from lossless.errors import NotAnArchive
 from lossless.store.archive import Archive
-from lossless.transfer.lossless_claw import ImportOptions
+from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.remnic_import import import_remnic
 
 from . import claws
@@ -177,14 +177,14 @@ def test_wrong_sources(tmp_path: Path, target: Path) -> None:
         Archive.open(target) as archive,
         pytest.raises(NotAnArchive, match="missing Remnic tables: lcm_messages, lcm_s"),
     ):
-        import_remnic(tmp_path / "bad.db", archive, None, ImportOptions())
+        import_remnic(tmp_path / "bad.db", archive, None, TransferOptions())
 
 
 def test_a_memory_folder_is_enough(tmp_path: Path, target: Path) -> None:
     place = tmp_path / "memory" / "state" / "lcm.sqlite"
     to_remnic(real(tmp_path / "lcm.db", [Talk("s", [Line("a")])]), place)
     with Archive.open(target) as archive:
-        assert import_remnic(tmp_path / "memory", archive, None, ImportOptions()).messages_inserted == 1
+        assert import_remnic(tmp_path / "memory", archive, None, TransferOptions()).messages_inserted == 1
 
 
 def test_sessions_can_be_chosen(tmp_path: Path, memory: Path, target: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="neither a file nor a folder"):
         find_files("jsonl", [tmp_path / "pipe"])
-    assert find_files("jsonl", [tmp_path]).files == ()
+    assert find_files("jsonl", [tmp_path])[0] == []
 
 
 def test_a_folder_that_cannot_be_listed_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,6 +329,6 @@ def test_a_folder_that_cannot_be_listed_is_told_of(tmp_path: Path, monkeypatch: 
         return real(place)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    found = find_files("jsonl", [tmp_path])
-    assert [file.parent.name for file in found.files] == ["open"]
-    assert found.unseen == ((tmp_path / "closed", "Permission denied"),)
+    files, unseen = find_files("jsonl", [tmp_path])
+    assert [file.parent.name for file in files] == ["open"]
+    assert unseen == [(tmp_path / "closed", "Permission denied")]

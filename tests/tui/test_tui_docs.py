@@ -38,7 +38,6 @@ SCREENS = (
     dialogs.ConfirmDialog,
     dialogs.DetailDialog,
     surgery.DraftReviewDialog,
-    conversations.TranscriptKeysScreen,
     transcript.TranscriptWindowScreen,
     transcript.TranscriptScreen,
     compare.CompareScreen,

@@ -341,6 +341,7 @@ def test_the_model_for_the_terminal_goes_first(archive: Path) -> None:
     room = room_of(archive, changed={"summary_model": "a/b", "tui_summary_model": "c/d"})
     try:
         assert (room.settings.summary_model, room.work_settings.summary_model) == ("a/b", "c/d")
-        assert actions.plan_rewrite(room, next(iter(texts_of(archive))), 1, subtree=False).writer.startswith("c/d")
+        _, preview, _ = actions.plan_rewrite(room, next(iter(texts_of(archive))), 1, subtree=False)
+        assert preview.startswith("written by: c/d")
     finally:
         room.close()

@@ -16,23 +16,24 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import command, dry_run_option, number_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
+from lossless.cli.output import pick_json
 from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 from lossless.model.times import from_epoch, parse_time
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
     from lossless.model.messages import JsonObject
@@ -75,11 +76,7 @@ class BadInputLine:
 
 
 def read_lines(
-    stream: BinaryIO,
-    file: str | None,
-    advance: Callable[[int], None] | None = None,
-    *,
-    longest: int = MAX_LINE_BYTES,
+    stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
 ) -> Iterator[InputLine | BadInputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
     number = 0
@@ -122,7 +119,7 @@ def parse(raw: bytes) -> Any:
 def unwrap(value: Any) -> Incoming | JsonObject:
     """A message, or `{"message": …, "id": …, "timestamp": …}` around one; ValueError for what is neither."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected an object with a message, got {_name(value)}")
+        raise ValueError(f"expected an object with a message, got {_TYPE_NAMES.get(type(value), 'null')}")
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
@@ -156,15 +153,14 @@ def _timestamp(value: Any) -> datetime | None:
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
 
 
-def _name(value: Any) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+_TYPE_NAMES = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
 #: A batch is stored early when its lines are longer than this together.
 _BATCH_BYTES = 8 * 1024 * 1024
 #: So many bad lines, and so many reasons for skips, are named one by one.
 _NAMED = 20
+_COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 
 @dataclass(slots=True)
@@ -173,12 +169,7 @@ class AppendTally:
 
     conversation_id: int | None = None
     messages: int = 0
-    stored: int = 0
-    replayed: int = 0
-    stamped: int = 0
-    revised: int = 0
-    likely: int = 0
-    ambiguous: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     bad_count: int = 0
     bad: list[BadInputLine] = field(default_factory=list)
@@ -188,12 +179,7 @@ class AppendTally:
     def add(self, report: AppendReport, lines: list[InputLine]) -> None:
         self.conversation_id = report.conversation_id
         self.messages += len(lines)
-        self.stored += report.stored
-        self.replayed += report.replayed
-        self.stamped += report.stamped
-        self.revised += report.revised
-        self.likely += report.likely
-        self.ambiguous += report.ambiguous
+        self.counts.update({name: getattr(report, name) for name in _COUNTS})
         self.skipped.update(skip.reason[:120] for skip in report.skipped)
         self.through = lines[-1].where
 
@@ -206,12 +192,7 @@ class AppendTally:
         return {
             "conversationId": self.conversation_id,
             "messages": self.messages,
-            "stored": self.stored,
-            "replayed": self.replayed,
-            "stamped": self.stamped,
-            "revised": self.revised,
-            "likely": self.likely,
-            "ambiguous": self.ambiguous,
+            **{name: self.counts[name] for name in _COUNTS},
             "skipped": sum(self.skipped.values()),
             "skippedReasons": dict(self.skipped.most_common(_NAMED)),
             "badLines": self.bad_count,
@@ -223,8 +204,7 @@ class AppendTally:
         """What is stored when the work ends early."""
         if self.through is None:
             return "Nothing was stored."
-        what = "1 new message" if self.stored == 1 else f"{self.stored} new messages"
-        return f"Everything up to {self.through} is in the archive ({what})."
+        return f"Everything up to {self.through} is in the archive ({plural(self.counts['stored'], 'new message')})."
 
 
 def session_options(function: Any) -> Any:
@@ -243,20 +223,13 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
     return Session(key=key, id=id_)
 
 
-@click.command("append", cls=Command)
+@command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
 @click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
-@click.option(
-    "--batch",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=1000,
-    show_default=True,
-    help="Messages per transaction.",
-)
+@number_option("--batch", most=100_000, default=1000, help="Messages per transaction.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
-@click.pass_obj
+@dry_run_option
 def append(
     invocation: Invocation,
     files: tuple[str, ...],
@@ -265,6 +238,7 @@ def append(
     key: str | None,
     batch: int,
     skip_bad: bool,
+    dry_run: bool,
 ) -> None:
     """Store new messages from FILES, or from standard input: JSON lines, one message per line.
 
@@ -282,9 +256,9 @@ def append(
         known = None if None in sizes else sum(size for size in sizes if size)
         advance = stack.enter_context(invocation.progress("Storing", known, in_bytes=True))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
-        engine = stack.enter_context(invocation.engine())
+        engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", intake.tally.data())
+    invocation.emit("append", print_append, intake.tally.data())
 
 
 @dataclass(slots=True)
@@ -356,7 +330,6 @@ class BatchAppender:
         raise failures.fail(
             "bad_message",
             f"{bad.where.opening}: {bad.reason}.",
-            failures.BAD_ARGUMENTS,
             hint=f"{self.tally.so_far} Mend the line and append from it on, or leave such lines out with --skip-bad.",
             file=bad.where.file,
             line=bad.where.line,
@@ -375,19 +348,13 @@ def _checked(line: InputLine) -> BadInputLine | None:
     return None
 
 
-def _standard_input() -> BinaryIO:
-    """Standard input as bytes; somebody at a terminal is told that they are waited for."""
-    stream = sys.stdin.buffer
-    if stream.isatty():
-        click.echo("Reading from the terminal; end with Ctrl-D.", err=True)
-    return stream
-
-
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
-    """An input by its name; `-` is standard input."""
+    """An input by its name; `-` is standard input, and somebody at a terminal is told that they are waited for."""
     if name == "-":
-        yield _standard_input()
+        if sys.stdin.buffer.isatty():
+            click.echo("Reading from the terminal; end with Ctrl-D.", err=True)
+        yield sys.stdin.buffer
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 - an error of the reader is not one of the file
@@ -405,12 +372,14 @@ def _file_size(stream: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-@click.command("sync", cls=Command)
+@command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
 @click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
-@click.pass_obj
-def sync(invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None) -> None:
+@dry_run_option
+def sync(
+    invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
+) -> None:
     """Store what a whole window adds: a JSON array of messages, or JSON lines, from FILE or standard input.
 
     The window is the host's whole current list. Showing the same one again changes nothing; where the host went
@@ -420,7 +389,7 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
     session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:
         window = read_window(stream)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         try:
             report = engine.sync(session, window, key=key)
         except BadMessage as error:
@@ -428,20 +397,13 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
     data = {
         "conversationId": report.conversation_id,
         "messages": len(window),
-        "stored": report.stored,
-        "replayed": report.replayed,
-        "stamped": report.stamped,
-        "revised": report.revised,
-        "likely": report.likely,
-        "ambiguous": report.ambiguous,
-        "abandoned": report.abandoned,
-        "cause": report.cause,
+        **pick_json(report, *_COUNTS, "abandoned", "cause"),
         "quarantineId": report.quarantine_id,
         "reason": report.blocked,
         "skipped": len(report.skipped),
         "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
     }
-    invocation.emit("sync", data)
+    invocation.emit("sync", print_sync, data)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
@@ -469,18 +431,11 @@ def _message(number: int, value: object) -> Incoming | JsonObject:
 
 
 def _bad_window(where: str, reason: str) -> failures.CommandFailed:
-    return failures.fail("bad_message", f"{where}: {reason}.", failures.BAD_ARGUMENTS, hint="Nothing was stored.")
-
-
-Data = dict[str, Any]
+    return failures.fail("bad_message", f"{where}: {reason}.", hint="Nothing was stored.")
 
 
 def print_append(screen: Screen, data: Data) -> None:
-    """What came of the lines."""
-    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
-    if not data["messages"] and not data["badLines"]:
-        screen.line("  the input held no message")
-    _arrivals(screen, data)
+    _print_arrivals(screen, data, "input")
     if data["badLines"]:
         screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
         for bad in data["bad"]:
@@ -489,11 +444,7 @@ def print_append(screen: Screen, data: Data) -> None:
 
 
 def print_sync(screen: Screen, data: Data) -> None:
-    """What the window added."""
-    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
-    if not data["messages"]:
-        screen.line("  the window held no message")
-    _arrivals(screen, data)
+    _print_arrivals(screen, data, "window")
     if data["abandoned"]:
         screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
     if data["quarantineId"] is not None:
@@ -502,11 +453,11 @@ def print_sync(screen: Screen, data: Data) -> None:
         screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
 
 
-def _in_conversation(data: Data) -> list[str]:
-    return [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
-
-
-def _arrivals(screen: Screen, data: Data) -> None:
+def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
+    where = [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
+    screen.title(f"{plural(data['stored'], 'message')} stored", *where)
+    if not data["messages"] and not data.get("badLines"):
+        screen.line(f"  the {nothing} held no message")
     told = {
         "replayed": "were there already",
         "stamped": "took over an entry id",
@@ -519,78 +470,3 @@ def _arrivals(screen: Screen, data: Data) -> None:
             screen.line(f"  {format_count(data[name])} {meaning}")
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {format_count(count)} not kept: ", "yellow"), reason)
-
-
-def print_verify(screen: Screen, data: Data) -> None:
-    """The offenders, then the verdict."""
-    for problem in data["problems"]:
-        colour = "red" if problem["severity"] == "error" else "yellow"
-        screen.line(
-            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
-        )
-    left = data["errors"] + data["warnings"] - len(data["problems"])
-    if left > 0:
-        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
-    if data["problems"]:
-        screen.gap()
-    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
-    verdict = styled("All is there.", "bold green")
-    if data["errors"]:
-        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
-    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
-    screen.line(verdict, f"{warned} {checked}.")
-
-
-def print_adopt(screen: Screen, data: Data) -> None:
-    """What can be freed, or what was."""
-    if not data["tables"]:
-        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-        return
-    tables = ", ".join(data["tables"])
-    if not data["applied"]:
-        screen.line(
-            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
-            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
-        )
-        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
-        return
-    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
-    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
-    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
-    screen.fields(
-        (
-            ("Dropped", tables),
-            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
-            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
-        )
-    )
-
-
-def print_settings(screen: Screen, data: Data) -> None:
-    """Every setting with its value and, unless it is the default, its source."""
-    sources = data["sources"]
-    rows: list[tuple[str, str, str]] = []
-    for key, value in data["effective"].items():
-        inner = value if isinstance(value, dict) else {"": value}
-        for name, item in inner.items():
-            path = f"{key}.{name}" if name else key
-            rows.append((path, _json(item), sources.get(path, "")))
-    screen.table(("setting", ("value", "rest"), "from"), rows)
-    for notice in data["diagnostics"]:
-        screen.line(styled(f"{notice['name']} ", "yellow"), f"{notice['message']} (from {notice['source']})")
-
-
-def print_setting(screen: Screen, data: Data) -> None:
-    """One value."""
-    screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
-
-
-def print_setting_change(screen: Screen, data: Data) -> None:
-    """The old value and the new one."""
-    screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
-    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
-    screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
-
-
-def _json(value: Any) -> str:
-    return "–" if value is None else json.dumps(value, ensure_ascii=False)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.engine import Engine
     from lossless.maintenance.surgery.common import OperationReport
-    from lossless.maintenance.surgery.group import OperationPlan
 
 R = TypeVar("R")
 
@@ -72,21 +71,3 @@ def apply_confirmed(invocation: Invocation, question: str, yes: bool, plan: str,
     confirm(question, yes, plan)
     with invocation.engine() as engine:
         return act(engine)
-
-
-def operate(
-    invocation: Invocation,
-    command: str,
-    plan: OperationPlan,
-    question: str,
-    *,
-    is_real: bool,
-    yes: bool,
-    plan_json: dict[str, Any] | None = None,
-) -> None:
-    """Print a surgery's plan, and what carrying it out did, when that is wanted."""
-    report = None
-    if is_real:
-        report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
-    shown = to_json(plan) if plan_json is None else plan_json
-    invocation.emit(command, {"plan": shown, "text": plan.text} | result_json(report))

@@ -6,21 +6,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, result_json, with_hints
-from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.commands import command, id_type, number_option, text_type
 from lossless.cli.model import ModelChoice, settings_with_model, writer_name
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
+from lossless.cli.screen import styled
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, SummaryItem
+from lossless.settings.setting import camel_case
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.surgery.backfill import BackfillPlan
     from lossless.maintenance.surgery.common import BackupMaker
@@ -36,47 +40,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_MOST = 1_000_000_000
-
-
-class _NumberOption(NamedTuple):
-    option: str
-    setting: str
-    key: str
-    least: int
-    about: str
-
-
-_NUMBERS = (
-    _NumberOption(
-        "--leaf-chunk-tokens", "leaf_chunk_tokens", "leafChunkTokens", 1, "The most that one summary is made of"
-    ),
-    _NumberOption("--leaf-target-tokens", "leaf_target_tokens", "leafTargetTokens", 1, "How long a leaf should be"),
-    _NumberOption(
-        "--condensed-target-tokens",
-        "condensed_target_tokens",
-        "condensedTargetTokens",
-        1,
-        "How long a summary of summaries should be",
-    ),
-    _NumberOption(
-        "--leaf-fanout", "leaf_min_fanout", "leafMinFanout", 2, "The fewest leaves that are condensed together"
-    ),
-    _NumberOption(
-        "--condensed-fanout",
-        "condensed_min_fanout",
-        "condensedMinFanout",
-        2,
-        "The fewest summaries above leaves that are condensed together",
-    ),
-    _NumberOption(
+#: Settings that options give for this time: the option, the least value, and what it says.
+_NUMBERS = {
+    "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
+    "leaf_target_tokens": ("--leaf-target-tokens", 1, "How long a leaf should be"),
+    "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
+    "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
+    "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
+    "condensed_min_fanout_hard": (
         "--hard-fanout",
-        "condensed_min_fanout_hard",
-        "condensedMinFanoutHard",
         2,
         "The fewest that are condensed together when too many tokens are left",
     ),
-)
+}
 
 
 def number_options(function: F) -> F:
@@ -84,18 +60,13 @@ def number_options(function: F) -> F:
 
     @wraps(function)
     def with_numbers(*args: Any, **more: Any) -> Any:
-        values = {number.setting: more.pop(number.setting) for number in _NUMBERS}
+        values = {name: more.pop(name) for name in _NUMBERS}
         return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
 
     wrapped: Any = with_numbers
-    for number in reversed(_NUMBERS):
-        wrapped = click.option(
-            number.option,
-            number.setting,
-            metavar="N",
-            type=click.IntRange(number.least, _MOST),
-            help=f"{number.about}; else the setting {number.key}.",
-        )(wrapped)
+    for name, (option, least, about) in reversed(_NUMBERS.items()):
+        help = f"{about}; else the setting {camel_case(name)}."
+        wrapped = number_option(option, name, least=least, help=help)(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 
@@ -107,10 +78,10 @@ def apply_numbers(settings: Settings, given: dict[str, int]) -> Settings:
     if "leaf_chunk_tokens" in given:
         rules = tuple(replace(rule, leaf_chunk_tokens=None) for rule in rules)
     changed = replace(settings, context_threshold_overrides=rules, **given)  # type: ignore[arg-type]
-    for number in _NUMBERS:
-        if number.setting.endswith("_target_tokens") and given.get(number.setting, 0) >= changed.leaf_chunk_tokens:
+    for name, (option, *_) in _NUMBERS.items():
+        if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
-            raise bad_option(number.option, f"such a summary would not be smaller than {chunk}")
+            raise bad_option(option, f"such a summary would not be smaller than {chunk}")
     return changed
 
 
@@ -127,10 +98,7 @@ class BackfillFollowUp:
 
     def check(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
         """What would be done; refused before anything is written when it could not be."""
-        return {
-            "title": self._title(outlook.conversation),
-            "transplant": self._transplant(engine, outlook, anew=anew),
-        }
+        return {"title": self._title(outlook.conversation), "transplant": self._transplant(engine, outlook, anew=anew)}
 
     def do(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
         """Give the title, and copy the summaries; what is done already is left."""
@@ -147,7 +115,7 @@ class BackfillFollowUp:
         if conversation.title and conversation.title != self.title:
             message = f"Conversation {conversation.id} is called {conversation.title!r} already."
             hint = "A title is given once; leave --title out."
-            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, title=conversation.title)
+            raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
         return "there" if conversation.title else "given"
 
     def _transplant(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
@@ -160,7 +128,7 @@ class BackfillFollowUp:
         if before is not None and (before != roots or not outlook.is_idle):
             message = f"Conversation {target_id} has summaries of conversation {source_id} already."
             hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
-            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, conversationId=target_id)
+            raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
         if before is not None:
             return {"to": target_id, "status": "there", "text": "", **result_json(None)}
         may_plan = outlook.is_idle or (bool(roots) and not anew) or source_id == target_id
@@ -185,18 +153,15 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     return tuple(item.summary_id for item in items if isinstance(item, SummaryItem))
 
 
-@click.command("backfill", cls=Command)
+@command("backfill")
 @target_options(required=False)
 @click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part.")
 @click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages.")
 @click.option("--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards.")
 @click.option("--title", type=text_type, help="Give the conversation this title, if it has none.")
 @number_options
-@click.option(
-    "--fresh-tail",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000_000),
-    help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay.",
+@number_option(
+    "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
 )
 @prompt_dir_option
 @click.option(
@@ -211,9 +176,8 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
 @click.option("--max-summaries", "most", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
 @apply_option
 @yes_option
-@click.pass_context
 def backfill(
-    ctx: click.Context, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
+    invocation: Invocation, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
 ) -> None:
     """Fold the older history of one conversation, or of all, so that everything is below summaries.
 
@@ -223,7 +187,6 @@ def backfill(
     do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as it
     takes, whatever the spending limit is; when it fails, the rest is extracted, and the exit code is 1.
     """
-    invocation: Invocation = ctx.obj
     asked = _settings_for_run(invocation, given, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
     run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
@@ -238,8 +201,7 @@ def backfill(
         confirm(run.question(planned), more["yes"])
         data |= run.carry_out(planned, more["prompt_dir"])
     is_well = all(item.get("ok", True) for item in data["items"])
-    invocation.emit("backfill", data, ok=is_well)
-    ctx.exit(failures.OK if is_well else failures.INTERNAL)
+    invocation.emit("backfill", print_backfill, data, ok=is_well)
 
 
 def _settings_for_run(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:
@@ -276,7 +238,7 @@ class _BackfillRun:
         exact = not self.how.may_ask_model and not is_real
         found, left = [], self.most if exact else None
         for id_ in ids:
-            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, most=left)
+            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=left)
             left = None if left is None else left - len(one.passes)
             found.append(one)
         after = {} if self.after.is_nothing else self.after.check(engine, found[0], anew=self.how.recompact)
@@ -337,7 +299,7 @@ class _BackfillRun:
         for one in planned:
             if left == 0:
                 return
-            made = backfill_history(engine.loop, one.conversation, self.how, most=left, progress=heard)
+            made = backfill_history(engine.loop, one.conversation, self.how, limit=left, progress=heard)
             left = None if left is None else left - len(made.summary_ids)
             plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)
@@ -360,3 +322,70 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
 
 def _named(one: BackfillPlan) -> dict[str, Any]:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+
+
+def print_backfill(screen: Screen, data: Data) -> None:
+    (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
+
+
+def _backfill_plan(screen: Screen, data: Data) -> None:
+    about = "" if data["exact"] else "about "
+    for item in data["items"]:
+        name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary", "summaries")
+        gone = plural(item["unfolded"], "summary gives", "summaries give") if item["unfolded"] else ""
+        screen.line(
+            f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {format_count(item['tokens'])} tokens"
+        )
+        if item["roots"] is not None and item["roots"] != 1:
+            screen.line(styled(f"  {plural(item['roots'], 'root')} would be left", "yellow"))
+    if not data["summaries"]:
+        screen.line("There is nothing to fold.")
+    _backfill_after(screen, data)
+    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
+    screen.unchanged()
+
+
+def _backfill_done(screen: Screen, data: Data) -> None:
+    if data["items"]:
+        screen.items(
+            data["items"],
+            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], ""),
+            ("summaries", "summaries", "count"),
+            ("tokens", "tokensBefore", "count"),
+            ("after", "tokensAfter", "count"),
+            ("how it ended", _how_it_ended, "rest"),
+        )
+    made = plural(data["summaries"], "summary", "summaries")
+    screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
+    for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+        helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+        screen.line(styled(f"The model failed ({failure}). {helps}", "yellow"))
+    _backfill_after(screen, data)
+    if data["backup"]:
+        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+        screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
+
+
+def _how_it_ended(item: Data) -> str:
+    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
+    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
+    return f"{gone}{item['reason']}{roots}"
+
+
+def _backfill_after(screen: Screen, data: Data) -> None:
+    """What follows the folding, or would."""
+    if data["title"] is not None:
+        given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
+        screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")
+    copied = data["transplant"]
+    if copied is None:
+        return
+    for line in copied["text"].splitlines():
+        screen.line(styled(line, "green" if line.startswith("+") else ""))
+    where = f"conversation {copied['to']}"
+    said = {
+        "there": f"The summaries are in {where} already.",
+        "planned": f"Then the summaries would be copied to {where}.",
+        "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
+    }
+    screen.line(said[copied["status"]])

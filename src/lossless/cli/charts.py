@@ -20,7 +20,7 @@ from unicodedata import east_asian_width
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command
+from lossless.cli.commands import command
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.screen import joined, styled
 from lossless.errors import ArchiveError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import SummaryShape
@@ -377,19 +377,18 @@ def _is_special(file: Path) -> bool:
 
 def _not_written(file: Path, error: Exception) -> failures.CommandFailed:
     message = f"{file} cannot be written: {error.strerror}." if isinstance(error, OSError) else f"{error}."
-    return failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file))
+    return failures.fail("not_written", message, path=str(file))
 
 
 _LANGUAGES = {"svg": graph_svg, "dot": graph_dot}
 _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 
-@click.command("graph", cls=Command)
+@command("graph")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @target_options()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
 @overwrite_option
-@click.pass_obj
 def graph(
     invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
 ) -> None:
@@ -408,7 +407,7 @@ def graph(
         click.echo(text.encode(), nl=False)
         return
     write_chart(file, text, invocation.file_path, overwrite=overwrite)
-    invocation.emit("graph", _graph_json(drawn, conversation.id, file, language))
+    invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
 
 
 def _language_of(file: Path) -> str:
@@ -452,7 +451,6 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
     }
 
 
-Data = dict[str, Any]
 _HEIGHT = 5
 _BAR = 24
 _MARGIN = 14
@@ -460,7 +458,6 @@ _LEAST = 2
 
 
 def print_graph(screen: Screen, data: Data) -> None:
-    """Where the picture is, and a small one of it."""
     screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
     most = max((row["tokens"] for row in data["depths"]), default=1) or 1
     for row in data["depths"]:
@@ -511,14 +508,13 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 
 
 def print_screenshot(screen: Screen, data: Data) -> None:
-    """Where the picture of the screen is."""
     screen.line("The screen is drawn into ", styled(data["path"], "bold"))
 
 
 # --- the whole screen ---
 
 
-@click.command("tui", cls=Command)
+@command("tui")
 @click.option(
     "--sessions",
     metavar="DIR",
@@ -534,7 +530,6 @@ def print_screenshot(screen: Screen, data: Data) -> None:
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
 @click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
-@click.pass_obj
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
@@ -555,13 +550,13 @@ def tui(
     invocation.reader().close()
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
-        raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
+        raise failures.fail("no_terminal", "This needs a terminal.", hint=hint)
     if screenshot is not None:
         check_chart_path(screenshot, invocation.file_path, overwrite=overwrite)
     picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
     if screenshot is not None:
         write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", {"path": str(screenshot)})
+        invocation.emit("tui", print_screenshot, {"path": str(screenshot)})
 
 
 def _run_tui(

@@ -4,11 +4,11 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import os.path
 import sys
 from contextlib import nullcontext
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import click
 
@@ -18,9 +18,11 @@ from lossless.cli import failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
+    from lossless.cli.screen import Screen
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.files.vault import Vault
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 #: How a new spelling behaves: it only reads (`read`), does at once what can be undone (`now`), or shows its plan and
 #: asks (`ask`).
 Rule: TypeAlias = Literal["read", "now", "ask"]
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Invocation:
@@ -44,6 +47,8 @@ class Invocation:
         #: The rule of a new spelling, which prints text even into a pipe, unless JSON is asked for.
         self.rule: Rule | None = None
         self.create = False
+        #: Whether what is answered was tried on a copy of the archive.
+        self.is_rehearsal = False
         self._loaded: LoadedSettings | None = None
 
     @property
@@ -63,9 +68,7 @@ class Invocation:
             from lossless.settings import load
 
             if self.config is not None and not _expand_path(self.config).exists():
-                raise failures.fail(
-                    "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
-                )
+                raise failures.not_found(f"There is no config file {self.config!r}.", configPath=self.config)
             self._loaded = load(self.config, database=self.db, openclaw_dir=self.openclaw_dir)
         return self._loaded
 
@@ -110,18 +113,42 @@ class Invocation:
     def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
         """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
-        if not Path(path).exists():
+        if not os.path.exists(path):
             raise self._no_archive(path, "`lcm init` makes one; --db or LCM_DATABASE_PATH names another.")
         return self._open(path, settings, summariser, read_only=True)
 
-    def engine(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
-        """The engine on the archive, which is made when it is not there; with settings of the command's own, if any."""
+    def engine(
+        self, settings: Settings | None = None, summariser: Summariser | None = None, *, dry_run: bool = False
+    ) -> Engine:
+        """The engine on the archive, which is made when it is not there; with settings of the command's own, if any.
+
+        For a dry run it is one on a temporary copy, without stored files.
+        """
+        if dry_run:
+            return self._rehearse()
         self.check_creation()
         return self._open(self.file_path, settings, summariser, read_only=False)
 
+    def _rehearse(self) -> Engine:
+        from dataclasses import replace
+        from pathlib import Path
+        from tempfile import TemporaryDirectory
+
+        from lossless.maintenance.backup import make_backup
+
+        self.is_rehearsal = True
+        folder = TemporaryDirectory(prefix="lossless-")
+        click.get_current_context().call_on_close(folder.cleanup)
+        place = Path(folder.name, "rehearsal.db")
+        if os.path.exists(self.file_path):
+            with self.reader() as engine:
+                make_backup(engine.archive, place)
+        quiet = replace(self.loaded.settings, payloads_in_files=False, independent_log_file_enabled=False)
+        return self._open(str(place), quiet, None, read_only=False)
+
     def check_creation(self) -> None:
         """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
-        if self.create or self.loaded.sources["databasePath"].kind != "option" or Path(self.file_path).exists():
+        if self.create or self.loaded.sources["databasePath"].kind != "option" or os.path.exists(self.file_path):
             return
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -133,9 +160,7 @@ class Invocation:
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        return failures.fail(
-            "not_found", f"There is no archive at {path}.", failures.NOT_FOUND, hint=hint, databasePath=path
-        )
+        return failures.not_found(f"There is no archive at {path}.", hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine
@@ -156,20 +181,29 @@ class Invocation:
     def emit(
         self,
         command: str,
+        view: Callable[[Screen, dict[str, Any]], None] | None,
         data: dict[str, Any],
         pagination: dict[str, Any] | None = None,
         *,
         ok: bool = True,
+        exit_code: int = failures.INTERNAL,
     ) -> None:
-        """Print an answer: an envelope for programs, a table of the same data for people."""
+        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
+
+        Unless all is well, the command ends here.
+        """
         from lossless.cli import output
 
+        if self.is_rehearsal:
+            data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
         if self.as_json:
             page = {} if pagination is None else {"pagination": pagination}
             envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
             output.write_json(envelope, pretty=self.pretty)
-        else:
-            output.write_view(command, data, pagination, self)
+        elif view is not None:
+            output.write_view(view, data, pagination, self)
+        if not ok:
+            raise click.exceptions.Exit(exit_code)
 
 
 def _expand_path(path: str | Path) -> Path:
@@ -182,14 +216,14 @@ def _near_archive(path: str) -> str:
     """A question that names a file in the same folder whose name is much like this one's, or an empty text."""
     from difflib import get_close_matches
 
-    place = Path(path)
+    folder, name = os.path.split(path)
     try:
-        files = [file.name for file in place.parent.iterdir() if file.is_file()]
+        files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
     except OSError:
         return ""
-    files = [name for name in files if not name.endswith(("-wal", "-shm", "-journal"))]
-    near = get_close_matches(place.name, files, 1, 0.75)
-    return f"Did you mean {failures.printable(str(place.with_name(near[0])))}?" if near else ""
+    files = [file for file in files if not file.endswith(("-wal", "-shm", "-journal"))]
+    near = get_close_matches(name, files, 1, 0.75)
+    return f"Did you mean {failures.printable(os.path.join(folder, near[0]))}?" if near else ""
 
 
 def _without_passwords(text: str) -> str:
@@ -215,6 +249,21 @@ def id_type(value: str) -> int:
     if not (value.isascii() and value.isdigit() and value.strip("0")):
         raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
     return int(value) if len(value) < 19 else 2**63 - 1
+
+
+def text_option(*names: str, **more: Any) -> Callable[[F], F]:
+    """An option with a text that can be looked up; a default is shown."""
+    return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
+
+
+def number_option(*names: str, least: int = 1, most: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
+    """An option with a whole number; a default is shown."""
+    return text_option(*names, **{"metavar": "N", "type": click.IntRange(least, most), **more})
+
+
+def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
+    """An option with one of a few words, the first of them by default."""
+    return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
 def _store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -295,6 +344,11 @@ class Command(_WithGlobals):
             formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
+def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Declares a command whose function gets the invocation first."""
+    return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
+
+
 class Group(_WithGlobals, click.Group):
     """A family of commands."""
 
@@ -337,7 +391,9 @@ class Group(_WithGlobals, click.Group):
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives (`module:attribute`), and its line in the help: read without loading it."""
+    """Where a command lives (`module:attribute`, a module of this package unless it has a dot), and its line in the
+    help: read without loading it.
+    """
 
     place: str
     #: Of an old spelling, the new one.
@@ -375,6 +431,7 @@ class LazyGroup(Group):
         if entry is None:
             return None
         module, _, attribute = entry.place.partition(":")
+        module = module if "." in module else f"lossless.cli.{module}"
         command: click.Command = getattr(import_module(module), attribute)
         return command if entry.rule is None else new_spelling(command, cmd_name, entry.rule)
 
@@ -409,10 +466,16 @@ class LazyGroup(Group):
         width = max(map(len, self.entries), default=0)
         for title, entries in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
+                rows = [(name.ljust(width), entry.help) for name, entry in entries.items()]
+                if any(2 + width + 2 + len(text) > formatter.width for _, text in rows):
+                    formatter.write_dl(rows)
+                else:  # the same, without the time that wrapping takes
+                    formatter.write("".join(f"  {name}  {text}\n" for name, text in rows))
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
+#: For commands that do at once what they are asked to; the command gets `dry_run`.
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 _YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
 
 
@@ -436,9 +499,6 @@ def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command
             is_real, yes = not dry_run, True
         else:
             is_real = not dry_run and (yes or sys.stdin.isatty())
-        if not is_real and not flags & {"is_real", "dry_run"}:
-            click.echo(f"Nothing was changed. {'--yes does it.' if rule == 'ask' else 'Leave --dry-run out to do it.'}")
-            return None
         click.get_current_context().ensure_object(Invocation).rule = rule
         words = {"is_real": is_real, "dry_run": not is_real, "yes": yes}
         return run(*args, **given, **{flag: words[flag] for flag in flags})

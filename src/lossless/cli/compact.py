@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command
+from lossless.cli.charts import print_cost_days
+from lossless.cli.commands import command, number_option
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
+from lossless.cli.screen import styled
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
-from lossless.model.context import MessageItem
+from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.plan import CompactionDecision, Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
@@ -40,20 +44,14 @@ if TYPE_CHECKING:
     from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TimeRange, TokensSaved
 
 
-@click.command("compact", cls=Command)
+@command("compact")
 @target_options()
 @budget_option
 @click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
-@click.option(
-    "--until",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000_000),
-    help="Continue until the context has at most this many tokens.",
-)
+@number_option("--until", help="Continue until the context has at most this many tokens.")
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
-@click.pass_context
 def compact(
-    ctx: click.Context,
+    invocation: Invocation,
     target: ConversationTarget,
     budget: int | None,
     dry_run: bool,
@@ -68,7 +66,6 @@ def compact(
     """
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
-    invocation: Invocation = ctx.obj
     with invocation.reader() as reader, reader.browse.reading():
         conversation = target.need_active(reader)
         situation = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
@@ -77,7 +74,7 @@ def compact(
         passes = reader.loop.dry_run(situation, force=force, until=until)
         before = reader.browse.context_tokens(conversation.id)
     if dry_run:
-        invocation.emit("compact", _plan_json(conversation, decision, passes, before))
+        invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))
         return
     done: list[dict[str, Any]] = []
     with (
@@ -96,8 +93,7 @@ def compact(
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
-    invocation.emit("compact", data, ok=is_small)
-    ctx.exit(failures.OK if is_small else failures.INTERNAL)
+    invocation.emit("compact", print_compaction, data, ok=is_small)
 
 
 def _advice(data: dict[str, Any], conversation: Conversation, target: int, *, has_model: bool) -> str:
@@ -184,7 +180,7 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
     }
 
 
-@click.command("worker", cls=Command)
+@command("worker")
 @click.option(
     "--watch",
     metavar="SECONDS",
@@ -193,7 +189,6 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
 @click.option("--dry-run", is_flag=True, help="Only list what is pending, and why it waits.")
-@click.pass_obj
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
     """Run the compactions that are pending in any conversation. Then, describe stored files.
 
@@ -229,7 +224,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
-    invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+    invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
 
 
 def _prepares(invocation: Invocation, *, may_ask_model: bool) -> bool:
@@ -248,7 +243,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
         except ArchiveLocked as error:
             click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
         if items or prepared:
-            invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+            invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
         time.sleep(seconds)
 
 
@@ -291,9 +286,8 @@ def _stop_on_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@click.command("debt", cls=Command)
+@command("debt")
 @target_options(required=False)
-@click.pass_obj
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
     """List pending compactions, the longest waiting first, with the reason why they still wait.
 
@@ -309,10 +303,10 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
         items = [_debt_item_json(engine, id_) for id_ in owing]
     due = sum(item["state"] == "due" for item in items)
-    invocation.emit("debt", {"items": items, "due": due})
+    invocation.emit("debt", print_pending, {"items": items, "due": due})
 
 
-_DEBT_FIELDS = (
+_DEBT_FIELDS = [
     "reason",
     "requested_at",
     "next_attempt_after",
@@ -323,7 +317,7 @@ _DEBT_FIELDS = (
     "token_budget",
     "current_token_count",
     "context_threshold",
-)
+]
 
 
 def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
@@ -333,13 +327,13 @@ def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
 
 
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
+_SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
 
 
-@click.command("cost", cls=Command)
+@command("cost")
 @target_options(required=False)
 @click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
 @click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
-@click.pass_obj
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
     """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
 
@@ -359,8 +353,11 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
-        "spent": [_spent_json(row) for row in spent],
-        "saved": _by_model(saved),
+        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json(_sum_spend([row])) for row in spent],
+        "saved": [
+            {"model": model, **_savings([row for row in saved if row.model == model])}
+            for model in sorted({row.model for row in saved})
+        ],
         "days": days,
         "totals": {
             "calls": sum(row.calls for row in spent),
@@ -370,7 +367,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
             **_savings(saved),
         },
     }
-    invocation.emit("cost", data)
+    invocation.emit("cost", print_cost, data)
 
 
 def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, Any]]:
@@ -399,16 +396,9 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, An
 
 
 def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _by_model(saved: list[TokensSaved]) -> list[dict[str, Any]]:
-    models = sorted({row.model for row in saved})
-    return [{"model": model, **_savings([row for row in saved if row.model == model])} for model in models]
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False
 
 
 def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
@@ -420,11 +410,6 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
         "savedTokens": tokens,
         "savedTokensPerTurn": round(tokens / conversations) if conversations else 0,
     }
-
-
-def _spent_json(row: ModelSpend) -> dict[str, Any]:
-    counts = pick_json(row, "model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
-    return counts | _cost_json(_sum_spend([row]))
 
 
 def _cost_json(spend: TotalCost) -> dict[str, Any]:
@@ -441,3 +426,146 @@ def _sum_spend(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> TotalCost:
     """What the calls of some lines cost in all: the known costs, and how many calls have none."""
     known = (Decimal(cost) for row in rows for cost in row.costs)
     return TotalCost(sum(known, Decimal(0)), sum(row.unpriced for row in rows))
+
+
+def print_compaction(screen: Screen, data: Data) -> None:
+    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
+    if data["dryRun"]:
+        if not passes:
+            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
+            return
+        counted = plural(len(passes), "summary", "summaries")
+        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
+    elif not data["compacted"]:
+        colour = "" if data["ok"] else "red"
+        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        _print_advice(screen, data)
+        return
+    else:
+        written = plural(len(data["summaryIds"]), "summary", "summaries")
+        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
+    screen.table(
+        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
+        [_pass_row(item) for item in passes],
+    )
+    if not data["dryRun"]:
+        _print_ending(screen, data)
+
+
+def _pass_row(item: Data) -> tuple[Any, ...]:
+    what = "message" if item["depth"] == 0 else "summary"
+    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
+    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
+    if "expectedTokens" in item:
+        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
+    if item["summaryTokens"] is None:
+        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
+    by = (
+        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
+    )
+    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
+
+
+def _print_ending(screen: Screen, data: Data) -> None:
+    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
+    until = f" Until {data['until']}." if data["until"] else ""
+    if not data["ok"]:
+        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
+    elif data["reason"] != "compacted":
+        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+    elif calls:
+        screen.line(calls.strip())
+    _print_advice(screen, data)
+    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
+
+
+def _print_advice(screen: Screen, data: Data) -> None:
+    if data.get("advice"):
+        screen.line(styled("Next: ", "yellow"), data["advice"])
+
+
+def print_worker(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No compaction is due.")
+    if data.get("prepared"):
+        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
+    for item in data["items"]:
+        name = item["sessionKey"] or item["sessionId"]
+        state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
+        sizes = (
+            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
+            if item["compacted"]
+            else ""
+        )
+        again = item["nextAttemptAfter"]
+        later = "" if again is None else f"; again after {screen.time(again)}"
+        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
+
+
+def print_pending(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line(styled("No compaction is pending.", "green"))
+        return
+    for item in data["items"]:
+        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
+        state = styled(item["state"], _STATES.get(item["state"], ""))
+        screen.line(
+            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
+            state,
+            "" if until is None else f" until {screen.time(until)}",
+        )
+        size = [
+            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
+        ]
+        sizes = f", {' of '.join(size)} tokens" if size else ""
+        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
+        if item["lastFailureSummary"]:
+            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
+
+
+_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
+
+
+def _writer_name(model: str) -> str:
+    return "extracted" if model == EXTRACTIVE_MODEL else model
+
+
+def print_cost(screen: Screen, data: Data) -> None:
+    totals = data["totals"]
+    since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
+    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
+    screen.gap()
+    whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
+    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
+    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
+    screen.fields(
+        (
+            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
+            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
+            ("Each turn saves", saved),
+        )
+    )
+    if data["spent"]:
+        screen.gap()
+        screen.items(
+            data["spent"],
+            ("model", "model", "rest"),
+            ("for", "purpose", ""),
+            ("calls", "calls", "count"),
+            ("failed", "failed", "count"),
+            ("read", "inputTokens", "count"),
+            ("written", "outputTokens", "count"),
+            ("cost", _least_cost, "right"),
+        )
+    if data["saved"]:
+        screen.gap()
+        by = ("written by", lambda row: _writer_name(row["model"]), "rest")
+        saved_tokens = ("tokens saved a turn", "savedTokensPerTurn", "count")
+        screen.items(data["saved"], by, ("folds", "folds", "count"), saved_tokens)
+    print_cost_days(screen, data["days"])
+
+
+def _least_cost(row: Data) -> str:
+    """A cost that leaves room for the name of its model; what is left out stands in the total."""
+    known, _, unknown = row["costText"].partition(" + ")
+    return f"at least {known}" if unknown else str(known)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Command, Group, dry_run_option, text_type
 from lossless.cli.options import bad_option, usage_error
+from lossless.cli.screen import styled
 from lossless.settings import to_config
 from lossless.settings.load import (
     ProcessEnvironment,
@@ -27,6 +28,7 @@ from lossless.settings.write import read_plain, remove_value, set_value
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data, Screen
     from lossless.settings import LoadedSettings
 
 
@@ -54,7 +56,7 @@ def show_settings(invocation: Invocation) -> None:
         ],
         "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
     }
-    invocation.emit("config.show", data)
+    invocation.emit("config.show", print_settings, data)
 
 
 @config.command("get")
@@ -77,7 +79,7 @@ def get_setting(invocation: Invocation, path: str) -> None:
             "effectiveValue": _setting_json(setting.dump(getattr(loaded.settings, setting.attribute))),
             "source": str(loaded.sources[setting.key]),
         }
-    invocation.emit("config.get", data)
+    invocation.emit("config.get", print_setting, data)
 
 
 def _unknown(path: str, code: str, exit_code: int) -> failures.CommandFailed:
@@ -105,8 +107,9 @@ def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
 @config.command("set")
 @click.argument("path", type=text_type)
 @click.argument("value", metavar="VALUE")
+@dry_run_option
 @click.pass_obj
-def set_setting(invocation: Invocation, path: str, value: str) -> None:
+def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
     """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
 
     Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
@@ -118,14 +121,14 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
     setting = settings_by_key().get(path)
     file = config_file(invocation)
     if value.strip().lower() == "default":
-        written = remove_value(file, path)
+        written = remove_value(file, path, dry_run=dry_run)
     else:
         try:
             wanted = json.loads(value) if setting is None else read_plain(setting, value)
         except ValueError as error:
             allowed = str(error) if setting else "JSON"
             raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
-        written = set_value(file, path, wanted)
+        written = set_value(file, path, wanted, dry_run=dry_run)
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),
@@ -133,8 +136,10 @@ def set_setting(invocation: Invocation, path: str, value: str) -> None:
         "configPath": str(written.path),
         "backupPath": None if written.backup is None else str(written.backup),
     }
-    invocation.config = str(written.path)
-    invocation.emit("config.set", data)
+    invocation.is_rehearsal = dry_run
+    if not dry_run:
+        invocation.config = str(written.path)
+    invocation.emit("config.set", print_setting_change, data)
 
 
 def config_file(invocation: Invocation) -> Path:
@@ -182,3 +187,31 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     if name == "bash":  # session keys have colons, at which bash would begin another word
         click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}")
     click.echo(found(ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source())
+
+
+def print_settings(screen: Screen, data: Data) -> None:
+    """Every setting with its value and, unless it is the default, its source."""
+    sources = data["sources"]
+    rows: list[tuple[str, str, str]] = []
+    for key, value in data["effective"].items():
+        inner = value if isinstance(value, dict) else {"": value}
+        for name, item in inner.items():
+            path = f"{key}.{name}" if name else key
+            rows.append((path, _json(item), sources.get(path, "")))
+    screen.table(("setting", ("value", "rest"), "from"), rows)
+    for notice in data["diagnostics"]:
+        screen.line(styled(f"{notice['name']} ", "yellow"), f"{notice['message']} (from {notice['source']})")
+
+
+def print_setting(screen: Screen, data: Data) -> None:
+    screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
+
+
+def print_setting_change(screen: Screen, data: Data) -> None:
+    screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
+    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
+    screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
+
+
+def _json(value: Any) -> str:
+    return "–" if value is None else json.dumps(value, ensure_ascii=False)

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.apply import confirm
-from lossless.cli.charts import print_context_history, print_cost_days
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
+from lossless.cli.charts import print_context_history
+from lossless.cli.commands import (
+    Command,
+    CommandEntry,
+    LazyGroup,
+    command,
+    dry_run_option,
+    id_type,
+    number_option,
+    text_type,
+)
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
-from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
 from lossless.tui.text import format_count, plural
@@ -25,8 +33,8 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
-    from lossless.context.run import Assembled, Receipt
+    from lossless.cli.screen import Data, Screen
+    from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
@@ -35,13 +43,13 @@ session = LazyGroup(
     "session",
     help="Reset a session, close or merge its conversations, and decide about transcripts held back.",
     entries={
-        "new": CommandEntry("lossless.cli.context:new", "Empty the context, keep the conversation.", "ask"),
-        "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another.", "ask"),
-        "merge": CommandEntry("lossless.cli.surgery:merge", "Put a split session back together.", "now"),
-        "rotate": CommandEntry("lossless.cli.retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
-        "transcripts": CommandEntry("lossless.cli.transcripts:transcripts", "Transcripts that are held back.", "read"),
-        "quarantine": CommandEntry("lossless.cli.transcripts:quarantine", "Windows that fit no conversation.", "read"),
+        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
+        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
+        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
+        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
+        "bootstrap": CommandEntry("transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
+        "transcripts": CommandEntry("transcripts:transcripts", "Transcripts that are held back.", "read"),
+        "quarantine": CommandEntry("transcripts:quarantine", "Windows that fit no conversation.", "read"),
     },
 )
 
@@ -65,10 +73,7 @@ class _ContextCommand(Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         wide = click.Option(
-            ["--format"],
-            type=click.Choice(["json", "table", *PAYLOADS]),
-            expose_value=False,
-            callback=_remember_format,
+            ["--format"], type=click.Choice(["json", "table", *PAYLOADS]), expose_value=False, callback=_remember_format
         )
         return [wide if "--format" in param.opts else param for param in super().get_params(ctx)]
 
@@ -101,7 +106,7 @@ def context(
         if payload or prompt is not None or items:
             raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
         with invocation.reader() as engine:
-            invocation.emit("context-history", _history_json(engine, target.need(engine)))
+            invocation.emit("context-history", print_prompt_history, _history_json(engine, target.need(engine)))
         return
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
@@ -111,7 +116,7 @@ def context(
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
-    invocation.emit("context", data)
+    invocation.emit("context", print_context, data)
 
 
 def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
@@ -165,7 +170,11 @@ def _context_json(
             "threshold": decision.target_tokens,
             "isOver": decision.should_compact,
         },
-        "shares": _shares_json(receipt),
+        "shares": [
+            {"name": lane, "share": share, "aimLow": low, "aimHigh": high}
+            for lane, share in receipt.shares.items()
+            for low, high in [SHARE_TARGETS.get(lane, (None, None))]
+        ],
         "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
@@ -175,40 +184,16 @@ def _context_json(
     }
 
 
-def _shares_json(receipt: Receipt) -> list[dict[str, Any]]:
-    """Each lane's share of what there was to give, and what it aims at."""
-    shares = []
-    for lane, share in receipt.shares.items():
-        low, high = SHARE_TARGETS.get(lane, (None, None))
-        shares.append({"name": lane, "share": share, "aimLow": low, "aimHigh": high})
-    return shares
-
-
 def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
     """Pins and the focus brief, as far as they are in the prompt."""
-    rows = [
-        {
-            "id": f"pin_{pin.id}",
-            "form": "verbatim",
-            "type": "pin",
-            "tokenCount": estimate_tokens(pin.content),
-            "createdAt": pin.at,
-            "preview": preview(pin.content),
-        }
-        for pin in found.pins
-    ]
+    shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
-        rows.append(
-            {
-                "id": brief.id,
-                "form": "verbatim",
-                "type": "focus",
-                "tokenCount": brief.tokens,
-                "createdAt": brief.created_at,
-                "preview": preview(brief.prompt),
-            }
-        )
-    return rows
+        shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
+    names = ("id", "form", "type", "tokenCount", "createdAt", "preview")
+    return [
+        dict(zip(names, (id_, "verbatim", kind, tokens, at, preview(text)), strict=True))
+        for id_, kind, tokens, at, text in shown
+    ]
 
 
 def _item_json(item: PromptItem) -> dict[str, Any]:
@@ -252,12 +237,14 @@ def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return listed
 
 
-@click.command("pin", cls=Command)
+@command("pin")
 @click.argument("words", metavar="[TEXT]", type=text_type, required=False)
 @target_options()
 @click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
-@click.pass_obj
-def pin(invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None) -> None:
+@dry_run_option
+def pin(
+    invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
+) -> None:
     """Pin TEXT, or a message: it is never summarised and stands word for word in every prompt.
 
     Without TEXT and --message, list the pins.
@@ -265,28 +252,26 @@ def pin(invocation: Invocation, words: str | None, target: ConversationTarget, m
     if words is not None and message_id is not None:
         raise usage_error("Give a text or --message, not both.")
     what: str | int | None = words if message_id is None else message_id
-    pinned: int | None = None
-    if what is not None:
-        conversation = find_active(invocation, target)
-        with invocation.engine() as engine:
-            pinned = engine.pin(conversation, what)
-    with invocation.reader() as engine, engine.browse.reading():
-        conversation = target.need(engine)
-        items = _pins_json(engine, conversation.id)
-    invocation.emit("pin", {"conversationId": conversation.id, "pinned": pinned, "items": items})
+    conversation = None if what is None else find_active(invocation, target)
+    with invocation.reader() if conversation is None else invocation.engine(dry_run=dry_run) as engine:
+        pinned = None if conversation is None or what is None else engine.pin(conversation, what)
+        with engine.browse.reading():
+            number = target.need_id(engine)
+            items = _pins_json(engine, number)
+    invocation.emit("pin", print_pin, {"conversationId": number, "pinned": pinned, "items": items})
 
 
-@click.command("unpin", cls=Command)
+@command("unpin")
 @click.argument("pin_id", metavar="ID", type=id_type)
 @target_options()
-@click.pass_obj
-def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget) -> None:
+@dry_run_option
+def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
     conversation = find_active(invocation, target)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.emit("unpin", print_unpin, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
 def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
@@ -299,40 +284,40 @@ def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
 _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 
 
-@click.command("new", cls=Command)
+@command("new")
 @target_options()
-@click.option(
+@number_option(
     "--retain-depth",
-    metavar="N",
-    type=click.IntRange(-1, 1_000_000),
+    least=-1,
+    most=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes
-@click.pass_obj
-def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool) -> None:
+@dry_run_option
+def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
     """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """
     conversation = find_active(invocation, target)
-    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
-    with invocation.engine() as engine:
+    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
+    with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
-    invocation.emit("new", to_json(report) | {"sessionKey": conversation.session_key})
+    invocation.emit("new", print_new, to_json(report) | {"sessionKey": conversation.session_key})
 
 
-@click.command("reset", cls=Command)
+@command("reset")
 @target_options()
 @_yes
-@click.pass_obj
-def reset(invocation: Invocation, target: ConversationTarget, yes: bool) -> None:
+@dry_run_option
+def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session.
 
     Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
     """
     conversation = find_active(invocation, target)
-    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes)
-    with invocation.engine() as engine:
+    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
+    with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     is_closed = fresh.id != conversation.id
     data = {
@@ -341,10 +326,9 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool) -> None
         "sessionId": fresh.session_id,
         "closedConversationId": conversation.id if is_closed else None,
     }
-    invocation.emit("reset", data)
+    invocation.emit("reset", print_reset, data)
 
 
-Data = dict[str, Any]
 _BAR = 24
 #: So many reasons for leaving something out are told.
 _REASONS = 8
@@ -398,18 +382,13 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
         screen.line(styled("No prompt was assembled yet.", "dim"))
         return
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
-    screen.table(
-        ("when", ("tokens", "right"), ("full", "right"), *((kind, "right") for kind in kinds), ("left out", "right")),
-        [
-            (
-                screen.time(item["at"]),
-                format_count(item["tokens"]),
-                _percent(item["tokens"] / max(1, item["capacity"])).strip(),
-                *(format_count(item["tokensByKind"].get(kind, 0)) for kind in kinds),
-                format_count(len(item["leftOut"])),
-            )
-            for item in items
-        ],
+    screen.items(
+        items,
+        ("when", "at", "time"),
+        ("tokens", "tokens", "count"),
+        ("full", lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(), "right"),
+        *((kind, lambda item, kind=kind: item["tokensByKind"].get(kind, 0), "count") for kind in kinds),
+        ("left out", lambda item: len(item["leftOut"]), "count"),
     )
 
 
@@ -446,9 +425,7 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
 
 
 def _print_left_out(screen: Screen, data: Data) -> None:
-    reasons: dict[str, int] = {}
-    for item in data["leftOut"]:
-        reasons[item["reason"]] = reasons.get(item["reason"], 0) + 1
+    reasons = Counter(item["reason"] for item in data["leftOut"])
     if data["notRead"]:
         reasons["older than anything that fits"] = data["notRead"]
     if not reasons:
@@ -456,104 +433,6 @@ def _print_left_out(screen: Screen, data: Data) -> None:
     screen.gap()
     for reason, count in list(reasons.items())[:_REASONS]:
         screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
-
-
-def print_compaction(screen: Screen, data: Data) -> None:
-    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
-    if data["dryRun"]:
-        if not passes:
-            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
-            return
-        counted = plural(len(passes), "summary", "summaries")
-        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
-    elif not data["compacted"]:
-        colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
-        _print_advice(screen, data)
-        return
-    else:
-        written = plural(len(data["summaryIds"]), "summary", "summaries")
-        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
-    screen.table(
-        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
-        [_pass_row(item) for item in passes],
-    )
-    if not data["dryRun"]:
-        _print_ending(screen, data)
-
-
-def _pass_row(item: Data) -> tuple[Any, ...]:
-    what = "message" if item["depth"] == 0 else "summary"
-    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
-    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
-    if "expectedTokens" in item:
-        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
-    if item["summaryTokens"] is None:
-        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
-    by = (
-        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
-    )
-    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
-
-
-def _print_ending(screen: Screen, data: Data) -> None:
-    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-    until = f" Until {data['until']}." if data["until"] else ""
-    if not data["ok"]:
-        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
-    elif data["reason"] != "compacted":
-        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
-    elif calls:
-        screen.line(calls.strip())
-    _print_advice(screen, data)
-    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
-
-
-def _print_advice(screen: Screen, data: Data) -> None:
-    if data.get("advice"):
-        screen.line(styled("Next: ", "yellow"), data["advice"])
-
-
-def print_worker(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No compaction is due.")
-    if data.get("prepared"):
-        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
-    for item in data["items"]:
-        name = item["sessionKey"] or item["sessionId"]
-        state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
-        sizes = (
-            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
-            if item["compacted"]
-            else ""
-        )
-        again = item["nextAttemptAfter"]
-        later = "" if again is None else f"; again after {screen.time(again)}"
-        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-def print_pending(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line(styled("No compaction is pending.", "green"))
-        return
-    for item in data["items"]:
-        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
-        state = styled(item["state"], _STATES.get(item["state"], ""))
-        screen.line(
-            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
-            state,
-            "" if until is None else f" until {screen.time(until)}",
-        )
-        size = [
-            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
-        ]
-        sizes = f", {' of '.join(size)} tokens" if size else ""
-        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
-        if item["lastFailureSummary"]:
-            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
-
-
-_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
 
 
 def print_pin(screen: Screen, data: Data) -> None:
@@ -573,9 +452,9 @@ def _print_pins(screen: Screen, items: list[Data]) -> None:
     if not items:
         screen.line(styled("There are no pins.", "dim"))
         return
-    screen.table(
-        (("pin", "right"), ("message", "right"), "since", ("text", "rest")),
-        [(item["pinId"], item["messageId"], screen.time(item["pinnedAt"]), item["preview"]) for item in items],
+    since = ("since", "pinnedAt", "time")
+    screen.items(
+        items, ("pin", "pinId", "right"), ("message", "messageId", "right"), since, ("text", "preview", "rest")
     )
 
 
@@ -595,83 +474,3 @@ def print_reset(screen: Screen, data: Data) -> None:
         return
     screen.title(f"Conversation {data['closedConversationId']} is closed")
     screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")
-
-
-def _writer_name(model: str) -> str:
-    return "extracted" if model == EXTRACTIVE_MODEL else model
-
-
-def print_cost(screen: Screen, data: Data) -> None:
-    totals = data["totals"]
-    since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
-    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
-    screen.gap()
-    whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
-    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
-    screen.fields(
-        (
-            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
-            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
-            ("Each turn saves", saved),
-        )
-    )
-    if data["spent"]:
-        screen.gap()
-        screen.table(
-            (
-                ("model", "rest"),
-                "for",
-                ("calls", "right"),
-                ("failed", "right"),
-                ("read", "right"),
-                ("written", "right"),
-                ("cost", "right"),
-            ),
-            [
-                (
-                    row["model"],
-                    row["purpose"],
-                    format_count(row["calls"]),
-                    format_count(row["failed"]),
-                    format_count(row["inputTokens"]),
-                    format_count(row["outputTokens"]),
-                    _least_cost(row),
-                )
-                for row in data["spent"]
-            ],
-        )
-    if data["saved"]:
-        screen.gap()
-        screen.table(
-            (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
-            [
-                (_writer_name(row["model"]), format_count(row["folds"]), format_count(row["savedTokensPerTurn"]))
-                for row in data["saved"]
-            ],
-        )
-    print_cost_days(screen, data["days"])
-
-
-def _least_cost(row: Data) -> str:
-    """A cost that leaves room for the name of its model; what is left out stands in the total."""
-    known, _, unknown = row["costText"].partition(" + ")
-    return f"at least {known}" if unknown else str(known)
-
-
-def print_model_test(screen: Screen, data: Data) -> None:
-    if not data["configured"]:
-        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
-        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
-        return
-    for item in data["items"]:
-        screen.title(item["name"], f"named by {item['namedBy']}")
-        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
-        screen.fields(row for row in known if row[1])
-        if item.get("problem"):
-            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
-        elif item.get("ok"):
-            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
-            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
-        elif "ok" in item:
-            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

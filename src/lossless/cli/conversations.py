@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, id_type, text_type
+from lossless.cli.commands import Group, command, id_type, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     ConversationTarget,
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
+    from lossless.settings import Settings
 
 
 @click.group("conversations", cls=Group)
@@ -65,13 +67,11 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(limit, start)
         ids = [row.conversation_id for row in page.rows]
-        tails = engine.browse.tails(
-            ids,
-            settings.fresh_tail_count,
-            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-        )
+        tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    invocation.emit("conversations.list", {"items": items}, pagination("conversations", limit, page))
+    invocation.emit(
+        "conversations.list", print_conversations, {"items": items}, pagination("conversations", limit, page)
+    )
 
 
 @conversations.command("show")
@@ -81,16 +81,16 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _conversation_json(engine, target.need_id(engine))
-    invocation.emit("conversations.show", data)
+    invocation.emit("conversations.show", print_conversation, data)
 
 
 def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     settings = engine.settings
     row = engine.browse.conversation(id_)
     assert row is not None
-    cap = fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
-    tail = engine.browse.tails([id_], settings.fresh_tail_count, cap)[id_]
-    details = engine.browse.details(id_)
+    tail = engine.browse.tails([id_], settings.fresh_tail_count, _tail_cap(settings))[id_]
+    details, ingest = engine.browse.details(id_), to_json(engine.browse.ingest_state(id_))
+    del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
         "summaryDepths": depths_json(engine.browse.depths(id_)),
@@ -101,22 +101,17 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
         "bootstrap": to_json(details.frontier),
         "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
         "largeFiles": to_json(details.files),
-        "ingest": _ingest(engine, id_),
+        "ingest": ingest,
         "hidden": details.hidden,
     }
 
 
+def _tail_cap(settings: Settings) -> int | None:
+    return fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
+
+
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
-    return row_json(row) | {
-        "freshTailMessages": len(tail),
-        "freshTailTokens": sum(item.tokens for item in tail),
-    }
-
-
-def _ingest(engine: Engine, conversation_id: int) -> dict[str, Any]:
-    state = to_json(engine.browse.ingest_state(conversation_id))
-    del state["producers"]
-    return state
+    return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
 
 
 @click.group("messages", cls=Group)
@@ -145,17 +140,12 @@ def list_messages(
         id_ = target.need_id(engine)
         page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
     items = rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", {"items": items}, pagination("messages", limit, page))
+    invocation.emit("messages.list", print_messages, {"items": items}, pagination("messages", limit, page))
 
 
 @messages.command("tail")
 @target_options(by_run=False)
-@click.option(
-    "--count",
-    metavar="N",
-    type=click.IntRange(1, MAX_LIMIT),
-    help="As if this many were protected, instead of the setting.",
-)
+@number_option("--count", most=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 @click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -163,22 +153,15 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
-    limits = {
-        "count": count or settings.fresh_tail_count,
-        "maxTokens": fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-    }
+    most, cap = count or settings.fresh_tail_count, _tail_cap(settings)
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        tail = engine.browse.tails(
-            [id_],
-            count or settings.fresh_tail_count,
-            fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget),
-        )[id_]
+        tail = engine.browse.tails([id_], most, cap)[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
     data = {
         "conversationId": id_,
-        "limits": limits,
+        "limits": {"count": most, "maxTokens": cap},
         "selected": {
             "messages": len(rows),
             "tokens": sum(item.tokens for item in tail),
@@ -188,7 +171,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
         "messages": rows_json(rows, whole=True),
     }
-    invocation.emit("messages.tail", data)
+    invocation.emit("messages.tail", print_tail, data)
 
 
 @messages.command("show")
@@ -198,21 +181,16 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _message_json(engine, message_id)
-    invocation.emit("messages.show", data)
+    invocation.emit("messages.show", print_message, data)
 
 
 def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
-        raise failures.fail(
-            "not_found", f"No message has number {message_id}.", failures.NOT_FOUND, kind="message", id=message_id
-        )
-    return {"message": row_json(rows[0], whole=True), **_more(engine, message_id)}
-
-
-def _more(engine: Engine, message_id: int) -> dict[str, Any]:
+        raise failures.not_found(f"No message has number {message_id}.", kind="message", id=message_id)
     stored, standing = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
+        "message": row_json(rows[0], whole=True),
         "format": stored.message.format,
         "entryId": stored.entry_id,
         "eventKey": stored.message.event_key,
@@ -224,12 +202,8 @@ def _more(engine: Engine, message_id: int) -> dict[str, Any]:
             "hiddenCause": standing.hidden_cause,
         },
         "versions": [
-            {
-                "kind": version.kind,
-                "at": version.at,
-                "content": version.message.content,
-                "original": version.message.original,
-            }
+            pick_json(version, "kind", "at")
+            | {"content": version.message.content, "original": version.message.original}
             for version in engine.browse.versions(message_id)
         ],
     }
@@ -268,7 +242,7 @@ def list_summaries(
             limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
         )
     items = rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", {"items": items}, pagination("summaries", limit, page))
+    invocation.emit("summaries.list", print_summaries, {"items": items}, pagination("summaries", limit, page))
 
 
 @summaries.command("show")
@@ -278,16 +252,14 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _summary_json(engine, summary_id)
-    invocation.emit("summaries.show", data)
+    invocation.emit("summaries.show", print_summary, data)
 
 
 def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No summary has id {summary_id!r}.",
-            failures.NOT_FOUND,
             hint="`lcm summary list` shows what is there.",
             kind="summary",
             id=summary_id,
@@ -309,10 +281,9 @@ def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
 # --- the new spellings -----------------------------------------------------------------------------------------
 
 
-@click.command("list", cls=Command)
+@command("list")
 @since_options
 @paging_options("conversations", int)
-@click.pass_obj
 def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
     """List conversations, those that changed last first.
 
@@ -324,13 +295,13 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
         items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in rows]
     is_over = span is not None and span.since is not None and len(rows) < len(page.rows)
     place = pagination("conversations", limit, Page(tuple(rows), None if is_over else page.next))
-    invocation.emit("list", {"items": items}, place)
+    invocation.emit("list", print_list, {"items": items}, place)
 
 
 def _is_in(row: ConversationRow, span: TimeRange) -> bool:
     """Whether a conversation changed in a stretch of time."""
     changed = "" if row.updated_at is None else state_time(row.updated_at)
-    return (span.since is None or changed >= span.since) and (span.before is None or changed < span.before)
+    return (span.since or "") <= changed and (span.before is None or changed < span.before)
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -344,22 +315,15 @@ _NUMBER = re.compile(r"#?\d{1,18}", re.ASCII)
 _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 
-@click.command("show", cls=Command)
+@command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
 @click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
 @since_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def show(
-    invocation: Invocation,
-    name: str,
-    details: bool,
-    full: bool,
-    span: TimeRange | None,
-    limit: int,
-    cursor: str | None,
+    invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
 ) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
@@ -372,18 +336,18 @@ def show(
         target = _find_conversation(engine, name)
         if target is None:
             kind, data = _open_reference(engine, name)
-            invocation.emit("show", {"type": kind} | data)
+            invocation.emit("show", print_shown, {"type": kind} | data)
             return
         id_ = target.need_id(engine)
         if details:
-            invocation.emit("show", {"type": "details"} | _conversation_json(engine, id_))
+            invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
             return
         page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
     said = rows_json(page.rows[::-1], whole=True)
     data = {"type": "conversation", "conversation": row_json(row), "messages": said, "full": full}
-    invocation.emit("show", data, pagination("messages", limit, page))
+    invocation.emit("show", print_shown, data, pagination("messages", limit, page))
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -412,9 +376,6 @@ def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
     return "file", result.details | {"text": result.text}
 
 
-Data = dict[str, Any]
-
-
 def ago_and_time(screen: Screen, moment: Any) -> str:
     """How long ago something was, and when."""
     return screen.ago(moment) + ("" if moment is None else f" ({screen.time(moment)})")
@@ -432,36 +393,21 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
-    """One line for each conversation; archived ones are dim."""
     if data["items"]:
-        screen.table(
-            (
-                ("#", "right"),
-                ("session", "rest"),
-                ("messages", "right"),
-                ("tokens", "right"),
-                ("sums", "right"),
-                ("context", "right"),
-                "changed",
-            ),
-            (
-                (
-                    item["conversationId"],
-                    _conversation_name(item),
-                    format_count(item["messageCount"]),
-                    format_count(item["messageTokens"]),
-                    format_count(item["summaryCount"]),
-                    format_count(item["contextTokens"]),
-                    screen.time(item["updatedAt"]),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", _conversation_name, "rest"),
+            ("messages", "messageCount", "count"),
+            ("tokens", "messageTokens", "count"),
+            ("sums", "summaryCount", "count"),
+            ("context", "contextTokens", "count"),
+            ("changed", "updatedAt", "time"),
         )
 
 
 def _conversation_name(item: Data) -> Text:
-    text = item["title"] or item["sessionKey"] or item["sessionId"]
-    return styled(text, "" if item["active"] else "dim")
+    return styled(item["title"] or item["sessionKey"] or item["sessionId"], "" if item["active"] else "dim")
 
 
 def print_list(screen: Screen, data: Data) -> None:
@@ -469,26 +415,15 @@ def print_list(screen: Screen, data: Data) -> None:
     if not data["items"]:
         return
     is_wide = screen.width >= _WIDE
-    screen.table(
-        (
-            ("#", "right"),
-            ("conversation", "rest"),
-            "session",
-            ("messages", "right"),
-            *(("from",) if is_wide else ()),
-            "last",
-        ),
-        (
-            (
-                item["conversationId"],
-                styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"),
-                styled(_cut(item["sessionKey"] or item["sessionId"], 48 if is_wide else 22), "dim"),
-                format_count(item["messageCount"]),
-                *((screen.date(item["earliestMessageAt"]),) if is_wide else ()),
-                screen.date(item["latestMessageAt"]),
-            )
-            for item in data["items"]
-        ),
+    most = 48 if is_wide else 22
+    screen.items(
+        data["items"],
+        ("#", "conversationId", "right"),
+        ("conversation", lambda item: styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"), "rest"),
+        ("session", lambda item: styled(_cut(item["sessionKey"] or item["sessionId"], most), "dim"), ""),
+        ("messages", "messageCount", "count"),
+        *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
+        ("last", "latestMessageAt", "date"),
     )
 
 
@@ -503,7 +438,6 @@ _SHOWN_CHARS, _SHOWN_TOOL_CHARS = 2000, 300
 
 
 def print_shown(screen: Screen, data: Data) -> None:
-    """What was opened."""
     views = {"message": print_message, "summary": print_summary, "details": print_conversation}
     if data["type"] in views:
         views[data["type"]](screen, data)
@@ -526,7 +460,6 @@ def print_shown(screen: Screen, data: Data) -> None:
 
 
 def print_conversation(screen: Screen, data: Data) -> None:
-    """Everything about one conversation."""
     item, ingest = data["conversation"], data["ingest"]
     state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
     screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
@@ -578,18 +511,13 @@ def print_messages(screen: Screen, data: Data) -> None:
     items = data["items"]
     if not items:
         return
-    screen.table(
-        (("#", "right"), "said", "role", ("tokens", "right"), ("text", "rest")),
-        (
-            (
-                item["messageId"],
-                screen.time(item["createdAt"]),
-                role_text(item["role"]),
-                format_count(item["tokenCount"]),
-                item["preview"] or styled(", ".join(item["tools"]), "dim"),
-            )
-            for item in items
-        ),
+    screen.items(
+        items,
+        ("#", "messageId", "right"),
+        ("said", "createdAt", "time"),
+        ("role", lambda item: role_text(item["role"]), ""),
+        ("tokens", "tokenCount", "count"),
+        ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
     )
     for item in items:
         if "content" in item:
@@ -611,7 +539,6 @@ def _print_message_text(screen: Screen, item: Data) -> None:
 
 
 def print_tail(screen: Screen, data: Data) -> None:
-    """The fresh tail, word for word."""
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
     cap = "" if limits["maxTokens"] is None else f", at most {format_count(limits['maxTokens'])} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
@@ -625,7 +552,6 @@ def print_tail(screen: Screen, data: Data) -> None:
 
 
 def print_message(screen: Screen, data: Data) -> None:
-    """One message, whole."""
     item, standing = data["message"], data["standing"]
     screen.title(f"Message {item['messageId']}")
     screen.gap()
@@ -662,26 +588,14 @@ def print_summaries(screen: Screen, data: Data) -> None:
     items = data["items"]
     one = len({item["conversationId"] for item in items}) == 1
     if items:
-        screen.table(
-            (
-                "id",
-                *(() if one else (("conv", "right"),)),
-                ("depth", "right"),
-                ("tokens", "right"),
-                "up to",
-                ("text", "rest"),
-            ),
-            (
-                (
-                    item["summaryId"],
-                    *(() if one else (item["conversationId"],)),
-                    item["depth"],
-                    format_count(item["tokenCount"]),
-                    screen.date(item["coverageAt"]),
-                    item["preview"],
-                )
-                for item in items
-            ),
+        screen.items(
+            items,
+            ("id", "summaryId", ""),
+            *(() if one else (("conv", "conversationId", "right"),)),
+            ("depth", "depth", "right"),
+            ("tokens", "tokenCount", "count"),
+            ("up to", "coverageAt", "date"),
+            ("text", "preview", "rest"),
         )
     for item in items:
         if "content" in item:
@@ -691,7 +605,6 @@ def print_summaries(screen: Screen, data: Data) -> None:
 
 
 def print_summary(screen: Screen, data: Data) -> None:
-    """One summary with its sources."""
     item = data["summary"]
     screen.title(f"Summary {item['summaryId']}")
     screen.gap()

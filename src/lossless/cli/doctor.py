@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.apply import apply_confirmed, ask_person, planning
-from lossless.cli.commands import Command, Group, id_type, new_spelling, text_type
+from lossless.cli.commands import Group, command, id_type, new_spelling, number_option, text_option, text_type
 from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
 from lossless.cli.options import budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -27,33 +26,33 @@ from lossless.cli.rewrite import (
     prompt_dir_option,
     write_plans,
 )
+from lossless.cli.screen import styled
 from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
-from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
-from lossless.tui.text import plural
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import VerificationProblem
 
 
-@click.command("reindex", cls=Command, short_help="Make the search index again.")
+@command("reindex", short_help="Make the search index again.")
 @click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
-@click.pass_context
-def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
+def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     """Count what the search index lacks; with --apply make it again from the rows, which stay as they are.
 
     Others may write meanwhile. When it is stopped, the next call goes on. Exit code 1 when rows cannot be read.
     """
-    invocation: Invocation = ctx.obj
     with planning(invocation) as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
@@ -75,27 +74,23 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", data, ok=is_whole)
-    ctx.exit(failures.OK if is_whole else failures.INTERNAL)
+    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
 
 
-@click.command("rebuild", cls=Command, short_help="Make again what rows tell.")
+@command("rebuild", short_help="Make again what rows tell.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be made again.")
-@click.pass_context
-def rebuild(ctx: click.Context, is_real: bool) -> None:
+def rebuild(invocation: Invocation, is_real: bool) -> None:
     """Say what messages and summaries tell and what is wrong about it; with --apply make it again, after a backup.
 
     Places of contexts, sources of summaries that the log names, their counts and times, counters. Messages stay as
     they are.
     """
-    invocation: Invocation = ctx.obj
     with planning(invocation) as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", {**to_json(found), "applied": is_real})
-    ctx.exit(failures.OK)
+    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
 
 
 #: How many conversations of a filter are listed; the others are counted.
@@ -121,7 +116,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
         raise usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
-    _examine(ctx, offline=offline or fix)
+    _examine(ctx.obj, offline=offline or fix)
 
 
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
@@ -132,7 +127,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         rebuilt = engine.admin.rebuild_plan()
         merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
         repairs = [engine.surgery.plan_repair(id_, None) for id_ in engine.surgery.broken_conversations()]
-    broken = sum(len(one.plan.targets) for one in repairs)
+    broken = sum(len(plan.targets) for plan, _ in repairs)
     calls = broken if Summariser(asked).has_model else 0
     steps: dict[str, Callable[[Engine], object]] = {}
     if drift.wrong or damaged:
@@ -153,13 +148,13 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
             act(engine)
     if repairs:
         how = DraftOptions(None, asked, is_real=True, shows_diff=False, yes=True, times=SourceTimes())
-        write_plans(invocation, [one.plan for one in repairs], how)
+        write_plans(invocation, [plan for plan, _ in repairs], how)
 
 
 @doctor.command("examine", short_help="Look for everything that goes wrong.")
 @_offline
-@click.pass_context
-def examine(ctx: click.Context, offline: bool) -> None:
+@click.pass_obj
+def examine(invocation: Invocation, offline: bool) -> None:
     """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
 
     Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
@@ -167,19 +162,12 @@ def examine(ctx: click.Context, offline: bool) -> None:
     input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
     lost, as for `lcm verify`; warnings and notes leave it at 0.
     """
-    _examine(ctx, offline=offline)
+    _examine(invocation, offline=offline)
 
 
 @doctor.command("apply", short_help="Rewrite broken summaries.")
 @click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
-@click.option(
-    "--summary",
-    "summary_ids",
-    metavar="ID",
-    type=text_type,
-    multiple=True,
-    help="Only this one of ID; may be repeated.",
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
 @budget_option
 @source_time_options
 @prompt_dir_option
@@ -189,9 +177,9 @@ def examine(ctx: click.Context, offline: bool) -> None:
     "--confirm/--dry-run", "is_real", default=False, help="Do it; or only say what would be done, which is the default."
 )
 @yes_option
-@click.pass_context
+@click.pass_obj
 def apply_repairs(
-    ctx: click.Context,
+    invocation: Invocation,
     /,
     conversation_id: int | None,
     summary_ids: tuple[str, ...],
@@ -203,7 +191,6 @@ def apply_repairs(
     Reasons to look first (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) are
     listed. Exit code 1 when something stays broken.
     """
-    invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
@@ -212,10 +199,9 @@ def apply_repairs(
         for id_ in ids:
             engine.browse.get(id_)
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    blocked = [reason for one in found for reason in one.blocked]
-    emit_rewrites(
-        ctx, "doctor.apply", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
-    )
+    plans = [plan for plan, _ in found]
+    blocked = [reason for _, reasons in found for reason in reasons]
+    emit_rewrites(invocation, "doctor.apply", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
 
 
 @doctor.command("clean", short_help="Delete conversations that are not used any more.")
@@ -243,7 +229,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
-    invocation.emit("doctor.clean", data)
+    invocation.emit("doctor.clean", print_clean, data)
 
 
 @doctor.command("maintenance", short_help="List or close stuck compactions.")
@@ -266,9 +252,10 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
         "backup": None,
     }
     if work is not None:
-        copy = apply_confirmed(invocation, "Close it?", yes, work.text, lambda engine: engine.admin.close_debt(work))
+        text = describe_close(work)
+        copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    invocation.emit("doctor.maintenance", data)
+    invocation.emit("doctor.maintenance", print_maintenance, data)
 
 
 @doctor.command("rollover-splits", short_help="Merge sessions that were split.")
@@ -293,22 +280,20 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
             lambda engine: [engine.surgery.apply(plan) for plan in plans],
         )
     data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    invocation.emit("doctor.rollover-splits", data)
+    invocation.emit("doctor.rollover-splits", print_splits, data)
 
 
 doctor.add_command(reindex)
 doctor.add_command(rebuild)
 
 
-def _examine(ctx: click.Context, *, offline: bool) -> None:
-    invocation: Invocation = ctx.obj
+def _examine(invocation: Invocation, *, offline: bool) -> None:
     with planning(invocation) as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
             found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
-    invocation.emit("doctor", _examination_json(found, offline=offline), ok=found.healthy)
-    ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
+    invocation.emit("doctor", print_examination, _examination_json(found, offline=offline), ok=found.healthy)
 
 
 def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFinding]:
@@ -350,18 +335,10 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
     }
 
 
-@click.command("verify", cls=Command)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=100,
-    show_default=True,
-    help="List this many.",
-)
+@command("verify")
+@number_option("--limit", most=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
-@click.pass_context
-def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
+def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
     """Prove that everything stored is there, findable and reachable.
 
     Reads only. Exit code 1 when something is wrong; each offender is listed with its table and id. Warnings
@@ -371,9 +348,9 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     of them is in any file of the archive, its payloads and its backups, in compressed columns and search indexes
     neither. Exit code 1 when one is; each place is listed.
     """
-    invocation: Invocation = ctx.obj
     if absent is not None:
-        ctx.exit(_prove_absent(invocation, absent, limit))
+        _prove_absent(invocation, absent, limit)
+        return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
         with invocation.progress("Checking messages", total) as advance:
@@ -388,11 +365,10 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
         "byCheck": dict(Counter(problem.check for problem in problems)),
         "problems": to_json(problems[:limit]),
     }
-    invocation.emit("verify", data, ok=found.ok)
-    ctx.exit(failures.OK if found.ok else failures.INTERNAL)
+    invocation.emit("verify", print_verify, data, ok=found.ok)
 
 
-def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
+def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
     from lossless.maintenance.forget import prove_absence
 
     invocation.reader().close()  # it must be there
@@ -405,13 +381,11 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
         "traces": to_json(found.traces[:limit]),
         "unreadable": list(found.unreadable),
     }
-    invocation.emit("verify absent", data, ok=found.ok)
-    return failures.OK if found.ok else failures.INTERNAL
+    invocation.emit("verify absent", print_absent, data, ok=found.ok)
 
 
-@click.command("adopt", cls=Command, short_help="Drop lossless-claw's own search tables.")
+@command("adopt", short_help="Drop lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
-@click.pass_obj
 def adopt(invocation: Invocation, is_real: bool) -> None:
     """Drop the search tables that only lossless-claw reads, and free their space.
 
@@ -440,7 +414,206 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "backupBytes": done.backup.stat().st_size,
             "counts": to_json(done.counts),
         }
-    invocation.emit("adopt", data)
+    invocation.emit("adopt", print_adopt, data)
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
+
+
+def print_verify(screen: Screen, data: Data) -> None:
+    for problem in data["problems"]:
+        colour = "red" if problem["severity"] == "error" else "yellow"
+        screen.line(
+            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
+        )
+    left = data["errors"] + data["warnings"] - len(data["problems"])
+    if left > 0:
+        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
+    if data["problems"]:
+        screen.gap()
+    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
+    verdict = styled("All is there.", "bold green")
+    if data["errors"]:
+        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
+    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
+    screen.line(verdict, f"{warned} {checked}.")
+
+
+def print_adopt(screen: Screen, data: Data) -> None:
+    if not data["tables"]:
+        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
+        return
+    tables = ", ".join(data["tables"])
+    if not data["applied"]:
+        screen.line(
+            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
+            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
+        )
+        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
+        return
+    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
+    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
+    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
+    screen.fields(
+        (
+            ("Dropped", tables),
+            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
+            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
+        )
+    )
+
+
+_SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
+
+
+def print_examination(screen: Screen, data: Data) -> None:
+    live = data["liveness"]
+    screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
+    seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
+    rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
+    rows += [(f"Model {model['name']}", _model_answer(model)) for model in data["models"]]
+    if not data["models"]:
+        rows.append(("Model", "not asked" if data["offline"] else "none is configured; summaries are extracted"))
+    screen.fields(rows)
+    screen.gap()
+    for finding in data["findings"]:
+        colour = _SEVERITIES[finding["severity"]]
+        screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
+        if finding["remedy"]:
+            screen.line(styled(f"  {finding['remedy']}", "dim"))
+    if data["findings"]:
+        screen.gap()
+    verdict = styled("Not healthy.", "bold red")
+    if data["healthy"]:
+        warnings = sum(finding["severity"] == "warning" for finding in data["findings"])
+        verdict = styled("Healthy.", "bold green")
+        if warnings:
+            verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
+    screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
+
+
+def _model_answer(model: Data) -> str:
+    return f"answers in {model['seconds']} s" if model["ok"] else str(model["error"])
+
+
+def print_clean(screen: Screen, data: Data) -> None:
+    screen.items(
+        data["items"],
+        ("filter", "filter", ""),
+        ("conversations", "count", "count"),
+        ("messages", "messages", "count"),
+        ("text", "bytes", "bytes"),
+        ("meaning", "meaning", "rest"),
+    )
+    report = data["done"]
+    if report is None:
+        _print_clean_plan(screen, data)
+        screen.unchanged("--apply FILTER deletes, after a backup.")
+        return
+    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
+    if report["backup"]:
+        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
+    if report["refusal"]:
+        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
+
+
+def _print_clean_plan(screen: Screen, data: Data) -> None:
+    """Which conversations would go, filter by filter."""
+    for item in data["items"]:
+        for held in item["conversations"]:
+            name = held["sessionKey"] or held["sessionId"]
+            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
+            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+        if (more := item["count"] - len(item["conversations"])) > 0:
+            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
+
+
+def print_maintenance(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No compaction is pending.")
+    else:
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", "sessionKey", "rest"),
+            ("state", _maintenance_state, ""),
+            ("reason", "reason", ""),
+            ("since", "requestedAt", "time"),
+        )
+    if data["applied"]:
+        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
+
+
+def _maintenance_state(item: Data) -> str:
+    state = "pending" if item["pending"] else "running"
+    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
+
+
+def print_reindex(screen: Screen, data: Data) -> None:
+    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+    screen.line(
+        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
+    )
+    if data["damaged"]:
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+    if data["unindexed"]:
+        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+    if data["losslessClawLost"]:
+        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
+    if not data["applied"]:
+        screen.unchanged("--apply makes it again.")
+        return
+    done = data["done"]
+    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
+    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+    for id_ in done["unreadable"]:
+        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
+
+
+def print_rebuild(screen: Screen, data: Data) -> None:
+    found = {
+        "context": data["contexts"],
+        "summary without its sources": data["withoutSources"],
+        "summary with wrong counts or times": data["miscounted"],
+        "conversation with wrong counters": data["counters"],
+    }
+    for what, ids in found.items():
+        if ids:
+            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+    if not any(found.values()):
+        screen.line("All that can be derived is as it should be.")
+    elif data["applied"]:
+        screen.line(styled("It was made again.", "bold green"))
+    else:
+        screen.unchanged("--apply makes it again.")
+
+
+def print_splits(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No session is split.")
+        return
+    screen.items(
+        data["items"],
+        ("session", "sessionKey", ""),
+        ("active", "targetId", "right"),
+        ("archived", lambda item: ", ".join(map(str, item["sourceIds"])), ""),
+        ("messages", "messages", "count"),
+        ("look first", lambda item: item["review"] or "", "rest"),
+    )
+    if data["applied"]:
+        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+    else:
+        screen.unchanged("--apply merges those that are certain, after a backup.")
+
+
+def print_absent(screen: Screen, data: Data) -> None:
+    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
+    if data["ok"]:
+        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
+        return
+    if data["traces"]:
+        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "rest"))
+    for reason in data["unreadable"]:
+        screen.line(styled("Not read: ", "yellow"), reason)
+    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

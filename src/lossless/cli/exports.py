@@ -6,37 +6,40 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
-from lossless.cli.imports import limit_warnings
+from lossless.cli.commands import CommandEntry, LazyGroup, command, text_option, text_type
+from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
 from lossless.cli.options import complete_sessions, session_names
+from lossless.cli.output import to_json
+from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic, export_remnic
+from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_format import SessionBy
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from lossless.cli.commands import Invocation
+    from lossless.cli.commands import Command, Invocation
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.transfer.pages import PageFormat
-    from lossless.transfer.reports import TransferReport
+    from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.pages import PageFormat, PagesReport
 
-_PLACE = "lossless.cli.exports"
 
 export = LazyGroup(
     "export",
     help="Write archives and conversations for other programs, and for people.",
     entries={
-        "archive": CommandEntry(f"{_PLACE}:archive", "Everything in one file, from which it comes back exactly."),
-        "lossless-claw": CommandEntry(f"{_PLACE}:lossless_claw", "A database that lossless-claw opens as its own."),
-        "remnic": CommandEntry(f"{_PLACE}:remnic", "Into Remnic's own archive."),
-        "jsonl": CommandEntry(f"{_PLACE}:jsonl", "Messages as JSON lines, a file a conversation."),
-        "markdown": CommandEntry(f"{_PLACE}:markdown", "Conversations to read, as Markdown."),
-        "html": CommandEntry(f"{_PLACE}:html", "Conversations to read, as pages that need nothing else."),
+        "archive": CommandEntry("exports:archive", "Everything in one file, from which it comes back exactly."),
+        "lossless-claw": CommandEntry("exports:lossless_claw", "A database that lossless-claw opens as its own."),
+        "remnic": CommandEntry("exports:remnic", "Into Remnic's own archive."),
+        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, a file a conversation."),
+        "markdown": CommandEntry("exports:markdown", "Conversations to read, as Markdown."),
+        "html": CommandEntry("exports:html", "Conversations to read, as pages that need nothing else."),
     },
     synonyms={
         **dict.fromkeys(("md", "text", "txt"), "markdown"),
@@ -47,13 +50,12 @@ export = LazyGroup(
 )
 
 
-_sessions = click.option(
+_sessions = text_option(
     "-s",
     "--session",
     "--session-filter",
     "sessions",
     metavar="ID",
-    type=text_type,
     multiple=True,
     shell_complete=complete_sessions,
     help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
@@ -73,16 +75,15 @@ def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[
     return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 
-def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
-    invocation.emit(command, limit_warnings(report.data()))
+def _emit(invocation: Invocation, command: str, report: ExportReport | PagesReport) -> None:
+    invocation.emit(command, print_export, limit_warnings(to_json(report)))
 
 
-@click.command("archive", cls=Command)
+@command("archive")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there, not into DST.")
 @_overwrite
-@click.pass_obj
 def archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
@@ -97,20 +98,17 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance)
+        options = TransferOptions(False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite)
         report = export_archive(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.archive", report)
 
 
-@click.command("lossless-claw", cls=Command)
+@command("lossless-claw")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="Where the bytes of files go; else lcm-files next to DST."
-)
+@text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
-@click.pass_obj
 def lossless_claw(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, plain: bool, overwrite: bool
 ) -> None:
@@ -121,17 +119,17 @@ def lossless_claw(
     compared before it takes its place.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), files_dir, overwrite, advance, plain)
+        options = TransferOptions(
+            False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite, plain
+        )
         report = export_lossless_claw(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.lossless-claw", report)
 
 
-@click.command("remnic", cls=Command)
+@command("remnic")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option(
-    "--from", "source", metavar="SRC", type=text_type, help="Take this lossless-claw database, not the archive."
-)
+@text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
 @click.option(
     "--session-by",
     type=click.Choice(get_args(SessionBy)),
@@ -141,7 +139,6 @@ def lossless_claw(
 )
 @click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-@click.pass_obj
 def remnic(
     invocation: Invocation,
     target: str,
@@ -160,27 +157,26 @@ def remnic(
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
     with invocation.progress("Exporting") as advance:
-        options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, advance)
+        options = TransferOptions(dry_run, frozenset(sessions), None, advance, session_by=session_by, compat=compat)
         if source is not None:
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
                 report = export_remnic(engine.archive, engine.vault, place, options)
-    invocation.emit("export.remnic", limit_warnings(report.data()) | {"path": str(place)})
+    invocation.emit("export.remnic", print_export, limit_warnings(to_json(report)) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = ExportOptions(frozenset(session_names(engine, sessions)), None, overwrite, advance)
+        options = TransferOptions(False, frozenset(session_names(engine, sessions)), None, advance, overwrite)
         report = export_pages(engine.archive, engine.vault, target, kind, options)
     _emit(invocation, f"export.{kind}", report)
 
 
-@click.command("jsonl", cls=Command)
+@command("jsonl")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
 @_overwrite
-@click.pass_obj
 def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
 
@@ -193,24 +189,30 @@ def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwr
         _pages(invocation, "jsonl", target, sessions, overwrite)
 
 
-@click.command("markdown", cls=Command)
-@click.argument("target", metavar="DIR", type=text_type, callback=_place)
-@_sessions
-@_overwrite
-@click.pass_obj
-def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
-    """Write each conversation into a Markdown file in DIR, its summaries first."""
-    _pages(invocation, "markdown", target, sessions, overwrite)
+def _page_command(kind: PageFormat, about: str) -> Command:
+    @command(kind, help=about)
+    @click.argument("target", metavar="DIR", type=text_type, callback=_place)
+    @_sessions
+    @_overwrite
+    def write(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+        _pages(invocation, kind, target, sessions, overwrite)
+
+    return write
 
 
-@click.command("html", cls=Command)
-@click.argument("target", metavar="DIR", type=text_type, callback=_place)
-@_sessions
-@_overwrite
-@click.pass_obj
-def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+markdown = _page_command("markdown", "Write each conversation into a Markdown file in DIR, its summaries first.")
+html = _page_command(
+    "html",
     """Write each conversation into an HTML page in DIR, and an index of them.
 
     A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
-    """
-    _pages(invocation, "html", target, sessions, overwrite)
+    """,
+)
+
+
+def print_export(screen: Screen, data: Data) -> None:
+    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *report_place(data))
+    print_counts(screen, data)
+    if data.get("files"):
+        screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))
+    print_warnings(screen, data)

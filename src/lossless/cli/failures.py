@@ -51,9 +51,14 @@ class CommandFailed(Exception):
         self.outcome = outcome
 
 
-def fail(code: str, message: str, exit_code: int, *, hint: str = "", **details: Any) -> CommandFailed:
+def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str = "", **details: Any) -> CommandFailed:
     """A failure to raise."""
     return CommandFailed(ErrorEnvelope(code, message, exit_code, details, hint))
+
+
+def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
+    """The failure for what is not there."""
+    return fail("not_found", message, NOT_FOUND, hint=hint, **details)
 
 
 def error_envelope(error: errors.LosslessError | click.ClickException | CommandFailed) -> ErrorEnvelope:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, new_spelling, text_type
+from lossless.cli.commands import Group, command, new_spelling, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     id_or_none,
@@ -18,7 +19,7 @@ from lossless.cli.options import (
     usage_error,
 )
 from lossless.cli.output import pick_json, preview
-from lossless.cli.recall import run_tool, tool_reader
+from lossless.cli.recall import print_text, run_tool, tool_reader
 from lossless.cli.screen import Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -28,13 +29,14 @@ from lossless.files.vault import set_users
 from lossless.model.times import parse_time
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data
     from lossless.files.references import StubPlan
-    from lossless.files.vault import OrphanFile, Vault
+    from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import PageStart, TimeRange
 
@@ -69,7 +71,7 @@ def list_files(
         "total": {"count": count, "bytes": size},
         "items": [_item(file, vault) for file in page.rows],
     }
-    invocation.emit("files.list", data, pagination("files", limit, page))
+    invocation.emit("files.list", print_files, data, pagination("files", limit, page))
 
 
 def _ends(span: TimeRange | None) -> tuple[str | None, str | None]:
@@ -103,12 +105,11 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @click.argument("name", metavar="ID", type=text_type)
 @click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
-@click.option(
+@number_option(
     "--max-bytes",
-    metavar="N",
-    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    least=MIN_PAGE_BYTES,
+    most=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
-    show_default=True,
     help="The most bytes to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
@@ -136,7 +137,11 @@ def show_file(
     with tool_reader(invocation) as engine:
         stored = engine.browse.file(named.id)
         if raw:
-            _write_raw(stored, vault)
+            at: int | None = 0
+            while at is not None:
+                piece = vault.read(stored, at, _CHUNK)
+                click.echo(piece.data, nl=False)
+                at = piece.end if piece.is_cut else None
             return
         args = {
             "id": named.id,
@@ -147,38 +152,20 @@ def show_file(
         }
         result = run_tool(engine, "lcm_describe", None, args)
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
-    invocation.emit("files.show", result.details | place | {"text": result.text})
-
-
-def _write_raw(stored: StoredFile, vault: Vault) -> None:
-    at = 0
-    while True:
-        piece = vault.read(stored, at, _CHUNK)
-        click.echo(piece.data, nl=False)
-        at = piece.end
-        if not piece.is_cut:
-            return
+    invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
 
 
 @files.command("explore", short_help="Have a model describe files.")
 @target_options(required=False, by_run=False)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, MAX_LIMIT),
-    default=FILES_PER_ROUND,
-    show_default=True,
-    help="At most this many, the oldest first.",
-)
+@number_option("--limit", most=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
-@click.pass_context
-def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
+@click.pass_obj
+def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
     """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
 
     The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
     it fails, the summary stays as it is, and exit code 1 says so. `lcm worker` does this, too.
     """
-    invocation: Invocation = ctx.obj
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
         left = engine.browse.undescribed_files(id_)
@@ -207,8 +194,7 @@ def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: 
         "stop": None if failure is None else {"code": failure.code, "message": str(failure)},
         "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
     }
-    invocation.emit("files.explore", data, ok=failure is None)
-    ctx.exit(failures.OK if failure is None else failures.INTERNAL)
+    invocation.emit("files.explore", print_explored, data, ok=failure is None)
 
 
 @files.command("gc", short_help="Delete files that no row refers to.")
@@ -242,13 +228,9 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "folder": str(vault.root),
         "count": len(orphans),
         "bytes": sum(orphan.size for orphan in orphans),
-        "items": [_orphan(orphan) for orphan in orphans],
+        "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
     }
-    invocation.emit("files.gc", data)
-
-
-def _orphan(orphan: OrphanFile) -> dict[str, Any]:
-    return {"fileId": orphan.file_id, "path": str(orphan.path), "byteSize": orphan.size}
+    invocation.emit("files.gc", print_garbage, data)
 
 
 #: How many messages are listed; the others are counted.
@@ -256,18 +238,14 @@ _SHOWN = 50
 _COUNT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("stub", cls=Command, short_help="Give large tool results files of their own.")
+@command("stub", short_help="Give large tool results files of their own.")
 @target_options(required=False, by_run=False)
 @click.option(
-    "--min-bytes",
-    metavar="N",
-    type=_COUNT,
-    help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]",
+    "--min-bytes", metavar="N", type=_COUNT, help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]"
 )
 @click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
-@click.pass_obj
 def stub(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -288,7 +266,7 @@ def stub(
         data = _revert(invocation, target, is_real=is_real)
     else:
         data = _stub(invocation, target, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
-    invocation.emit("stub", {"applied": is_real, "reverted": revert} | data)
+    invocation.emit("stub", print_stubs, {"applied": is_real, "reverted": revert} | data)
 
 
 def _stub(
@@ -323,62 +301,36 @@ def _items(work: StubPlan) -> list[dict[str, Any]]:
 def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> dict[str, Any]:
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
-        work = engine.admin.stub_revert_plan(id_)
-    marks = list(work.marks.items())
-    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks[:_SHOWN]]
+        marks = engine.admin.stub_revert_plan(id_)
+    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in islice(marks.items(), _SHOWN)]
     data = {"conversationId": id_, "count": len(marks), "items": items}
     if is_real and marks:
         with invocation.engine() as engine:
-            report = engine.admin.stub_revert(work)
-        data |= {"count": report.messages, "rows": report.rows}
+            data["count"], data["rows"] = engine.admin.stub_revert(marks)
     return data
 
 
 files.add_command(new_spelling(stub, "stub", "now"))
 
 
-Data = dict[str, Any]
-
-
-def print_text(screen: Screen, data: Data) -> None:
-    """The text that agents read."""
-    screen.prose(data["text"], indent=0)
-
-
-def print_answer(screen: Screen, data: Data) -> None:
-    """The answer, then what carries it."""
-    screen.prose(data["answer"], indent=0)
-    if not data["citedIds"]:
-        return
-    screen.gap()
-    rows: list[tuple[str, Any]] = [
-        ("From", ", ".join(data["citedIds"])),
-        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
-        ("Asked", ", ".join(data["models"]) or "no model"),
-    ]
-    screen.fields(rows)
-
-
 def print_files(screen: Screen, data: Data) -> None:
-    """One line for each file."""
     total = data["total"]
     screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
     if not data["items"]:
         return
-    screen.table(
-        ("id", ("conv", "right"), ("size", "right"), "stored", "bytes", "name", ("about", "rest")),
-        (
-            (item["fileId"], item["conversationId"], _size_text(item["byteSize"]), screen.date(item["createdAt"]),
-             styled("there", "green") if item["isThere"] else styled("missing", "red"), item["fileName"],
-             item["preview"])
-            for item in data["items"]
-        ),
-    )  # fmt: skip
+    screen.items(
+        data["items"],
+        ("id", "fileId", ""),
+        ("conv", "conversationId", "right"),
+        ("size", lambda item: "–" if item["byteSize"] is None else format_bytes(item["byteSize"]), "right"),
+        ("stored", "createdAt", "date"),
+        ("bytes", lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"), ""),
+        ("name", "fileName", ""),
+        ("about", "preview", "rest"),
+    )
 
 
 def print_file(screen: Screen, data: Data) -> None:
-    """What is known of a file, and its content."""
     screen.line(styled("Lies at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
     print_text(screen, data)
 
@@ -397,7 +349,6 @@ def print_explored(screen: Screen, data: Data) -> None:
 
 
 def print_garbage(screen: Screen, data: Data) -> None:
-    """The files that no row knows."""
     for item in data["items"]:
         screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
     if not data["items"]:
@@ -408,7 +359,6 @@ def print_garbage(screen: Screen, data: Data) -> None:
 
 
 def print_stubs(screen: Screen, data: Data) -> None:
-    """Which messages get a mark, or lose it."""
     if not data["count"]:
         screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
         return
@@ -419,20 +369,11 @@ def print_stubs(screen: Screen, data: Data) -> None:
         else:
             screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
-    screen.table(
-        (("message", "right"), ("conv", "right"), "tool", ("size", "right"), ("text", "rest")),
-        (
-            (item["messageId"], item["conversationId"], item["tool"], format_bytes(item["byteSize"]), item["preview"])
-            for item in data["items"]
-        ),
-    )
+    where = (("message", "messageId", "right"), ("conv", "conversationId", "right"), ("tool", "tool", ""))
+    screen.items(data["items"], *where, ("size", "byteSize", "bytes"), ("text", "preview", "rest"))
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
     if data["applied"]:
         screen.line(f"{what} got a file in {data['folder']}.")
         screen.undo("lcm files stub --revert")
     else:
         screen.unchanged("--apply gives each a file.", f"{what}.")
-
-
-def _size_text(size: int | None) -> str:
-    return "–" if size is None else format_bytes(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISDIR
@@ -13,9 +14,11 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
 from lossless.cli.options import parse_when, usage_error
+from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
+from lossless.cli.transcripts import print_pruned
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
@@ -23,8 +26,8 @@ from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import check_archive, import_archive
 from lossless.transfer.archive_format import is_archive
-from lossless.transfer.lossless_claw import ImportOptions, check_lossless_claw, import_lossless_claw
-from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic
+from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
+from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_import import check_remnic_source, import_remnic
 from lossless.transfer.transcripts import (
     TRANSCRIPT_KINDS,
@@ -37,13 +40,11 @@ from lossless.transfer.transcripts import (
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
 
-_TRANSCRIPTS = "lossless.cli.imports"
-_ARCHIVES = "lossless.cli.imports"
 
 #: The word for an import that finds the kinds by itself.
 _AUTO = "auto"
@@ -80,17 +81,17 @@ import_ = _ImportGroup(
     machine have stored is shown, and imported when you agree. Doing it again adds only what is new.
 
     With the name of a kind, nothing is stored without --apply.""",
-    old_spellings={_AUTO: CommandEntry(f"{_TRANSCRIPTS}:auto", "import", "read")},
+    old_spellings={_AUTO: CommandEntry("imports:auto", "import", "read")},
     entries={
-        "openclaw": CommandEntry(f"{_TRANSCRIPTS}:openclaw", "OpenClaw's session files."),
-        "claude-code": CommandEntry(f"{_TRANSCRIPTS}:claude_code", "Claude Code's projects and sessions."),
-        "codex": CommandEntry(f"{_TRANSCRIPTS}:codex", "Codex rollouts."),
-        "pi": CommandEntry(f"{_TRANSCRIPTS}:pi", "pi's sessions."),
-        "jsonl": CommandEntry(f"{_TRANSCRIPTS}:jsonl", "Messages as JSON lines or arrays."),
-        "chatgpt": CommandEntry(f"{_TRANSCRIPTS}:chatgpt", "A ChatGPT export."),
-        "lossless-claw": CommandEntry(f"{_ARCHIVES}:lossless_claw", "A lossless-claw database, or another archive."),
-        "remnic": CommandEntry(f"{_ARCHIVES}:remnic", "Remnic's own archive."),
-        "archive": CommandEntry(f"{_ARCHIVES}:archive", "A file of `lcm export archive`."),
+        "openclaw": CommandEntry("imports:openclaw", "OpenClaw's session files."),
+        "claude-code": CommandEntry("imports:claude_code", "Claude Code's projects and sessions."),
+        "codex": CommandEntry("imports:codex", "Codex rollouts."),
+        "pi": CommandEntry("imports:pi", "pi's sessions."),
+        "jsonl": CommandEntry("imports:jsonl", "Messages as JSON lines or arrays."),
+        "chatgpt": CommandEntry("imports:chatgpt", "A ChatGPT export."),
+        "lossless-claw": CommandEntry("imports:lossless_claw", "A lossless-claw database, or another archive."),
+        "remnic": CommandEntry("imports:remnic", "Remnic's own archive."),
+        "archive": CommandEntry("imports:archive", "A file of `lcm export archive`."),
     },
 )
 
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
     from lossless.transfer.reports import ImportReport
 
     #: Brings a source in.
-    Importer = Callable[[Engine, Vault, ImportOptions], ImportReport]
+    Importer = Callable[[Engine, Vault, TransferOptions], ImportReport]
 
 #: What is left to do once everything is over.
 _HINT = (
@@ -136,12 +137,11 @@ def _import_options(function: Any) -> Any:
     """What all imports take."""
     for decorate in (
         click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
-        click.option(
+        text_option(
             "--session",
             "--session-filter",
             "sessions",
             metavar="ID",
-            type=text_type,
             multiple=True,
             help="Only this session, by its id or key; may be given several times.",
         ),
@@ -152,69 +152,59 @@ def _import_options(function: Any) -> Any:
     return function
 
 
-_files_dir = click.option(
-    "--files-dir", metavar="DIR", type=text_type, help="The folder of the source's large files, if not next to it."
+_files_dir = text_option(
+    "--files-dir", metavar="DIR", help="The folder of the source's large files, if not next to it."
 )
 
 
-@click.command("lossless-claw", cls=Command)
-@_import_options
-@_files_dir
-@click.pass_obj
-def lossless_claw(
-    invocation: Invocation,
-    source: str,
-    dry_run: bool,
-    sessions: tuple[str, ...],
-    files_dir: str | None,
-    is_verified: bool,
-) -> None:
+_IMPORTERS: dict[str, Callable[[str], Importer]] = {
+    "archive": _archive_importer,
+    "lossless-claw": _claw_importer,
+    "remnic": _remnic_importer,
+}
+
+
+def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool = True) -> Command:
+    def bring(
+        invocation: Invocation,
+        source: str,
+        dry_run: bool,
+        sessions: tuple[str, ...],
+        is_verified: bool,
+        files_dir: str | None = None,
+    ) -> None:
+        options = TransferOptions(dry_run, frozenset(sessions), files_dir)
+        _import_source(invocation, f"import.{kind}", source, _IMPORTERS[kind], options, is_verified, hint)
+
+    return command(kind, help=about)(_import_options(_files_dir(bring) if has_files else bring))
+
+
+lossless_claw = _archive_command(
+    "lossless-claw",
     """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
 
     Messages with their parts, summaries, contexts, files and focus briefs come along. SRC is only read. A conversation
     that is here already gains what it lacks; the same import twice adds nothing.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _import_source(invocation, "import.lossless-claw", source, _claw_importer, options, is_verified, _HINT)
-
-
-@click.command("remnic", cls=Command)
-@_import_options
-@click.pass_obj
-def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[str, ...], is_verified: bool) -> None:
+    """,
+    _HINT,
+)
+remnic = _archive_command(
+    "remnic",
     """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
 
     What came to Remnic from lossless-claw becomes the conversations that it was; with the tables that `lcm export
     remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions))
-    _import_source(invocation, "import.remnic", source, _remnic_importer, options, is_verified)
-
-
-@click.command("archive", cls=Command)
-@_import_options
-@_files_dir
-@click.pass_obj
-def archive(
-    invocation: Invocation,
-    source: str,
-    dry_run: bool,
-    sessions: tuple[str, ...],
-    files_dir: str | None,
-    is_verified: bool,
-) -> None:
+    """,
+    has_files=False,
+)
+archive = _archive_command(
+    "archive",
     """Bring SRC, a file of `lcm export archive`, into this archive.
 
     The whole file is proven before anything is written. Into an empty archive everything comes back under its own
     numbers; into another, what is there already is left alone.
-    """
-    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _import_source(invocation, "import.archive", source, _archive_importer, options, is_verified)
-
-
-def import_archive_file(invocation: Invocation, source: str, *, dry_run: bool) -> None:
-    """Bring a whole archive in, as `lcm import archive` does."""
-    _import_source(invocation, "import.archive", source, _archive_importer, ImportOptions(dry_run), is_verified=True)
+    """,
+)
 
 
 def _import_source(
@@ -222,22 +212,20 @@ def _import_source(
     command: str,
     source: str,
     look: Callable[[str], Importer],
-    options: ImportOptions,
+    options: TransferOptions,
     is_verified: bool,
     hint: str = "",
 ) -> None:
     bring = look(source)
     with _target(invocation, dry_run=options.dry_run) as engine, invocation.progress("Importing") as advance:
-        wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
+        wanted = replace(options, progress=advance)
         report = bring(engine, invocation.vault, wanted)
         is_over = bool(report.sessions_touched) and not options.dry_run
-        data = limit_warnings(report.data()) | ({"hint": hint} if hint and is_over else {})
+        data = limit_warnings(to_json(report)) | ({"hint": hint} if hint and is_over else {})
         problems = _problems(engine) if is_verified and not options.dry_run else None
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
-    invocation.emit(command, data, ok=not problems)
-    if problems:
-        raise click.exceptions.Exit(failures.INTERNAL)
+    invocation.emit(command, print_import, data, ok=not problems)
 
 
 def _target(invocation: Invocation, *, dry_run: bool) -> Engine:
@@ -294,10 +282,9 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-@click.option(
+@text_option(
     "--session-filter",
     metavar="ID",
-    type=text_type,
     multiple=True,
     help="Only this session, by its id or key; may be given several times.",
 )
@@ -317,17 +304,17 @@ def import_lossless_claw_command(
     """
     try:
         if memory_dir is None:
-            options = ImportOptions(dry_run, frozenset(session_filter))
+            options = TransferOptions(dry_run, frozenset(session_filter))
             _import_source(invocation, "import-lossless-claw", src, _claw_importer, options, False, _HINT)
             return
         place = _memory(memory_dir)
         with invocation.progress("Importing") as advance:
-            wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
+            wanted = TransferOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
             report = export_claw_to_remnic(src, place, wanted)
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
-    data = limit_warnings(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
-    invocation.emit("import-lossless-claw", data | {"path": str(place)})
+    data = limit_warnings(to_json(report)) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
+    invocation.emit("import-lossless-claw", print_import, data | {"path": str(place)})
 
 
 def _memory(folder: str) -> Path:
@@ -360,10 +347,8 @@ def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Pat
     found = [one for one in find_local_histories(places) if one.kind is not None and kind in (None, one.kind)]
     folders = tuple(folder for one in found for folder in one.folders)
     if not folders:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No transcripts of {kind or 'OpenClaw, Claude Code, Codex or pi'} were found on this machine.",
-            failures.NOT_FOUND,
             hint="Name a file or a folder: `lcm import PATH`.",
         )
     return folders
@@ -386,11 +371,12 @@ def _import_files(
     for path in paths:
         stat_named(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
-        import_archive_file(invocation, str(paths[0]), dry_run=not is_real)
+        options = TransferOptions(not is_real)
+        _import_source(invocation, "import.archive", str(paths[0]), _archive_importer, options, is_verified=True)
         return
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
-    there = find_files(kind, paths, since=from_when)
-    chosen = there.files if limit is None else there.files[:limit]
+    files, unreadable = find_files(kind, paths, since=from_when)
+    chosen = files if limit is None else files[:limit]
     others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
     found = (
@@ -400,10 +386,10 @@ def _import_files(
     )
     named = {path.absolute() for path in paths if path.is_file()}
     strange = [_other_kind_outcome(file, kind, other, is_named=file in named) for file, other in others.items()]
-    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
+    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
-    counts = {"files": len(chosen), "filesLeftOut": len(there.files) - len(chosen)}
+    counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen)}
     _emit_outcomes(invocation, kind, found, is_real=is_real, counts=counts, others=Counter(others.values()))
 
 
@@ -418,14 +404,17 @@ def _emit_outcomes(
 ) -> None:
     """Print what became of the files; exit code 1 when one failed."""
     failed = [item for item in found if item.status == "error"]
-    data = {"kind": kind, "applied": is_real, **counts, "otherKinds": dict(others)}
-    invocation.emit(
-        "import",
-        data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
-        ok=not failed,
-    )
-    if failed:
-        raise click.exceptions.Exit(failures.INTERNAL)
+    data = {
+        "kind": kind,
+        "applied": is_real,
+        **counts,
+        "otherKinds": dict(others),
+        "conversations": dict(Counter(item.status for item in found)),
+        "messages": sum(item.messages for item in found),
+        "pruned": sum(item.pruned for item in found),
+        "items": [_outcome_json(item) for item in found[:_LISTED_FILES]],
+    }
+    invocation.emit("import", print_transcript_import, data, ok=not failed)
 
 
 def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) -> ImportOutcome:
@@ -454,31 +443,17 @@ def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool,
         return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
 
 
-def _outcome_counts(found: Iterable[ImportOutcome]) -> dict[str, Any]:
-    counts: dict[str, int] = {}
-    for item in found:
-        counts[item.status] = counts.get(item.status, 0) + 1
-    messages, pruned = sum(item.messages for item in found), sum(item.pruned for item in found)
-    return {"conversations": counts, "messages": messages, "pruned": pruned}
-
-
 def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
     return {
         "path": str(item.path),
         "sessionKey": item.session.key,
         "sessionId": item.session.id,
-        "status": item.status,
-        "messages": item.messages,
-        "pruned": item.pruned,
-        "conversationId": item.conversation_id,
-        "title": item.title,
-        "reason": item.reason,
-        "problems": list(item.problems),
+        **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
     }
 
 
 def _command(kind: str) -> click.Command:
-    @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
+    @command(kind, help=_HELP.format(where=_WHERE[kind]))
     @click.argument(
         "paths", metavar="PATH...", nargs=-1, required=kind not in _LOCAL_KINDS, type=click.Path(path_type=Path)
     )
@@ -488,7 +463,6 @@ def _command(kind: str) -> click.Command:
     @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
     @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
-    @click.pass_obj
     def run(invocation: Invocation, /, **given: Any) -> None:
         _import_files(invocation, kind, **given)
 
@@ -509,21 +483,15 @@ openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in T
 # --- of any kind -----------------------------------------------------------------------------------------------
 
 _SQLITE = b"SQLite format 3\0"
-_IMPORTERS: dict[str, Callable[[str], Importer]] = {
-    "archive": _archive_importer,
-    "lossless-claw": _claw_importer,
-    "remnic": _remnic_importer,
-}
 
 
-@click.command(_AUTO, cls=Command)
+@command(_AUTO)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--since", metavar="WHEN", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
 @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm summary backfill`.")
 @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
 @click.option("--yes", "-y", is_flag=True, help="Without PATH: do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
-@click.pass_obj
 def auto(
     invocation: Invocation,
     paths: tuple[Path, ...],
@@ -551,7 +519,7 @@ def auto(
     if not paths and not dry_run:
         dry_run = not _wants_import(by_kind, yes=yes)
     for path, kind in archives.items():
-        options = ImportOptions(dry_run)
+        options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), _IMPORTERS[kind], options, is_verified=False)
     if by_kind:
         found = [
@@ -596,7 +564,7 @@ def _archive_kind(path: Path) -> str | None:
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
     """The transcripts in these places by their kinds, and how many files are of no known kind."""
-    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since).files}
+    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since)[0]}
     by_kind: dict[str, list[Path]] = {}
     unknown = 0
     for file in files:
@@ -615,8 +583,6 @@ def _wants_import(by_kind: dict[str, list[Path]], *, yes: bool) -> bool:
         click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
     return yes or ask_person("Import them?")
 
-
-Data = dict[str, Any]
 
 #: How each count is called; those that are not here are not shown.
 _NAMES = {
@@ -657,36 +623,26 @@ _ALWAYS = frozenset(
 
 
 def print_import(screen: Screen, data: Data) -> None:
-    """What came in, or would."""
-    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *_place(data))
-    _counts(screen, data)
+    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *report_place(data))
+    print_counts(screen, data)
     if "verified" in data:
         is_ok = data["verified"]["ok"]
         verdict = styled("all is there", "green") if is_ok else styled("something is wrong", "red")
         screen.line("  verified: ", verdict)
         for problem in data["verified"]["problems"]:
             screen.line(f"    {problem}")
-    _warnings(screen, data)
+    print_warnings(screen, data)
     if data.get("hint"):
         screen.gap()
         screen.line(styled(data["hint"], "dim"))
 
 
-def print_export(screen: Screen, data: Data) -> None:
-    """What was written, and where."""
-    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *_place(data))
-    _counts(screen, data)
-    if data.get("files"):
-        screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))
-    _warnings(screen, data)
-
-
-def _place(data: Data) -> list[str]:
+def report_place(data: Data) -> list[str]:
     place = data.get("path") or data.get("folder")
     return [place] if place else []
 
 
-def _counts(screen: Screen, data: Data) -> None:
+def print_counts(screen: Screen, data: Data) -> None:
     rows: list[tuple[str, str]] = []
     above = ("", "")  # the count that those below it belong to
     for key, name in _NAMES.items():
@@ -703,9 +659,54 @@ def _counts(screen: Screen, data: Data) -> None:
     screen.fields(rows)
 
 
-def _warnings(screen: Screen, data: Data) -> None:
+def print_warnings(screen: Screen, data: Data) -> None:
     for warning in data["warnings"]:
         screen.line(styled("  note: ", "yellow"), warning)
     left = data["warningCount"] - len(data["warnings"])
     if left:
         screen.line(styled(f"  and {format_count(left)} more", "dim"))
+
+
+def print_transcript_import(screen: Screen, data: Data) -> None:
+    """What an import of transcripts did, or would do; what stored nothing says why."""
+    if not data["files"] and not data["items"]:
+        screen.line(f"There are no transcripts of kind {data['kind']} there.")
+        return
+    shown = data["items"][:_SHOWN_ITEMS]
+    status = ("status", lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")), "")
+    screen.items(shown, status, ("messages", "messages", "count"), ("conversation", _name, "rest"))
+    if len(data["items"]) > len(shown):
+        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
+    for item in data["items"]:
+        if item["reason"] and item["status"] in ("error", "held"):
+            screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
+        for problem in item["problems"]:
+            screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
+    skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
+    for reason, count in skipped.items():
+        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
+    told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    print_pruned(screen, data["pruned"])
+    if data["otherKinds"].get("unknown"):
+        screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
+    if data["filesLeftOut"]:
+        screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
+    if not data["applied"]:
+        screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
+    elif not data["messages"]:
+        screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
+    else:
+        screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
+
+
+def _name(item: Data) -> str:
+    name = item["sessionKey"] or item["sessionId"]
+    return f"{name} · {item['title']}" if item["title"] else str(name)
+
+
+#: So many conversations of an import are listed.
+_SHOWN_ITEMS = 20
+
+
+_COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}

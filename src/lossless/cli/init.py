@@ -7,14 +7,13 @@ import shlex
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import command, text_type
 from lossless.cli.options import usage_error
 from lossless.cli.screen import Screen, styled
 from lossless.errors import LosslessError
@@ -51,12 +50,16 @@ def show_overview(invocation: Invocation) -> None:
     invocation.format = invocation.format or "table"
     path = Path(invocation.file_path)
     if path.exists():
-        invocation.emit("overview", _archive_json(invocation))
+        invocation.emit("overview", print_overview, _archive_json(invocation))
         return
     found = _find(invocation)
-    invocation.emit("overview", {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]})
+    invocation.emit(
+        "overview",
+        print_overview,
+        {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
+    )
     if _can_ask(invocation) and click.confirm("Run `lcm init` now?", default=True, err=True):
-        _Setup(invocation, InitChoices(), asks=True).run()
+        _Setup(invocation, asks=True).run()
 
 
 def _archive_json(invocation: Invocation) -> dict[str, Any]:
@@ -113,8 +116,8 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
         ]
     screen.gap()
     screen.line("Next:")
-    for command, about in steps:
-        screen.line("  ", styled(f"{command:<16}", "bold"), about)
+    for typed, about in steps:
+        screen.line("  ", styled(f"{typed:<16}", "bold"), about)
     if archive is not None:
         screen.line(styled("All commands: lcm --help", "dim"))
 
@@ -124,19 +127,19 @@ def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
         screen.line("No agent programs were found on this machine.")
         return
     screen.line("Found on this machine (only names and sizes were read):")
-    screen.table(
-        ["  Program", ("Files", "right"), ("Size", "right"), "Newest", ("", "rest")],
-        [
-            (
-                f"  {item['program']}",
-                format_count(item["files"]),
-                format_bytes(item["bytes"]),
-                screen.date(item["newestAt"]),
-                "" if item["kind"] else "cannot be imported yet",
-            )
-            for item in found
-        ],
+    screen.items(
+        found,
+        ("  Program", lambda item: f"  {item['program']}", ""),
+        ("Files", "files", "count"),
+        ("Size", "bytes", "bytes"),
+        ("Newest", "newestAt", "date"),
+        ("", lambda item: "" if item["kind"] else "not readable yet", "rest"),
     )
+    if others := [item["program"] for item in found if not item["kind"]]:
+        screen.line(styled(f"{' and '.join(others)}: `lcm import` cannot read these files yet.", "dim"))
+        screen.line(styled("Messages as JSON lines go in with `lcm append -s NAME FILE`.", "dim"))
+    if "OpenCode" in others:
+        screen.line(styled("`lcm proxy` stores what OpenCode says from now on.", "dim"))
 
 
 def _find(invocation: Invocation) -> list[LocalHistory]:
@@ -162,16 +165,7 @@ def _can_ask(invocation: Invocation) -> bool:
 # --- lcm init ------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class InitChoices:
-    """What `lcm init` is to do; None where nobody has said."""
-
-    imports: bool | None = None
-    hosts: dict[str, bool] = field(default_factory=dict)
-    model: str | None = None
-
-
-@click.command("init", cls=Command)
+@command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
 @click.option("--no-import", is_flag=True, help="Leave the transcripts on this machine alone.")
@@ -180,7 +174,6 @@ class InitChoices:
     help="Connect these hosts alone: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
 @click.option("--model", metavar="NAME", type=text_type, help="Who writes summaries, as for `lcm model use`; or none.")
-@click.pass_obj
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
@@ -193,23 +186,29 @@ def init(
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
         raise usage_error("--connect none goes with no other --connect.")
-    choices = InitChoices(False if no_import else None, {}, model)
-    if hosts:
-        choices.hosts = {host: host in hosts for host in _HOSTS}
+    chosen = {host: host in hosts for host in _HOSTS} if hosts else {}
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
-        raise failures.fail(
-            "no_terminal", "`lcm init` asks questions at a terminal.", failures.BAD_ARGUMENTS, hint=hint
-        )
-    _Setup(invocation, choices, asks=asks, dry_run=dry_run).run()
+        raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
+    _Setup(invocation, may_import=not no_import, hosts=chosen, model=model, asks=asks, dry_run=dry_run).run()
 
 
 class _Setup:
-    """One run of `lcm init`."""
+    """One run of `lcm init`: with the hosts and the model that were chosen, asking about the others."""
 
-    def __init__(self, invocation: Invocation, choices: InitChoices, *, asks: bool, dry_run: bool = False) -> None:
-        self.invocation, self.choices, self.asks, self.dry_run = invocation, choices, asks, dry_run
+    def __init__(
+        self,
+        invocation: Invocation,
+        *,
+        asks: bool,
+        may_import: bool = True,
+        hosts: dict[str, bool] | None = None,
+        model: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self.invocation, self.asks, self.dry_run = invocation, asks, dry_run
+        self.may_import, self.hosts, self.model = may_import, hosts or {}, model
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
@@ -249,7 +248,7 @@ class _Setup:
         return click.confirm(question, default=default, err=True) if self.asks else default
 
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
-        if not found or self.choices.imports is False:
+        if not found or not self.may_import:
             return False
         files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
         return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
@@ -260,7 +259,7 @@ class _Setup:
 
         chosen = []
         for host, question in _HOSTS.items():
-            wanted = self.choices.hosts.get(host)
+            wanted = self.hosts.get(host)
             is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
             if wanted is False or not (wanted or is_here):
                 continue
@@ -279,8 +278,8 @@ class _Setup:
         """The model to switch to; None for leaving it as it is."""
         from lossless.cli.model import model_suggestions, writer_name
 
-        if self.choices.model is not None:
-            return self.choices.model
+        if self.model is not None:
+            return self.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
         click.echo("Summaries need no model; one that you name writes better ones. For example:", err=True)
@@ -394,13 +393,12 @@ class _Setup:
         for host in hosts:
             self._say(f"  connect {host}")
         self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")
-        if self.invocation.as_json:
-            self.invocation.emit("init", self.data)
+        self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: dict[str, Any] | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}
         if self.invocation.as_json:
-            self.invocation.emit("init", self.data, ok=not self.problems)
+            self.invocation.emit("init", None, self.data, ok=not self.problems)
         else:
             self._say_end(example)
         if self.problems:

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Command, CommandEntry, LazyGroup
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
 from lossless.cli.options import usage_error
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
     from lossless.hosts.openclaw.setup import ConfigSetup
 
-Data = dict[str, Any]
-
-_AGENTS = "lossless.cli.install"
-_OPENCLAW = "lossless.cli.install"
 
 install = LazyGroup(
     "install",
     help="Connect a host: give it the hooks and tools that it needs.",
     entries={
-        "claude-code": CommandEntry(f"{_AGENTS}:install_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry(f"{_AGENTS}:install_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry(f"{_OPENCLAW}:install_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry("install:install_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry("install:install_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry("install:install_openclaw", "OpenClaw: the context engine."),
     },
 )
 
@@ -44,9 +40,9 @@ uninstall = LazyGroup(
     "uninstall",
     help="Take away from a host what `lcm connect` gave it.",
     entries={
-        "claude-code": CommandEntry(f"{_AGENTS}:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry(f"{_AGENTS}:uninstall_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry(f"{_OPENCLAW}:uninstall_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry("install:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry("install:uninstall_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry("install:uninstall_openclaw", "OpenClaw: the context engine."),
     },
 )
 
@@ -62,89 +58,42 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be chang
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only look whether everything is in place and works.")
 
 
-@click.command("claude-code", cls=Command)
-@_PROJECT
-@_USER
-@_DRY_RUN
-@_DOCTOR
-@click.pass_obj
-def install_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
-    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+def _agent_commands(
+    name: str, module: str, check: Callable[[Invocation, Any, str], list[SetupCheck]], connects: str, disconnects: str
+) -> tuple[Command, Command]:
+    """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
 
-    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
-    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
-    """
-    from lossless.hosts.claude_code import setup
+    @command(name, help=connects)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    @_DOCTOR
+    def connect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+        host = import_module(module)
+        places = _places(host, project, user)
+        if doctor:
+            again = f"lcm connect {name}{f' --project {project}' if project else ''}"
+            _examine(invocation, name, check(invocation, places, again))
+        else:
+            made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
+            invocation.emit("install", print_changes, made)
 
-    places = _places(setup, project, user)
-    if doctor:
-        _examine(invocation, "claude-code", _claude_checks(invocation, places, _repeat_command("claude-code", project)))
-    else:
-        _install(invocation, "claude-code", setup, places, by_name=project is not None, dry_run=dry_run)
+    @command(name, help=disconnects)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    def disconnect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
+        host = import_module(module)
+        files = change_files(host.uninstall_edits(_places(host, project, user)), dry_run=dry_run)
+        invocation.emit("uninstall", print_changes, {"host": name, "applied": not dry_run, "files": files})
 
-
-@click.command("claude-code", cls=Command)
-@_PROJECT
-@_USER
-@_DRY_RUN
-@click.pass_obj
-def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
-    """Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays."""
-    from lossless.hosts.claude_code import setup
-
-    edits = setup.uninstall_edits(_places(setup, project, user))
-    _disconnect_agent(invocation, "claude-code", edits, dry_run=dry_run)
-
-
-@click.command("codex", cls=Command)
-@_PROJECT
-@_USER
-@_DRY_RUN
-@_DOCTOR
-@click.pass_obj
-def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
-    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
-
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
-    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
-    it, hooks and server use that archive; without, the one that they used before.
-    """
-    from lossless.hosts import codex
-
-    places = _places(codex, project, user)
-    if doctor:
-        _examine(invocation, "codex", _codex_checks(invocation, places, _repeat_command("codex", project)))
-    else:
-        _install(invocation, "codex", codex, places, by_name=project is not None, dry_run=dry_run)
-
-
-@click.command("codex", cls=Command)
-@_PROJECT
-@_USER
-@_DRY_RUN
-@click.pass_obj
-def uninstall_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
-    """Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays."""
-    from lossless.hosts import codex
-
-    edits = codex.uninstall_edits(_places(codex, project, user))
-    _disconnect_agent(invocation, "codex", edits, dry_run=dry_run)
+    return connect, disconnect
 
 
 def _places(host: Any, project: Path | None, user: bool) -> Any:
     if project is not None and user:
         raise usage_error("Give --project or --user, not both.")
     return host.user_files() if project is None else host.project_files(project.absolute())
-
-
-def _repeat_command(name: str, project: Path | None) -> str:
-    """The command that would set a host up as it was set up."""
-    return f"lcm connect {name}{f' --project {project}' if project else ''}"
-
-
-def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
-    invocation.emit("install", _connect_agent(invocation, name, host, places, by_name=by_name, dry_run=dry_run))
 
 
 def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
@@ -154,10 +103,7 @@ def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
 
         made = openclaw.install(_config_path(invocation, None), openclaw.plugin_folder(), sys.executable)
         return _openclaw_json(made, dry_run=dry_run)
-    from lossless.hosts import codex
-    from lossless.hosts.claude_code import setup as claude_code
-
-    host: Any = codex if name == "codex" else claude_code
+    host: Any = import_module(_CODEX if name == "codex" else _CLAUDE_CODE)
     return _connect_agent(invocation, name, host, host.user_files(), by_name=False, dry_run=dry_run)
 
 
@@ -185,9 +131,9 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
     database, config = invocation.file_path if is_chosen else None, invocation.config
     if before is not None:
-        known = options_in(before)
-        database = known.database if database is None and config is None else database
-        config = known.config if config is None and known.config and Path(known.config).exists() else config
+        known_database, known_config = options_in(before)
+        database = known_database if database is None and config is None else database
+        config = known_config if config is None and known_config and Path(known_config).exists() else config
     elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
         config = str(loaded.config_path)
     used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
@@ -195,21 +141,17 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     return host_commands(database=database, config=config, by_name=by_name), archive
 
 
-def _disconnect_agent(invocation: Invocation, host: str, edits: Sequence[FileEdit], *, dry_run: bool) -> None:
-    invocation.emit("uninstall", {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)})
-
-
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
     """Make the edits, unless they are only to be seen: what happened to each file."""
-    from lossless.hosts.config_files import AppliedEdit, apply_edits
+    from lossless.hosts.config_files import apply_edits
 
-    done = [AppliedEdit(edit) for edit in edits] if dry_run else apply_edits(edits, datetime.now(UTC))
+    done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
     return [
         {
-            "path": str(item.edit.path),
-            "change": item.edit.change,
+            "path": str(item.path),
+            "change": item.change,
             "backup": None if item.backup is None else str(item.backup),
-            "note": item.edit.note or None,
+            "note": item.note or None,
         }
         for item in done
     ]
@@ -218,14 +160,11 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
     listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
-    invocation.emit("install.doctor", {"host": host, "checks": listed}, ok=ok)
-    if not ok:
-        raise click.exceptions.Exit(failures.INTERNAL)
+    invocation.emit("install.doctor", print_checks, {"host": host, "checks": listed}, ok=ok)
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
     from lossless.hosts.claude_code import setup
-    from lossless.hosts.claude_code import setup as checkup
     from lossless.hosts.config_files import read_object, read_text
     from lossless.hosts.hook_config import SERVER_NAME
 
@@ -233,13 +172,11 @@ def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[Setu
     servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
     skill = read_text(places.skill)
     return [
-        checkup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
-        *checkup.check_hooks(settings, places.settings, setup.EVENTS, again),
-        *checkup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
-        checkup.SetupCheck(
-            "skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."
-        ),
-        checkup.check_archive(checkup.configured_archive(settings, invocation.file_path)),
+        setup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
+        *setup.check_hooks(settings, places.settings, setup.EVENTS, again),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
+        setup.SetupCheck("skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."),
+        setup.check_archive(setup.configured_archive(settings, invocation.file_path)),
     ]
 
 
@@ -249,16 +186,16 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Setup
     from lossless.hosts.config_files import read_object, read_text
     from lossless.hosts.hook_config import SERVER_NAME
 
-    hooks = read_object(places.hooks, read_text(places.hooks))
-    servers = codex.servers_in(places.config, read_text(places.config) or "")
-    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().config, places.config)))
+    hooks = read_object(places.settings, read_text(places.settings))
+    servers = codex.servers_in(places.servers, read_text(places.servers) or "")
+    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().servers, places.servers)))
     return [
         setup.check_host(
             "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
         ),
-        *setup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
+        *setup.check_hooks(hooks, places.settings, codex.EVENTS, again),
         *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.config, again),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
         setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
     ]
 
@@ -266,6 +203,32 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Setup
 def _entry(servers: Any, name: str) -> Any:
     return servers.get(name) if isinstance(servers, dict) else None
 
+
+_CLAUDE_CODE, _CODEX = "lossless.hosts.claude_code.setup", "lossless.hosts.codex"
+install_claude_code, uninstall_claude_code = _agent_commands(
+    "claude-code",
+    _CLAUDE_CODE,
+    _claude_checks,
+    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+
+    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
+    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
+    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
+    """,
+    "Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays.",
+)
+install_codex, uninstall_codex = _agent_commands(
+    "codex",
+    _CODEX,
+    _codex_checks,
+    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
+
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
+    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
+    it, hooks and server use that archive; without, the one that they used before.
+    """,
+    "Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays.",
+)
 
 _STATE = click.option(
     "--state-dir",
@@ -275,11 +238,10 @@ _STATE = click.option(
 )
 
 
-@click.command("openclaw", cls=Command)
+@command("openclaw")
 @_STATE
 @_DRY_RUN
 @click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm disconnect openclaw`.")
-@click.pass_obj
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
     """Make lossless the context engine of OpenClaw.
 
@@ -291,22 +253,20 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     from lossless.hosts.openclaw import setup
 
     path = _config_path(invocation, state_dir)
-    if is_removal:
-        _change_openclaw(invocation, "uninstall", setup.uninstall(path), dry_run=dry_run)
-        return
-    made = setup.install(path, setup.plugin_folder(), sys.executable)
-    _change_openclaw(invocation, "install", made, dry_run=dry_run)
+    made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
+    done = _openclaw_json(made, dry_run=dry_run)
+    invocation.emit("uninstall" if is_removal else "install", print_changes, done)
 
 
-@click.command("openclaw", cls=Command)
+@command("openclaw")
 @_STATE
 @_DRY_RUN
-@click.pass_obj
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
     """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
     from lossless.hosts.openclaw import setup
 
-    _change_openclaw(invocation, "uninstall", setup.uninstall(_config_path(invocation, state_dir)), dry_run=dry_run)
+    made = setup.uninstall(_config_path(invocation, state_dir))
+    invocation.emit("uninstall", print_changes, _openclaw_json(made, dry_run=dry_run))
 
 
 @click.command("bridge", cls=Command)
@@ -328,18 +288,13 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
     return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
 
 
-def _change_openclaw(invocation: Invocation, command: str, made: ConfigSetup, *, dry_run: bool) -> None:
-    invocation.emit(command, _openclaw_json(made, dry_run=dry_run))
-
-
 def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:
     done: Data = {"host": "openclaw", "applied": not dry_run, "files": change_files(made.edits, dry_run=dry_run)}
     return done | {"changes": list(made.changes), "remarks": list(made.remarks)}
 
 
-@click.command("hook", cls=Command, context_settings={"ignore_unknown_options": True})
+@command("hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
 def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
     """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
 
@@ -370,7 +325,6 @@ def print_changes(screen: Screen, data: Data) -> None:
 
 
 def print_checks(screen: Screen, data: Data) -> None:
-    """Each check with its outcome, and what helps."""
     screen.title(data["host"])
     for check in data["checks"]:
         mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")

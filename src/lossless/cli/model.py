@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text_type
+from lossless.cli.commands import Group, text_option, text_type
 from lossless.cli.config import config_file
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.output import preview
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
 
@@ -95,14 +95,9 @@ def model_options(function: F) -> F:
         return function(*args, named=ModelChoice(model, provider, base_url), **more)
 
     by_url = click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-    by_provider = click.option(
-        "--provider", metavar="NAME", type=text_type, help="Whose model it is, when --model is bare."
-    )
-    by_name = click.option(
-        "--model",
-        metavar="NAME",
-        type=text_type,
-        help="PROVIDER/MODEL to ask this time; else the setting summaryModel.",
+    by_provider = text_option("--provider", metavar="NAME", help="Whose model it is, when --model is bare.")
+    by_name = text_option(
+        "--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."
     )
     return by_name(by_provider(by_url(with_model)))  # type: ignore[return-value]
 
@@ -172,9 +167,7 @@ def source_time_options(function: F) -> F:
     def with_times(*args: Any, timestamps: bool, tz: str | None, **more: Any) -> Any:
         return function(*args, times=SourceTimes(timestamps, tz), **more)
 
-    zone = click.option(
-        "--tz", metavar="ZONE", type=text_type, help="The zone of these times; else the setting timezone."
-    )
+    zone = text_option("--tz", metavar="ZONE", help="The zone of these times; else the setting timezone.")
     shown = click.option(
         "--timestamps/--no-timestamps", default=True, help="Whether messages come with their times; they do."
     )
@@ -198,10 +191,7 @@ _SAMPLE = Prompt(
     reasoning="low",
 )
 #: Programs that answer with the login that they have on this machine, and how they are asked.
-_LOGGED_IN = {
-    "claude": "claude -p --no-session-persistence",
-    "codex": "codex exec --ephemeral --skip-git-repo-check -",
-}
+_LOGGED_IN = {"claude": "claude -p --no-session-persistence", "codex": "codex exec --ephemeral --skip-git-repo-check -"}
 _NONE_WORDS = frozenset(("none", "off", "default", EXTRACTIVE_MODEL))
 #: Providers of models on this machine, which cost nothing.
 _LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "vllm", "local"))
@@ -217,7 +207,7 @@ def model(ctx: click.Context) -> None:
         summariser = Summariser(invocation.loaded.settings)
         items = [_candidate_json(summariser, one) | _price_json(invocation, one) for one in summariser.candidates()]
         data = {"configured": bool(items), "writer": writer_name(invocation.loaded.settings), "items": items}
-        invocation.emit("model", data)
+        invocation.emit("model", print_model, data)
 
 
 @model.command("use")
@@ -234,7 +224,9 @@ def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool
     prompt and prints an answer; or none.
     """
     invocation.format = invocation.format or "table"
-    invocation.emit("model.use", use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run))
+    invocation.emit(
+        "model.use", print_model_use, use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
+    )
 
 
 def use_model(
@@ -313,7 +305,7 @@ def _unknown_model(name: str) -> failures.CommandFailed:
     hint = f"Did you mean {near[0]}? " if near else ""
     providers = ", ".join(PROVIDER_URLS)
     hint += f"Write PROVIDER/MODEL with one of {providers}; or a base URL, claude, codex, a command, or none."
-    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", failures.BAD_ARGUMENTS, hint=hint)
+    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
@@ -334,9 +326,7 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
         ) from None
     if len(names) != 1:
         hint = f"Choose one with --model: {', '.join(names[:20])}." if names else "Load one there first."
-        raise failures.fail(
-            "bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", failures.BAD_ARGUMENTS, hint=hint
-        )
+        raise failures.fail("bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", hint=hint)
     return f"{provider}/{names[0]}", url
 
 
@@ -404,7 +394,6 @@ def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dic
 
 
 def print_model(screen: Screen, data: dict[str, Any]) -> None:
-    """Who writes summaries now, and how to choose another."""
     if not data["items"]:
         screen.line("No model writes summaries: they are made of the text itself, at no cost.")
     for number, item in enumerate(data["items"]):
@@ -451,14 +440,13 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 @model.command("test")
 @click.option("--no-call", is_flag=True, help="Only say what would be used.")
-@click.pass_context
-def check_models(ctx: click.Context, no_call: bool) -> None:
+@click.pass_obj
+def check_models(invocation: Invocation, no_call: bool) -> None:
     """Say which models would write summaries, in the order in which they are asked, and ask each for one word.
 
     Without a configured model, summaries are extracted: nothing is called, whatever keys are in the environment.
     Exit code 1 when models are configured and none of them answers. Keys are never shown.
     """
-    invocation: Invocation = ctx.obj
     summariser = Summariser(invocation.loaded.settings)
     items = [_candidate_json(summariser, candidate) for candidate in summariser.candidates()]
     if not no_call:
@@ -474,8 +462,7 @@ def check_models(ctx: click.Context, no_call: bool) -> None:
         "items": items,
     }
     is_good = no_call or not items or bool(answers)
-    invocation.emit("model.test", data, ok=is_good)
-    ctx.exit(failures.OK if is_good else failures.INTERNAL)
+    invocation.emit("model.test", print_model_test, data, ok=is_good)
 
 
 def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[str, Any]:
@@ -513,3 +500,21 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
 
 def _seconds_since(started: float) -> float:
     return round(time.monotonic() - started, 3)
+
+
+def print_model_test(screen: Screen, data: Data) -> None:
+    if not data["configured"]:
+        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
+        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
+        return
+    for item in data["items"]:
+        screen.title(item["name"], f"named by {item['namedBy']}")
+        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
+        screen.fields(row for row in known if row[1])
+        if item.get("problem"):
+            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
+        elif item.get("ok"):
+            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
+            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
+        elif "ok" in item:
+            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

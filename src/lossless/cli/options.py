@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, id_type, text_type
+from lossless.cli.commands import Invocation, id_type, number_option, text_option, text_type
 from lossless.cli.output import preview, to_json
 from lossless.model.conversations import Session
 from lossless.model.records import (
@@ -122,7 +122,9 @@ class ConversationTarget:
             return ConversationTarget(session_key=name)
         if engine.browse.family(Session(id=name)):
             return ConversationTarget(session_id=name)
-        raise self._not_found(f"No conversation is called {name!r}.", known_names(engine))
+        rows = engine.browse.conversations(MAX_LIMIT, None).rows
+        known = dict.fromkeys(each for row in rows for each in (row.session_key, row.session_id) if each)
+        raise self._not_found(f"No conversation is called {name!r}.", list(known))
 
     def _newest(self, engine: Engine) -> int:
         start: PageStart | None = None
@@ -136,16 +138,14 @@ class ConversationTarget:
                 raise self._not_found("There is no such conversation yet.", [])
 
     def _not_found(self, message: str, names: Sequence[str]) -> failures.CommandFailed:
+        from difflib import get_close_matches
+
         wanted = self.name or self.session_key or self.session_id or self.conversation_id
-        near = _near_names(str(wanted), names)
-        hint = f"Did you mean {near!r}? " if near else ""
-        return failures.fail(
-            "not_found",
-            message,
-            failures.NOT_FOUND,
-            hint=f"{hint}`lcm list` shows what is there.",
-            kind="conversation",
-            id=wanted,
+        inside = [name for name in names if str(wanted).lower() in name.lower()]
+        near = inside or get_close_matches(str(wanted), names, 1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        return failures.not_found(
+            message, hint=f"{hint}`lcm list` shows what is there.", kind="conversation", id=wanted
         )
 
     def need_id(self, engine: Engine) -> int:
@@ -176,35 +176,19 @@ class ConversationTarget:
         raise failures.fail(
             "closed",
             f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
-            failures.BAD_ARGUMENTS,
             hint="Name the conversation that its session goes on in.",
             conversationId=found.id,
         )
 
 
-def known_names(engine: Engine) -> list[str]:
-    """The session keys and ids of the conversations that changed last."""
-    rows = engine.browse.conversations(MAX_LIMIT, None).rows
-    return list(dict.fromkeys(name for row in rows for name in (row.session_key, row.session_id) if name))
-
-
-def _near_names(wanted: str, names: Sequence[str]) -> str | None:
-    """The one name that has these letters in it, else the most similar one."""
-    from difflib import get_close_matches
-
-    inside = [name for name in names if wanted.lower() in name.lower()]
-    return next(iter(inside or get_close_matches(wanted, names, 1)), None)
-
-
 def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
     """Names of sessions; a number, @last and @live become the name of the session that they mean."""
-    return tuple(_session_name(engine, name) for name in names)
-
-
-def _session_name(engine: Engine, name: str) -> str:
-    if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number)):
-        return ConversationTarget(name=name).need(engine).session.name
-    return name
+    return tuple(
+        ConversationTarget(name=name).need(engine).session.name
+        if name in (LAST, LIVE) or ((number := _number(name)) and engine.browse.conversation_id(number))
+        else name
+        for name in names
+    )
 
 
 def _number(name: str) -> int:
@@ -242,25 +226,23 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
 
 def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
     """`-s` for commands that take a session key alone; `text` is its help."""
-    return click.option(
+    return text_option(
         "-s",
         "--session",
         "--session-key",
         "session_key",
         metavar="KEY",
-        type=text_type,
         required=required,
         shell_complete=complete_sessions,
         help=text,
     )
 
 
-_BY_NAME = click.option(
+_BY_NAME = text_option(
     "-s",
     "--session",
     "session_name",
     metavar="NAME",
-    type=text_type,
     shell_complete=complete_sessions,
     help="The conversation: its session key or number, @last (changed last), or @live (last that is open).",
 )
@@ -420,9 +402,7 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
 
 
 cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
-limit_option = click.option(
-    "--limit", metavar="N", type=click.IntRange(1, MAX_LIMIT), default=50, show_default=True, help="At most this many."
-)
+limit_option = number_option("--limit", most=MAX_LIMIT, default=50, help="At most this many.")
 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
@@ -479,10 +459,5 @@ def depths_json(depths: Sequence[DepthSizes]) -> list[dict[str, Any]]:
 
 def budget_option(function: F) -> F:
     """`--budget`; the command gets None when it is not given."""
-    option = click.option(
-        "--budget",
-        metavar="N",
-        type=click.IntRange(1, 1_000_000_000),
-        help="The tokens that a prompt may take; else the setting defaultTokenBudget.",
-    )
+    option = number_option("--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget.")
     return option(function)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import datetime
-from importlib import import_module
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,116 +12,18 @@ import click
 
 from lossless.cli.failures import printable
 from lossless.model.times import state_time
+from lossless.settings.setting import camel_case
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _typeshed import DataclassInstance
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
 
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
-
-#: What a person sees of each answer: the function that prints it, loaded when it is needed.
-VIEWS = {
-    "status": "lossless.cli.status:print_status",
-    "list": "lossless.cli.conversations:print_list",
-    "show": "lossless.cli.conversations:print_shown",
-    "overview": "lossless.cli.init:print_overview",
-    "conversations.list": "lossless.cli.conversations:print_conversations",
-    "conversations.show": "lossless.cli.conversations:print_conversation",
-    "messages.list": "lossless.cli.conversations:print_messages",
-    "messages.tail": "lossless.cli.conversations:print_tail",
-    "messages.show": "lossless.cli.conversations:print_message",
-    "summaries.list": "lossless.cli.conversations:print_summaries",
-    "summaries.show": "lossless.cli.conversations:print_summary",
-    "append": "lossless.cli.append:print_append",
-    "sync": "lossless.cli.append:print_sync",
-    "verify": "lossless.cli.append:print_verify",
-    "adopt": "lossless.cli.append:print_adopt",
-    "config.show": "lossless.cli.append:print_settings",
-    "config.get": "lossless.cli.append:print_setting",
-    "config.set": "lossless.cli.append:print_setting_change",
-    "install": "lossless.cli.install:print_changes",
-    "uninstall": "lossless.cli.install:print_changes",
-    "install.doctor": "lossless.cli.install:print_checks",
-    "backup": "lossless.cli.retention:print_backup",
-    "backups": "lossless.cli.retention:print_backups",
-    "restore": "lossless.cli.retention:print_restore",
-    "size": "lossless.cli.retention:print_size",
-    "prune": "lossless.cli.retention:print_prune",
-    "forget": "lossless.cli.retention:print_forget",
-    "verify absent": "lossless.cli.retention:print_absent",
-    "rotate": "lossless.cli.retention:print_rotate",
-    "context": "lossless.cli.context:print_context",
-    "context-history": "lossless.cli.context:print_prompt_history",
-    "compact": "lossless.cli.context:print_compaction",
-    "worker": "lossless.cli.context:print_worker",
-    "debt": "lossless.cli.context:print_pending",
-    "pin": "lossless.cli.context:print_pin",
-    "unpin": "lossless.cli.context:print_unpin",
-    "new": "lossless.cli.context:print_new",
-    "reset": "lossless.cli.context:print_reset",
-    "cost": "lossless.cli.context:print_cost",
-    "model": "lossless.cli.model:print_model",
-    "model.use": "lossless.cli.model:print_model_use",
-    "model.test": "lossless.cli.context:print_model_test",
-    "search": "lossless.cli.recall:print_hits",
-    "grep": "lossless.cli.recall:print_hits",
-    "recall": "lossless.cli.recall:print_evidence",
-    "recent": "lossless.cli.recall:print_recent",
-    "dissolve": "lossless.cli.surgery:print_operation",
-    "transplant": "lossless.cli.surgery:print_operation",
-    "merge": "lossless.cli.surgery:print_operation",
-    "undo": "lossless.cli.surgery:print_operation",
-    "diff": "lossless.cli.surgery:print_context_diff",
-    "rewrite": "lossless.cli.surgery:print_rewrites",
-    "repair": "lossless.cli.surgery:print_rewrites",
-    "focus": "lossless.cli.surgery:print_focus",
-    "refocus": "lossless.cli.surgery:print_focus",
-    "unfocus": "lossless.cli.surgery:print_focus",
-    "prompts.list": "lossless.cli.surgery:print_prompts",
-    "prompts.show": "lossless.cli.surgery:print_prompt",
-    "prompts.export": "lossless.cli.surgery:print_prompts_export",
-    "prompts.diff": "lossless.cli.surgery:print_prompts_diff",
-    "prompts.render": "lossless.cli.surgery:print_rendered_prompt",
-    "doctor": "lossless.cli.surgery:print_examination",
-    "doctor.apply": "lossless.cli.surgery:print_repairs",
-    "doctor.clean": "lossless.cli.surgery:print_clean",
-    "doctor.maintenance": "lossless.cli.surgery:print_maintenance",
-    "doctor.reindex": "lossless.cli.surgery:print_reindex",
-    "doctor.rebuild": "lossless.cli.surgery:print_rebuild",
-    "doctor.rollover-splits": "lossless.cli.surgery:print_splits",
-    "describe": "lossless.cli.files:print_text",
-    "expand": "lossless.cli.files:print_text",
-    "ask": "lossless.cli.files:print_answer",
-    "files.list": "lossless.cli.files:print_files",
-    "files.show": "lossless.cli.files:print_file",
-    "files.explore": "lossless.cli.files:print_explored",
-    "files.gc": "lossless.cli.files:print_garbage",
-    "stub": "lossless.cli.files:print_stubs",
-    "graph": "lossless.cli.charts:print_graph",
-    "tui": "lossless.cli.charts:print_screenshot",
-    "proxy": "lossless.cli.serve:print_proxy",
-    "bootstrap": "lossless.cli.transcripts:print_bootstrap",
-    "transcripts list": "lossless.cli.transcripts:print_transcripts",
-    "transcripts accept": "lossless.cli.transcripts:print_bootstrap",
-    "transcripts refuse": "lossless.cli.transcripts:print_transcript_refused",
-    "quarantine list": "lossless.cli.transcripts:print_quarantine",
-    "quarantine accept": "lossless.cli.transcripts:print_quarantine_accepted",
-    "quarantine refuse": "lossless.cli.transcripts:print_quarantine_refused",
-    "import": "lossless.cli.transcripts:print_transcript_import",
-    "backfill": "lossless.cli.transcripts:print_backfill",
-    "import.lossless-claw": "lossless.cli.imports:print_import",
-    "import.remnic": "lossless.cli.imports:print_import",
-    "import.archive": "lossless.cli.imports:print_import",
-    "import-lossless-claw": "lossless.cli.imports:print_import",
-    "export.archive": "lossless.cli.imports:print_export",
-    "export.lossless-claw": "lossless.cli.imports:print_export",
-    "export.remnic": "lossless.cli.imports:print_export",
-    "export.jsonl": "lossless.cli.imports:print_export",
-    "export.markdown": "lossless.cli.imports:print_export",
-    "export.html": "lossless.cli.imports:print_export",
-}
 
 
 def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
@@ -135,16 +36,24 @@ def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
     click.echo(document)
 
 
-def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, invocation: Invocation) -> None:
+def write_view(
+    view: Callable[[Screen, dict[str, Any]], None],
+    data: dict[str, Any],
+    pagination: dict[str, Any] | None,
+    invocation: Invocation,
+) -> None:
     """The data as a person likes to see it."""
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Screen, styled
 
     loaded = invocation.loaded
     for notice in loaded.warnings:
         click.secho(printable(f"Warning: {notice}"), fg="yellow", err=True)
-    screen = Screen(loaded.settings.timezone, invocation.rule)
-    module, _, view = VIEWS[command].partition(":")
-    getattr(import_module(module), view)(screen, data)
+    screen = Screen(loaded.settings.timezone, invocation.rule, is_rehearsal=invocation.is_rehearsal)
+    if invocation.is_rehearsal:
+        screen.line(styled("A dry run: this is what would happen.", "dim"))
+    view(screen, data)
+    if invocation.is_rehearsal:
+        screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:
         screen.footer(pagination)
 
@@ -153,16 +62,6 @@ def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return state_time(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
-
-
-def camel_case(name: str) -> str:
-    """A name as JSON spells it.
-
-    >>> camel_case("max_summary_depth")
-    'maxSummaryDepth'
-    """
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 @overload
@@ -181,6 +80,8 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, dict):
         return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, set):
+        return sorted(value)
     return str(value) if isinstance(value, PurePath) else value
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import (
     bad_option,
     check_list,
@@ -34,6 +34,7 @@ from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAG
 from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
 from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
+from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.model.records import TimeRange
     from lossless.recall.calls import ToolCallResult
@@ -91,10 +93,8 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
         if error.kind != OUT_OF_SCOPE:
             raise
         is_all = target is None
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"There is no {error.id} in {'this archive' if is_all else 'the conversations that were named'}.",
-            failures.NOT_FOUND,
             hint="" if is_all else "It may be in another conversation: --all looks in all of them.",
             id=error.id,
         ) from None
@@ -115,19 +115,15 @@ _HOW = (
     click.option("--regex", "-E", is_flag=True, help="It is a regular expression."),
     click.option("--fixed", "-F", is_flag=True, help="It is taken literally, letter by letter."),
     click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
-    click.option(
+    choice_option(
         "--in",
         "search_in",
-        type=click.Choice(["both", "messages", "summaries", "files"]),
-        default="both",
-        show_default=True,
+        choices=("both", "messages", "summaries", "files"),
         help="Where to look; files are the large payloads that were set aside.",
     ),
-    click.option(
+    choice_option(
         "--sort",
-        type=click.Choice(["recency", "relevance", "hybrid"]),
-        default="recency",
-        show_default=True,
+        choices=("recency", "relevance", "hybrid"),
         help="For words: newest first, best first, or a mix of both.",
     ),
 )
@@ -140,14 +136,13 @@ def _search_options(function: F) -> F:
     return function
 
 
-@click.command("search", cls=Command)
+@command("search")
 @click.argument("words", nargs=-1, required=True)
 @target_options(required=False)
 @_search_options
 @since_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> None:
     """Find WORDS in messages, tool calls and summaries: in any script, in any form.
 
@@ -157,14 +152,13 @@ def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> Non
     _search(invocation, "search", " ".join(words), **how)
 
 
-@click.command("grep", cls=Command)
+@command("grep")
 @click.argument("pattern")
 @target_options(required=False, by_run=False)
 @_search_options
 @time_options
 @limit_option
 @cursor_option
-@click.pass_obj
 def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
@@ -208,14 +202,10 @@ def _search(
             cursor=cursor,
         )
     rest = found.cursor if found.truncated else None
-    pagination = {
-        "limit": found.request.limit,
-        "returned": len(found.hits),
-        "hasMore": rest is not None,
-        "nextCursor": rest,
-    }
+    shown = {"limit": found.request.limit, "returned": len(found.hits)}
+    pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
-    invocation.emit(command, data, pagination)
+    invocation.emit(command, print_hits, data, pagination)
 
 
 def _flags(ignore_case: bool, fixed: bool) -> str:
@@ -253,11 +243,10 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
     return item | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 
-@click.command("recall", cls=Command)
+@command("recall")
 @click.argument("question")
 @target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
-@click.pass_obj
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Gather messages about QUESTION: quotations with their ids and days, the best first.
 
@@ -269,14 +258,15 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    invocation.emit("recall", {"question": question, "note": found.note, "evidence": evidence, "text": str(found)})
+    invocation.emit(
+        "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    )
 
 
-@click.command("recent", cls=Command)
+@command("recent")
 @click.argument("when", nargs=-1, type=text_type)
 @target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long it may be.")
-@click.pass_obj
 def recent(
     invocation: Invocation, when: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
 ) -> None:
@@ -295,29 +285,29 @@ def recent(
         for topic in found.topics
     ]
     span = {"since": found.since, "before": found.before}
-    invocation.emit("recent", {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)})
+    invocation.emit(
+        "recent", print_recent, {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
+    )
 
 
 LINE_NUMBER = click.IntRange(1, 1_000_000_000)
 TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 
 
-@click.command("describe", cls=Command)
+@command("describe")
 @click.argument("name", metavar="ID", type=text_type)
 @tool_scope_options
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The budget to compare branches with; else the most.")
 @click.option("--start-line", metavar="N", type=LINE_NUMBER, help="The first line of a file to show.")
 @click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
-@click.option(
+@number_option(
     "--max-bytes",
-    metavar="N",
-    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    least=MIN_PAGE_BYTES,
+    most=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
-    show_default=True,
     help="The most bytes of a file to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
-@click.pass_obj
 def describe(
     invocation: Invocation,
     name: str,
@@ -335,36 +325,21 @@ def describe(
     """
     if start_line is not None and end_line is not None and end_line < start_line:
         raise usage_error("--end-line is before --start-line.")
-    args = {
-        "id": name,
-        "tokenCap": token_cap,
-        "expandFileMaxBytes": max_bytes,
-        "startLine": start_line,
-        "endLine": end_line,
-        "cursor": cursor,
-    }
+    args = {"id": name, "tokenCap": token_cap, "expandFileMaxBytes": max_bytes, "cursor": cursor}
     with tool_reader(invocation) as engine:
-        result = run_tool(engine, "lcm_describe", target, args)
-    invocation.emit("describe", result.details | {"text": result.text})
+        result = run_tool(engine, "lcm_describe", target, args | {"startLine": start_line, "endLine": end_line})
+    invocation.emit("describe", print_text, result.details | {"text": result.text})
 
 
-@click.command("expand", cls=Command)
+@command("expand")
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@click.option(
-    "--max-depth",
-    metavar="N",
-    type=click.IntRange(1, 10),
-    default=3,
-    show_default=True,
-    help="How many layers to go down.",
-)
+@number_option("--max-depth", most=10, default=3, help="How many layers to go down.")
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
-@click.pass_obj
 def expand(
     invocation: Invocation,
     ids: tuple[str, ...],
@@ -394,18 +369,16 @@ def expand(
     }
     with tool_reader(invocation) as engine:
         result = run_tool(engine, "lcm_expand", target, args)
-    invocation.emit("expand", result.details | {"text": result.text})
+    invocation.emit("expand", print_text, result.details | {"text": result.text})
 
 
 _ANSWER_TOKENS = click.IntRange(1, 100_000)
 
 
-@click.command("ask", cls=Command)
+@command("ask")
 @click.argument("prompt", type=text_type)
 @tool_scope_options
-@click.option(
-    "--query", metavar="WORDS", type=text_type, help="What to search for; else the words of PROMPT, without --ids."
-)
+@text_option("--query", metavar="WORDS", help="What to search for; else the words of PROMPT, without --ids.")
 @click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="How long to wait at most.")
 @click.option("--max-tokens", metavar="N", type=_ANSWER_TOKENS, help="How long the answer should be.  [default: 2000]")
@@ -413,7 +386,6 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
     "--token-cap", metavar="N", type=TOKEN_LIMIT, help="How much may be read; else the setting maxExpandTokens."
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: the answer is the evidence itself.")
-@click.pass_obj
 def ask(
     invocation: Invocation,
     prompt: str,
@@ -445,7 +417,7 @@ def ask(
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
     found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
-    invocation.emit("ask", found | {name: value for name, value in details.items() if name != "error"})
+    invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
 def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
@@ -472,11 +444,7 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     return invocation.engine(settings)
 
 
-Data = dict[str, Any]
-
-
 def print_hits(screen: Screen, data: Data) -> None:
-    """Each place with what was found marked in it."""
     for item in data["items"]:
         snippet = styled(item["snippet"], "")
         for start, end in item["matches"]:
@@ -498,7 +466,6 @@ def _speaker_text(item: Data) -> Text:
 
 
 def print_recent(screen: Screen, data: Data) -> None:
-    """What was said, under its day and its topic."""
     screen.line(styled(data["note"], "dim"))
     shown = None
     for topic in data["topics"]:
@@ -531,3 +498,21 @@ def print_evidence(screen: Screen, data: Data) -> None:
             meant = f"  [{item['days']}]" if item["days"] else ""
             screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), styled(meant, "dim"))
             screen.prose(item["text"])
+
+
+def print_text(screen: Screen, data: Data) -> None:
+    screen.prose(data["text"], indent=0)
+
+
+def print_answer(screen: Screen, data: Data) -> None:
+    screen.prose(data["answer"], indent=0)
+    if not data["citedIds"]:
+        return
+    screen.gap()
+    rows: list[tuple[str, Any]] = [
+        ("From", ", ".join(data["citedIds"])),
+        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
+        ("Asked", ", ".join(data["models"]) or "no model"),
+    ]
+    screen.fields(rows)

@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import command, text_option, text_type
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
-    from lossless.maintenance.prune import PruneCandidate, PruneFilter, PrunePlan
+    from lossless.maintenance.prune import PruneFilter, PrunePlan
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Conversation
@@ -64,11 +64,10 @@ def _apply_option(what: str) -> Callable[[F], F]:
     return decorate
 
 
-@click.command("backup", cls=Command)
+@command("backup")
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
 @click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
 @click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
-@click.pass_obj
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool) -> None:
     """Copy the archive to PATH, or next to it under a name with the time.
 
@@ -86,11 +85,10 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
     ):
         made = engine.backup(place, rolling=rolling, progress=advance)
-    invocation.emit("backup", {**_backup_json(made), "files": made.files})
+    invocation.emit("backup", print_backup, {**_backup_json(made), "files": made.files})
 
 
-@click.command("backups", cls=Command)
-@click.pass_obj
+@command("backups")
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     _emit_backups(invocation)
@@ -103,14 +101,13 @@ def _emit_backups(invocation: Invocation) -> None:
         "bytes": sum(item.bytes for item in found),
         "items": [_backup_json(item) for item in found],
     }
-    invocation.emit("backups", data)
+    invocation.emit("backups", print_backups, data)
 
 
-@click.command("restore", cls=Command)
+@command("restore")
 @click.argument("source", metavar="BACKUP", type=text_type)
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
 @click.option("--dry-run", is_flag=True, help="Only prove the backup.")
-@click.pass_obj
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
     """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
 
@@ -126,7 +123,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
-            invocation.emit("restore", data)
+            invocation.emit("restore", print_restore, data)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
@@ -150,7 +147,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         "files": done.files,
         "warnings": len(warnings),
     }
-    invocation.emit("restore", data)
+    invocation.emit("restore", print_restore, data)
 
 
 def _backup_json(made: Backup) -> dict[str, Any]:
@@ -169,12 +166,8 @@ def _find_backup(source: str, archive_path: str) -> Path:
     beside = Path(archive_path).parent / source
     place = given if given.is_file() or not beside.is_file() else beside
     if not place.is_file():
-        raise failures.fail(
-            "not_found",
-            f"There is no backup {source!r}.",
-            failures.NOT_FOUND,
-            hint="`lcm backup --list` shows those beside the archive.",
-            path=source,
+        raise failures.not_found(
+            f"There is no backup {source!r}.", hint="`lcm backup --list` shows those beside the archive.", path=source
         )
     return place.absolute()
 
@@ -190,8 +183,7 @@ def _problems(proof: Verification, warnings: list[str]) -> list[str]:
 _LISTED_CONVERSATIONS = 50
 
 
-@click.command("size", cls=Command)
-@click.pass_obj
+@command("size")
 def size(invocation: Invocation) -> None:
     """Say what takes up space, and what of it could go.
 
@@ -204,20 +196,17 @@ def emit_size(invocation: Invocation) -> None:
     """Print what takes up space."""
     with invocation.reader() as engine:
         found = engine.admin.size()
-    invocation.emit("size", to_json(found) | {"folder": str(invocation.vault.root)})
+    invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
 
 
-@click.command("prune", cls=Command)
+@command("prune")
 @click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
 @click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
-@click.option(
-    "--session", "-s", "patterns", metavar="GLOB", type=text_type, multiple=True, help="Sessions with such a name."
-)
+@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions with such a name.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @_apply_option("Delete them")
-@click.pass_obj
 def prune(
     invocation: Invocation,
     older_than: str | None,
@@ -244,43 +233,43 @@ def prune(
         database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", data | {"isAsked": True})
+        invocation.emit("prune", print_prune, data | {"isAsked": True})
         confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
-    invocation.emit("prune", data)
+    invocation.emit("prune", print_prune, data)
 
 
 def _prune_choice(
     older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool
 ) -> PruneFilter:
+    option = "--older-than"
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
-    except BadInput as error:
-        raise bad_option("--older-than", str(error)) from None
-    try:
+        option = "--to"
         most = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
-        raise bad_option("--to", str(error)) from None
+        raise bad_option(option, str(error)) from None
     return pruning.PruneFilter(age, most, patterns, include_active)
 
 
 def _prune_json(work: PrunePlan) -> dict[str, Any]:
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
     return {
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [_pruned_json(item) for item in work.chosen[:_LISTED_CONVERSATIONS]],
+        "items": [
+            {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
+            for item in work.chosen[:_LISTED_CONVERSATIONS]
+        ],
     }
 
 
-def _pruned_json(item: PruneCandidate) -> dict[str, Any]:
-    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
-    return {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
-
-
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
-    backup_path, ours = None, _has_own_files(invocation)
+    backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
+    #: Whether the folder of files is this archive's: somebody named it, or it lies beside the archive.
+    ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
     with invocation.engine() as engine:
         if backs_up and work.chosen:
             with invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance:
@@ -299,34 +288,24 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
     }
 
 
-def _has_own_files(invocation: Invocation) -> bool:
-    """Whether the folder of files is this archive's: somebody named it, or it lies beside the archive."""
-    source = invocation.loaded.sources["largeFilesDir"]
-    return source.kind != "default" or invocation.vault.root.parent == Path(invocation.file_path).parent
-
-
-@click.command("rotate", cls=Command)
+@command("rotate")
 @target_options()
 @click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
 @click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
-@click.pass_context
-def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_real: bool) -> None:
+def rotate(invocation: Invocation, target: ConversationTarget, path: str | None, is_real: bool) -> None:
     """Shorten a session's transcript to its newest messages, once all of it is in the archive.
 
     The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
     rotate-latest, and then the file is replaced as a whole. The conversation stays as it is. Exit code 1 when it is
     refused; nothing was rewritten then. Stop the host first, or do it between turns.
     """
-    invocation: Invocation = ctx.obj
     with invocation.reader() as engine:
         conversation = target.need_active(engine)
         followed = engine.transcripts.followed(conversation.id)
     place = path or (followed.path if followed is not None else "")
     if not place:
-        raise failures.fail(
-            "not_found",
+        raise failures.not_found(
             f"No transcript is known for conversation {conversation.id}.",
-            failures.NOT_FOUND,
             hint="Name it with --file.",
             conversationId=conversation.id,
         )
@@ -334,8 +313,7 @@ def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    invocation.emit("rotate", _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
-    ctx.exit(failures.OK if is_fine else failures.INTERNAL)
+    invocation.emit("rotate", print_rotate, _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
 
 
 def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: bool) -> dict[str, Any]:
@@ -357,16 +335,13 @@ _LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
 _LISTED_MESSAGES = 50
 
 
-@click.command("forget", cls=Command)
+@command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
 @click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
-@click.option(
-    "--session", "-s", "sessions", metavar="NAME", type=text_type, multiple=True, help="All words of this session."
-)
+@text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
-@click.pass_context
 def forget(
-    ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
+    invocation: Invocation, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
     """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
 
@@ -376,7 +351,6 @@ def forget(
     at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be
     reached; each is named. `--from` keeps the words out of the shell's history.
     """
-    invocation: Invocation = ctx.obj
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
     for word in words:
@@ -384,7 +358,10 @@ def forget(
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
-    phrases = [*([" ".join(words)] if words and not ids else []), *_phrase_lines(source)]
+    phrases = [
+        *([" ".join(words)] if words and not ids else []),
+        *([] if source is None else phrases_in(source, "--from")),
+    ]
     if not (phrases or ids or sessions):
         raise usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
@@ -395,19 +372,16 @@ def forget(
     with invocation.reader() as engine:
         named = [Session(key=name) for name in session_names(engine, sessions)]
     asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
-    report = _plan_forget(invocation, phrases, asked)
+    report = _forget(invocation, phrases, asked, is_real=False)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", _forget_json(report, applied=False) | {"isAsked": True})
+        invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
         confirm("Forget it for good?", yes=False)
         is_real = True
     if is_real:
-        report = _apply_forget(invocation, phrases, asked)
-    invocation.emit("forget", _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left))
-    ctx.exit(failures.INTERNAL if is_real and report.left else failures.OK)
-
-
-def _phrase_lines(source: str | None) -> list[str]:
-    return [] if source is None else phrases_in(source, "--from")
+        report = _forget(invocation, phrases, asked, is_real=True)
+    invocation.emit(
+        "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
+    )
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -423,25 +397,17 @@ def phrases_in(source: str, option: str) -> list[str]:
     raise bad_option(option, f"{source!r} holds no phrase")
 
 
-def _plan_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with invocation.reader() as engine:
-        return _known(lambda: engine.admin.forget_plan(phrases, **asked))
-
-
-def _apply_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with (
-        invocation.engine() as engine,
-        invocation.progress("Looking at messages", engine.browse.counts().messages) as advance,
-    ):
-        return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
-
-
-def _known(act: Any) -> ForgetReport:
+def _forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any], *, is_real: bool) -> ForgetReport:
+    """Plan it, or do it; what is named must be there."""
     try:
-        report: ForgetReport = act()
+        if not is_real:
+            with invocation.reader() as engine:
+                return engine.admin.forget_plan(phrases, **asked)
+        what = "Looking at messages"
+        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
+            return engine.admin.forget(phrases, **asked, progress=advance)
     except NotFound as error:
-        raise failures.fail("not_found", f"{error}.", failures.NOT_FOUND) from None
-    return report
+        raise failures.not_found(f"{error}.") from None
 
 
 def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
@@ -463,9 +429,6 @@ def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
     }
 
 
-Data = dict[str, Any]
-
-
 def print_backup(screen: Screen, data: Data) -> None:
     screen.line(styled(f"{format_bytes(data['bytes'])} copied ", "bold"), f"to {data['path']}")
     if data["files"]:
@@ -476,13 +439,8 @@ def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups beside the archive. `lcm backup` makes one.")
         return
-    screen.table(
-        ("made", "label", ("size", "right"), ("file", "rest")),
-        (
-            (screen.time(item["madeAt"]), item["label"], format_bytes(item["bytes"]), Path(item["path"]).name)
-            for item in data["items"]
-        ),
-    )
+    file = ("file", lambda item: Path(item["path"]).name, "rest")
+    screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
 
@@ -513,30 +471,20 @@ def print_size(screen: Screen, data: Data) -> None:
         format_bytes(whole), f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files"
     )
     screen.gap()
-    screen.table(
-        (("what", "rest"), ("count", "right"), ("size", "right"), ("share", "right"), ("of messages", "right")),
-        (
-            (
-                row["name"],
-                "" if row["count"] is None else format_count(row["count"]),
-                format_bytes(row["bytes"]),
-                _percent(row["bytes"] / (whole or 1)),
-                "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-            )
-            for row in data["rows"]
-        ),
+    screen.items(
+        data["rows"],
+        ("what", "name", "rest"),
+        ("count", lambda row: "" if row["count"] is None else format_count(row["count"]), "right"),
+        ("size", "bytes", "bytes"),
+        ("share", lambda row: _percent(row["bytes"] / (whole or 1)), "right"),
+        ("of messages", lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]), "right"),
     )
     if not data["isExact"]:
         screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
     if data["couldGo"]:
         screen.gap()
-        screen.table(
-            (("could go", "rest"), ("count", "right"), ("size", "right"), "with"),
-            (
-                (item["what"], format_count(item["count"]), format_bytes(item["bytes"]), item["command"])
-                for item in data["couldGo"]
-            ),
-        )
+        sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
+        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", ""))
 
 
 def _percent(share: float) -> str:
@@ -545,26 +493,14 @@ def _percent(share: float) -> str:
 
 def print_prune(screen: Screen, data: Data) -> None:
     if data["items"]:
-        screen.table(
-            (
-                ("#", "right"),
-                ("session", "rest"),
-                "newest",
-                ("messages", "right"),
-                ("files", "right"),
-                ("size", "right"),
-            ),
-            (
-                (
-                    item["conversationId"],
-                    styled(_name(item), "bold" if item["active"] else ""),
-                    screen.date(item["newestAt"]),
-                    format_count(item["messages"]),
-                    format_count(item["files"]),
-                    format_bytes(item["bytes"]),
-                )
-                for item in data["items"]
-            ),
+        screen.items(
+            data["items"],
+            ("#", "conversationId", "right"),
+            ("session", lambda item: styled(_name(item), "bold" if item["active"] else ""), "rest"),
+            ("newest", "newestAt", "date"),
+            ("messages", "messages", "count"),
+            ("files", "files", "count"),
+            ("size", "bytes", "bytes"),
         )
     if data["applied"]:
         _print_pruned(screen, data)
@@ -609,7 +545,9 @@ def print_forget(screen: Screen, data: Data) -> None:
         screen.line("It is nowhere in the archive, nor in a backup beside it.")
     else:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
-        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + _more_text(data))]
+        rest = data["messages"] - len(data["messageIds"])
+        more = f" and {format_count(rest)} more" if rest else ""
+        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
         rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
         rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
         screen.fields([row for row in rows if row[1]])
@@ -625,26 +563,6 @@ def _lost_text(data: Data) -> str:
     found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
     summaries = data["rewritten"] + data["cut"]
     return ", ".join([*found, *([plural(summaries, "summary", "summaries")] if summaries else [])])
-
-
-def _more_text(data: Data) -> str:
-    rest = data["messages"] - len(data["messageIds"])
-    return f" and {format_count(rest)} more" if rest else ""
-
-
-def print_absent(screen: Screen, data: Data) -> None:
-    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
-    if data["ok"]:
-        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
-        return
-    if data["traces"]:
-        screen.table(
-            (("phrase", "right"), "place", ("file", "rest")),
-            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
-        )
-    for reason in data["unreadable"]:
-        screen.line(styled("Not read: ", "yellow"), reason)
-    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))
 
 
 def print_rotate(screen: Screen, data: Data) -> None:

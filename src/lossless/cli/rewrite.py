@@ -17,15 +17,17 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, planning, result_json, with_hints
-from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.commands import Group, command, text_option, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.surgery import apply_option, yes_option
+from lossless.cli.screen import styled
+from lossless.cli.surgery import apply_option, print_diff_lines, print_result, yes_option
 from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.surgery.common import text_diff
 from lossless.maintenance.surgery.rewriting import INTERRUPTED
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.model import ModelChoice, SourceTimes
     from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.summarise import PromptTemplate, SummaryPrompt
     from lossless.engine import Engine
-    from lossless.maintenance.repair import RepairPlan
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan
     from lossless.settings import Settings
@@ -109,7 +111,9 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
         for n, plan in enumerate(plans):
             made = _write_drafts(invocation, engine, plan)
             if made.usable and how.is_reviewed:
-                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, _diffs(made))
+                confirm(
+                    f"Put {len(made.usable)} new texts in place?", how.yes, "\n\n".join(one.diff for one in made.usable)
+                )
             items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
@@ -129,26 +133,25 @@ def rewrite_exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
 
 
 def emit_rewrites(
-    ctx: click.Context,
+    invocation: Invocation,
     command: str,
     plans: Sequence[RewritePlan],
     how: DraftOptions,
     more: dict[str, Any] | None = None,
 ) -> None:
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
-    invocation: Invocation = ctx.obj
     items = write_plans(invocation, plans, how)
     code = rewrite_exit_code(command, items)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
-    invocation.emit(command, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
-    ctx.exit(code)
+    view = print_repairs if command == "doctor.apply" else print_rewrites
+    invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK, exit_code=code)
 
 
 def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
     with _interruptible(), invocation.progress("Writing", len(plan.targets)) as advance:
         return engine.surgery.write_drafts(
-            plan, heard=lambda draft: advance(0 if draft.because else 1) if advance else None
+            plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
         )
 
 
@@ -179,14 +182,10 @@ def _rewrite_json(
     return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
 
 
-def _diffs(made: DraftedPlan) -> str:
-    return "\n\n".join(one.diff for one in made.usable)
-
-
 _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
 
 
-@click.command("rewrite", cls=Command)
+@command("rewrite")
 @target_options(required=False)
 @click.option("--summary", "summary_id", metavar="ID", type=text_type, help="This summary.")
 @click.option("--subtree", metavar="ID", type=text_type, help="This summary and all below it.")
@@ -201,8 +200,7 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @diff_option
 @apply_option
 @yes_option
-@click.pass_context
-def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: Any) -> None:
+def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **given: Any) -> None:
     """Write summaries again from their sources, from the bottom up, and show how the texts differ.
 
     The plan says how many model calls it takes. No model is asked before you agree, or ask for --diff; then all calls
@@ -211,7 +209,6 @@ def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: A
     interrupted, or the model is down, what is complete is kept, and the same command goes on with the rest. Exit code 1
     when a model failed, or when a new text does not fit below one that was made of it.
     """
-    invocation: Invocation = ctx.obj
     rule = {name: given.pop(name) for name in _RULES}
     how = draft_options(invocation, **given)
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
@@ -220,7 +217,7 @@ def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: A
     if rule["extractive"] and not Summariser(how.asked).has_model and (how.is_real or how.shows_diff):
         hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
-    emit_rewrites(ctx, "rewrite", plans, how)
+    emit_rewrites(invocation, "rewrite", plans, how)
 
 
 def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
@@ -237,12 +234,10 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
     return [plan for plan in plans if plan.targets] or plans[:1]
 
 
-@click.command("repair", cls=Command)
+@command("repair")
 @target_options(required=False)
 @click.option("--all", "everything", is_flag=True, help="Of all conversations.")
-@click.option(
-    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @budget_option
 @source_time_options
 @prompt_dir_option
@@ -251,9 +246,8 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although there are many, or one is pending.")
 @apply_option
 @yes_option
-@click.pass_context
 def repair(
-    ctx: click.Context,
+    invocation: Invocation,
     /,
     target: ConversationTarget | None,
     everything: bool,
@@ -268,7 +262,6 @@ def repair(
     when a compaction is pending. A summary that was made of one, and would no longer be smaller than its sources, is
     written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
-    invocation: Invocation = ctx.obj
     how = draft_options(invocation, **more)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
@@ -277,19 +270,17 @@ def repair(
     with planning(invocation) as engine:
         ids = engine.surgery.broken_conversations() if target is None else [target.need_id(engine)]
         found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    blocked = [reason for one in found for reason in one.blocked]
+    plans = [plan for plan, _ in found]
+    blocked = [reason for _, reasons in found for reason in reasons]
     if how.is_real and blocked and not is_confirmed:
         message = f"The repair needs --confirm: {'; '.join(blocked)}."
-        raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Add --confirm to do it.")
-    emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
+        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
+    emit_rewrites(invocation, "repair", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
 
 
-def count_kinds(found: Sequence[RepairPlan]) -> dict[str, int]:
+def count_kinds(plans: Sequence[RewritePlan]) -> dict[str, int]:
     """How many summaries are broken in which way."""
-    total: Counter[str] = Counter()
-    for one in found:
-        total.update(one.kinds)
-    return dict(total)
+    return dict(Counter(str(target.reason) for plan in plans for target in plan.targets))
 
 
 _NAME = click.Choice(templates.TEMPLATE_NAMES)
@@ -309,7 +300,7 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
         {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": _is_own(found)}
         for found in templates.load_templates(_folder(invocation, prompt_dir))
     ]
-    invocation.emit("prompts.list", {"items": items})
+    invocation.emit("prompts.list", print_prompts, {"items": items})
 
 
 @prompts.command("show")
@@ -319,7 +310,7 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
 def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
     """Show the template NAME."""
     found = templates.load_template(name, _folder(invocation, prompt_dir))
-    invocation.emit("prompts.show", {"name": name, "origin": found.origin, "text": found.text})
+    invocation.emit("prompts.show", print_prompt, {"name": name, "origin": found.origin, "text": found.text})
 
 
 @prompts.command("export")
@@ -334,7 +325,7 @@ def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> Non
         "written": [path.name for path in written],
         "all": len(templates.TEMPLATE_NAMES),
     }
-    invocation.emit("prompts.export", data)
+    invocation.emit("prompts.export", print_prompts_export, data)
 
 
 @prompts.command("diff")
@@ -349,14 +340,16 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     names = templates.TEMPLATE_NAMES if name is None else (name,)
     pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
     items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
-    invocation.emit("prompts.diff", {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)})
+    invocation.emit(
+        "prompts.diff",
+        print_prompts_diff,
+        {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)},
+    )
 
 
 @prompts.command("render")
 @click.argument("name", metavar="[NAME]", type=_NAME, required=False)
-@click.option(
-    "--summary", "summary_id", metavar="ID", type=text_type, help="Fill it with what this summary was made of."
-)
+@text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
 @prompt_dir_option
 @click.pass_obj
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
@@ -366,11 +359,16 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
     """
     if (name is None) == (summary_id is None):
         raise usage_error("Give the name of a template or --summary.")
-    if summary_id is not None:
-        data = _for_summary(invocation, summary_id, prompt_dir)
+    if summary_id is None:
+        filled = _with_marks(str(name), _folder(invocation, prompt_dir))
     else:
-        data = _with_marks(str(name), _folder(invocation, prompt_dir))
-    invocation.emit("prompts.render", data)
+        summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
+        with invocation.reader(summariser=summariser) as engine, with_hints():
+            source = engine.surgery.summary_source(summary_id)
+            name, filled = templates.template_name(source.depth), engine.surgery.preview_prompt(source)
+    data = {"name": name, "summaryId": summary_id}
+    data |= pick_json(filled, "system", "user", "target_tokens", "temperature")
+    invocation.emit("prompts.render", print_rendered_prompt, data)
 
 
 def _is_own(template: PromptTemplate) -> bool:
@@ -382,27 +380,101 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).wording.folder
 
 
-def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:
-    summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
-    with invocation.reader(summariser=summariser) as engine, with_hints():
-        source = engine.surgery.summary_source(summary_id)
-        filled = engine.surgery.preview_prompt(source)
-    return {"name": templates.template_name(source.depth), "summaryId": summary_id} | _prompt(filled)
-
-
-def _with_marks(name: str, prompt_dir: Path | None) -> dict[str, Any]:
-    depth = {"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0)
-    filled = templates.render_prompt(
+def _with_marks(name: str, prompt_dir: Path | None) -> SummaryPrompt:
+    return templates.render_prompt(
         "(the source)",
         1200,
-        depth=depth,
+        depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0),
         mode="aggressive" if name == "leaf-aggressive" else "normal",
         previous_context="(what came before)",
         instructions="(the operator's instructions)",
         folder=prompt_dir,
     )
-    return {"name": name, "summaryId": None} | _prompt(filled)
 
 
-def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
-    return pick_json(filled, "system", "user", "target_tokens", "temperature")
+def print_repairs(screen: Screen, data: Data) -> None:
+    if data["targets"]:
+        print_rewrites(screen, data, "--confirm")
+    else:
+        screen.line("No summary is broken: nothing to do.")
+
+
+def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
+    """Which summaries, the diffs of their texts, and what became of them."""
+    if not data["targets"]:
+        screen.line("There is no such summary: nothing to do.")
+        return
+    screen.line(styled(f"written by: {data['writer']}", "dim"))
+    if data["calls"]:
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        screen.line(styled(takes, "dim"))
+    for item in data["items"]:
+        print_diff_lines(screen, item["text"])
+        for draft in item["drafts"]:
+            screen.gap()
+            if draft["refusal"] is not None:
+                screen.line(styled(f"{draft['summaryId']} stays as it is: ", "yellow"), draft["refusal"])
+                continue
+            by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
+            screen.title(draft["summaryId"], by)
+            if draft["because"]:
+                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+            print_diff_lines(screen, draft["diff"])
+        screen.gap()
+        print_result(screen, item, "" if data["wanted"] else word)
+        _print_refused(screen, item)
+        _print_stopped(screen, item)
+    for reason in data.get("blocked", ()):
+        screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
+
+
+def _print_refused(screen: Screen, item: Data) -> None:
+    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
+    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+    if refused:
+        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+        verb = "stays" if len(refused) == 1 else "stay"
+        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
+
+
+def _print_stopped(screen: Screen, item: Data) -> None:
+    """How far a run came that did not come to its end."""
+    if item["stop"] is None:
+        return
+    count, tried = len(item["plan"]["targets"]), item["reached"]
+    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
+    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
+
+
+def print_prompts(screen: Screen, data: Data) -> None:
+    size = ("characters", "characters", "count")
+    screen.items(data["items"], ("template", "name", ""), size, ("from", "origin", "rest"))
+
+
+def print_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], data["origin"])
+    screen.gap()
+    screen.prose(data["text"], 0)
+
+
+def print_prompts_export(screen: Screen, data: Data) -> None:
+    left = data["all"] - len(data["written"])
+    stayed = f"; {plural(left, 'file')} stayed" if left else ""
+    screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+
+
+def print_prompts_diff(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("The templates are the built-in ones.")
+    for item in data["items"]:
+        print_diff_lines(screen, item["diff"])
+
+
+def print_rendered_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], f"about {format_count(data['targetTokens'])} tokens", *([data["summaryId"] or ""]))
+    for name in ("system", "user"):
+        screen.gap()
+        screen.line(styled(name, "bold"))
+        screen.prose(data[name])

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
-from lossless.tui.text import format_bytes, plural
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Rule
 
+#: What an answer holds, as programs read it.
+Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200
@@ -30,7 +32,10 @@ _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "mag
 class Screen:
     """Prints for a person, with times in their zone."""
 
-    def __init__(self, zone: str | None, rule: Rule | None = None, now: datetime | None = None) -> None:
+    def __init__(
+        self, zone: str | None, rule: Rule | None = None, now: datetime | None = None, *, is_rehearsal: bool = False
+    ) -> None:
+        self._is_rehearsal = is_rehearsal
         self._zone = ZoneInfo(zone) if zone else None
         self._rule = rule
         self._now = now or datetime.now(UTC)
@@ -77,7 +82,8 @@ class Screen:
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
-        self.line(styled(f"`{command}` takes {what} back.", "dim"))
+        if not self._is_rehearsal:
+            self.line(styled(f"`{command}` takes {what} back.", "dim"))
 
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""
@@ -129,6 +135,29 @@ class Screen:
         for row in rows:
             table.add_row(*(safe_text(cell) for cell in row))
         self._console.print(table)
+
+    def items(self, items: Iterable[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
+        """A table of items: of each column the title, the key or function of its values, and how they are shown.
+
+        That is `count`, `bytes`, `time`, `date`, or what `table` knows.
+        """
+        shown: dict[str, Callable[[Any], str]] = {
+            "count": format_count,
+            "bytes": format_bytes,
+            "time": self.time,
+            "date": self.date,
+        }
+        self.table(
+            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in columns],
+            [
+                [
+                    shown[kind](value) if kind in shown else value
+                    for _, of, kind in columns
+                    for value in [item[of] if isinstance(of, str) else of(item)]
+                ]
+                for item in items
+            ],
+        )
 
     def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
         """Sizes with bars of their share."""

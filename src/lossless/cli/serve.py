@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text_type
+from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import usage_error
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
@@ -28,25 +28,21 @@ if TYPE_CHECKING:
 _MCP_PORT = 4878
 
 
-@click.command("mcp", cls=Command)
-@click.option(
+@command("mcp")
+@text_option(
     "--session-key",
     metavar="KEY",
-    type=text_type,
     envvar="LCM_MCP_SESSION_KEY",
     help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
-@click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]"
-)
+@number_option("--port", least=0, most=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
 @click.option(
     "--token-file",
     metavar="PATH",
     type=click.Path(path_type=Path, dir_okay=False),
     help="The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only.",
 )
-@click.pass_obj
 def mcp(
     invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
 ) -> None:
@@ -105,50 +101,26 @@ _HISTORIES = {
 }
 
 
-@click.command("proxy", cls=Command)
-@click.option(
-    "--port",
-    metavar="N",
-    type=click.IntRange(0, 65535),
-    default=_PROXY_PORT,
-    show_default=True,
-    help="The port on 127.0.0.1; 0 for a free one.",
-)
-@click.option(
-    "--openai-url", metavar="URL", type=text_type, default=OPENAI_URL, show_default=True, help="Where OpenAI is."
-)
-@click.option(
-    "--anthropic-url",
-    metavar="URL",
-    type=text_type,
-    default=ANTHROPIC_URL,
-    show_default=True,
-    help="Where Anthropic is.",
-)
-@click.option(
-    "--openai-key-env", metavar="NAME", type=text_type, help="The variable with a key for clients that bring none."
-)
+@command("proxy")
+@number_option("--port", least=0, most=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
+@text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="Where OpenAI is.")
+@text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="Where Anthropic is.")
+@text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that bring none.")
 @click.option("--anthropic-key-env", metavar="NAME", type=text_type, help="The same for Anthropic.")
-@click.option(
+@choice_option(
     "--session-by",
-    type=click.Choice(["prefix", "key"]),
-    default="prefix",
-    show_default=True,
+    choices=("prefix", "key"),
     help="What makes a conversation, without the header x-lossless-session: its history, or its API key.",
 )
-@click.option(
+@choice_option(
     "--history",
-    type=click.Choice(["window", "append"]),
-    default="window",
-    show_default=True,
+    choices=("window", "append"),
     help="What requests bring, without the header x-lossless-history: the whole window, or only what is new.",
 )
 @click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
-@click.option(
+@choice_option(
     "--tools",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
+    choices=("auto", "always", "never"),
     help="When models get the recall tools: when the prompt does not show everything, always, never.",
 )
 @click.option(
@@ -159,7 +131,6 @@ _HISTORIES = {
 )
 @click.option("--allow-origin", "origins", metavar="ORIGIN", type=text_type, multiple=True, help="Let a web page in.")
 @click.option("--check", is_flag=True, help="Say how it would serve, and do not serve.")
-@click.pass_obj
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
     """Serve OpenAI's and Anthropic's interfaces on 127.0.0.1: conversations are kept and held inside the window.
 
@@ -198,12 +169,12 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
-        invocation.emit("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
+        invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
         return
     access = Access(token, frozenset(given["origins"]))
 
     def ready(url: str) -> None:
-        invocation.emit("proxy", {"serving": True, "url": url, **said})
+        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **said})
 
     _serve(invocation, access, options, port, ready)
 
@@ -220,6 +191,7 @@ def _serve(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
+            listening.listen(64)  # so that whoever reads the address can connect at once
         except OSError as error:
             told = f"Port {port} cannot be used: {error.strerror}."
             raise usage_error(
@@ -257,7 +229,6 @@ def _url(url: str) -> str:
 
 
 def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
-    """Where it listens, and what clients have to know."""
     from lossless.cli.screen import styled
     from lossless.tui.text import format_count
 

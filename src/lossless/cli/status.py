@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless import __version__
-from lossless.cli.commands import Command
+from lossless.cli.commands import command
 from lossless.cli.conversations import ago_and_time, ingest_rows
 from lossless.cli.options import depths_json, parse_when, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -21,7 +21,7 @@ from lossless.tui.text import format_bytes, format_count, plural
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
@@ -32,13 +32,12 @@ _CHEAP_BYTES = 200 * 1024 * 1024
 _BUDGETS = 3
 
 
-@click.command("status", cls=Command)
+@command("status")
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
 @click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
 @click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
-@click.pass_obj
 def status(
     invocation: Invocation,
     room: bool,
@@ -70,12 +69,13 @@ def status(
     with invocation.reader() as engine, engine.browse.reading():
         browse = engine.browse
         size, free = browse.size()
+        wal = Path(f"{browse.path}-wal")
         data = {
             "version": __version__,
             "databasePath": browse.path,
             "databaseSizeBytes": size,
             "freeBytes": free,
-            "walBytes": _wal_bytes(browse.path),
+            "walBytes": wal.stat().st_size if wal.exists() else 0,
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
             "promptCaches": [
@@ -90,7 +90,7 @@ def status(
             },
             "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
         }
-    invocation.emit("status", data)
+    invocation.emit("status", print_status, data)
 
 
 def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
@@ -164,15 +164,6 @@ def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
     }
 
 
-def _wal_bytes(path: str) -> int:
-    """What is written but not yet moved into the file."""
-    wal = Path(f"{path}-wal")
-    return wal.stat().st_size if wal.exists() else 0
-
-
-Data = dict[str, Any]
-
-
 def print_status(screen: Screen, data: Data) -> None:
     """Whether the archive is alive, how much it holds, what takes the room."""
     totals, live = data["status"], data["liveness"]
@@ -189,9 +180,9 @@ def print_status(screen: Screen, data: Data) -> None:
             ("Last compacted", ago_and_time(screen, compacted)),
             *ingest_rows(live),
             ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
-            *_held_rows(live["heldTranscripts"], "held back", "bold red"),
-            *_held_rows(live["refusedTranscripts"], "refused", "dim"),
-            *_quarantine_rows(len(live["quarantined"])),
+            *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
+            *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
+            *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
             ("Compactions", _debt_text(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
@@ -231,11 +222,6 @@ def print_status(screen: Screen, data: Data) -> None:
         screen.bars(list(data["room"].items()))
 
 
-def _quarantine_rows(count: int) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'conversation')} quarantined; see `lcm session quarantine`"
-    return [("", styled(told, "bold red"))] if count else []
-
-
 def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
     """How much of its window each of the newest conversations has for its history."""
     return [
@@ -267,8 +253,8 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
     return rows
 
 
-def _held_rows(count: int, what: str, style: str) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'transcript')} {what}; see `lcm session transcripts`"
+def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
+    told = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
     return [("", styled(told, style))] if count else []
 
 

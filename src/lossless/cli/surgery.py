@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.apply import confirm, operate, planning, result_json
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, id_type, text_type
+from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
+from lossless.cli.commands import CommandEntry, LazyGroup, command, dry_run_option, id_type, text_option, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -23,33 +22,34 @@ from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.compaction.summariser import Summariser
 from lossless.model.times import parse_time
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.surgery.focus import FocusStatus
+    from lossless.maintenance.surgery.group import OperationPlan
 
 summary = LazyGroup(
     "summary",
     help="List, open, rewrite and repair summaries, and undo what was done to a context.",
     entries={
-        "list": CommandEntry("lossless.cli.conversations:list_summaries", "List summaries.", "read"),
-        "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of.", "read"),
-        "diff": CommandEntry("lossless.cli.surgery:diff", "Show what left the context, and what entered it.", "read"),
-        "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation.", "read"),
-        "undo": CommandEntry("lossless.cli.surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("lossless.cli.surgery:dissolve", "Put its sources back into the context.", "now"),
-        "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("lossless.cli.rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
-        "backfill": CommandEntry("lossless.cli.backfill:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("lossless.cli.surgery:transplant", "Copy them to another conversation.", "now"),
-        "focus": CommandEntry("lossless.cli.surgery:focus", "Let a brief stand for older summaries.", "ask"),
-        "refocus": CommandEntry("lossless.cli.surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "Put the brief away.", "now"),
-        "prompts": CommandEntry("lossless.cli.rewrite:prompts", "Show or change what models are asked.", "read"),
+        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
+        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
+        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
+        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
+        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
+        "dissolve": CommandEntry("surgery:dissolve", "Put its sources back into the context.", "now"),
+        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
+        "repair": CommandEntry("rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
+        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
+        "transplant": CommandEntry("surgery:transplant", "Copy them to another conversation.", "now"),
+        "focus": CommandEntry("surgery:focus", "Let a brief stand for older summaries.", "ask"),
+        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
+        "unfocus": CommandEntry("surgery:unfocus", "Put the brief away.", "now"),
+        "prompts": CommandEntry("rewrite:prompts", "Show or change what models are asked.", "read"),
     },
 )
 
@@ -62,12 +62,11 @@ apply_option = click.option(
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 
 
-@click.command("dissolve", cls=Command)
+@command("dissolve")
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
 @apply_option
 @yes_option
-@click.pass_obj
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
     """Put what SUMMARY was made of back into the context, at its place.
 
@@ -78,15 +77,12 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
     operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", is_real=is_real, yes=yes)
 
 
-@click.command("transplant", cls=Command)
+@command("transplant")
 @click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
 @click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
-@click.option(
-    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
-)
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @apply_option
 @yes_option
-@click.pass_obj
 def transplant(
     invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], is_real: bool, yes: bool
 ) -> None:
@@ -108,12 +104,11 @@ def transplant(
     operate(invocation, "transplant", work, question, is_real=is_real, yes=yes, plan_json=data)
 
 
-@click.command("merge", cls=Command)
+@command("merge")
 @session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
 @apply_option
 @yes_option
-@click.pass_obj
 def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
@@ -126,11 +121,10 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
 
 
-@click.command("undo", cls=Command)
+@command("undo")
 @target_options()
 @apply_option
 @yes_option
-@click.pass_obj
 def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
@@ -142,11 +136,10 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
     operate(invocation, "undo", work, f"Undo the {work.entry.action}?", is_real=is_real, yes=yes, plan_json=plan)
 
 
-@click.command("diff", cls=Command)
+@command("diff")
 @target_options()
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
-@click.pass_obj
 def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
     """Show what left the context and what entered it between two points, and by which changes.
 
@@ -156,7 +149,7 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     with planning(invocation) as engine:
         found = engine.surgery.diff(target.need(engine), after, through)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
-    invocation.emit("diff", data)
+    invocation.emit("diff", print_context_diff, data)
 
 
 def _log_entry_json(entry: Any) -> dict[str, Any]:
@@ -181,16 +174,15 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say which summarie
 _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
 
 
-@click.command("focus", cls=Command)
+@command("focus")
 @click.argument("question", metavar="[QUESTION]", type=text_type, required=False)
 @target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-@click.pass_context
 def focus(
-    ctx: click.Context,
+    invocation: Invocation,
     question: str | None,
     target: ConversationTarget,
     named: ModelChoice,
@@ -203,43 +195,41 @@ def focus(
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
     one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
     """
-    invocation: Invocation = ctx.obj
     if question is None:
         with planning(invocation) as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
-        invocation.emit("focus", {"plan": None, "text": "", "focus": _focus_json(found)})
+        invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
-@click.command("refocus", cls=Command)
+@command("refocus")
 @target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-@click.pass_context
 def refocus(
-    ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
+    invocation: Invocation, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
 ) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
 
 
-@click.command("unfocus", cls=Command)
+@command("unfocus")
 @target_options()
-@click.pass_obj
-def unfocus(invocation: Invocation, target: ConversationTarget) -> None:
+@dry_run_option
+def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Put the active brief away: the summaries that it replaced are shown again."""
     conversation = find_active(invocation, target)
-    with invocation.engine() as engine:
+    with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
-    invocation.emit("unfocus", {"focus": _focus_json(found)} | result_json(report))
+    invocation.emit("unfocus", print_focus, {"focus": _focus_json(found)} | result_json(report))
 
 
 def _write_focus(
-    ctx: click.Context,
+    invocation: Invocation,
     command: str,
     target: ConversationTarget,
     question: str | None,
@@ -249,7 +239,6 @@ def _write_focus(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    invocation: Invocation = ctx.obj
     asked = settings_with_model(invocation, named)
     conversation = find_active(invocation, target)
     if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
@@ -257,15 +246,14 @@ def _write_focus(
     if dry_run:
         with planning(invocation) as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
-        invocation.emit(command, {"plan": to_json(plan), "text": plan.text, "focus": None})
+        invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
         return
     with invocation.engine(asked) as engine:
         if not is_folded:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
-    invocation.emit(command, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
-    ctx.exit(failures.OK if is_written else failures.INTERNAL)
+    invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
 
 
 def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
@@ -275,20 +263,16 @@ def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
     return plain | {"isStale": found.is_stale, "at": datetime.now(UTC)}
 
 
-Data = dict[str, Any]
-
 _COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "cyan"}
-_SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
 
 
 def print_operation(screen: Screen, data: Data) -> None:
-    """A plan with its signs in colour, and what became of it."""
-    _print_diff_lines(screen, data["text"])
+    print_diff_lines(screen, data["text"])
     screen.gap()
-    _print_result(screen, data)
+    print_result(screen, data)
 
 
-def _print_diff_lines(screen: Screen, text: str) -> None:
+def print_diff_lines(screen: Screen, text: str) -> None:
     for line in text.splitlines():
         screen.line(_diff_line(line))
 
@@ -297,7 +281,7 @@ def _diff_line(line: str) -> Text:
     return styled(line, _COLOURS.get(line[:1], ""))
 
 
-def _print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
+def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
     report = data["done"]
     if report is None:
         screen.unchanged(f"{word} does it, after a backup." if word else "")
@@ -310,90 +294,26 @@ def _print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
 
 
 def print_context_diff(screen: Screen, data: Data) -> None:
-    """The changes, then what they come to."""
     if not data["entries"]:
         screen.line("The context did not change between these points, but for what was appended.")
         return
-    screen.table(
-        (("change", "right"), "when", "what", "by", ("out", "right"), ("in", "right"), ("tokens", "right")),
-        (
-            (
-                entry["id"],
-                screen.time(entry["at"]),
-                entry["action"],
-                entry["actor"],
-                len(entry["removed"]),
-                len(entry["added"]),
-                format_count(entry["tokensAfter"]),
-            )
-            for entry in data["entries"]
-        ),
+    screen.items(
+        data["entries"],
+        ("change", "id", "right"),
+        ("when", "at", "time"),
+        ("what", "action", ""),
+        ("by", "actor", ""),
+        ("out", lambda entry: len(entry["removed"]), "right"),
+        ("in", lambda entry: len(entry["added"]), "right"),
+        ("tokens", "tokensAfter", "count"),
     )
     screen.gap()
-    _print_diff_lines(screen, data["text"])
-
-
-def print_repairs(screen: Screen, data: Data) -> None:
-    """The same for the doctor, who is told with another word."""
-    if data["targets"]:
-        print_rewrites(screen, data, "--confirm")
-    else:
-        screen.line("No summary is broken: nothing to do.")
-
-
-def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
-    """Which summaries, the diffs of their texts, and what became of them."""
-    if not data["targets"]:
-        screen.line("There is no such summary: nothing to do.")
-        return
-    screen.line(styled(f"written by: {data['writer']}", "dim"))
-    if data["calls"]:
-        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
-        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
-        screen.line(styled(takes, "dim"))
-    for item in data["items"]:
-        _print_diff_lines(screen, item["text"])
-        for draft in item["drafts"]:
-            screen.gap()
-            if draft["refusal"] is not None:
-                screen.line(styled(f"{draft['summaryId']} stays as it is: ", "yellow"), draft["refusal"])
-                continue
-            by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
-            screen.title(draft["summaryId"], by)
-            if draft["because"]:
-                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
-            _print_diff_lines(screen, draft["diff"])
-        screen.gap()
-        _print_result(screen, item, "" if data["wanted"] else word)
-        _print_refused(screen, item)
-        _print_stopped(screen, item)
-    for reason in data.get("blocked", ()):
-        screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
-
-
-def _print_refused(screen: Screen, item: Data) -> None:
-    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
-    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
-    if refused:
-        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
-        verb = "stays" if len(refused) == 1 else "stay"
-        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
-
-
-def _print_stopped(screen: Screen, item: Data) -> None:
-    """How far a run came that did not come to its end."""
-    if item["stop"] is None:
-        return
-    count, tried = len(item["plan"]["targets"]), item["reached"]
-    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
-    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
-    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
+    print_diff_lines(screen, data["text"])
 
 
 def print_focus(screen: Screen, data: Data) -> None:
-    """The brief and how current it is."""
     if data.get("text"):
-        _print_diff_lines(screen, data["text"])
+        print_diff_lines(screen, data["text"])
         screen.unchanged("Leave --dry-run out to do it.")
         return
     found = data["focus"]
@@ -415,192 +335,19 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
-def print_prompts(screen: Screen, data: Data) -> None:
-    screen.table(
-        ("template", ("characters", "right"), ("from", "rest")),
-        ((item["name"], format_count(item["characters"]), item["origin"]) for item in data["items"]),
-    )
-
-
-def print_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], data["origin"])
-    screen.gap()
-    screen.prose(data["text"], 0)
-
-
-def print_prompts_export(screen: Screen, data: Data) -> None:
-    left = data["all"] - len(data["written"])
-    stayed = f"; {plural(left, 'file')} stayed" if left else ""
-    screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
-
-
-def print_prompts_diff(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("The templates are the built-in ones.")
-    for item in data["items"]:
-        _print_diff_lines(screen, item["diff"])
-
-
-def print_rendered_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], f"about {format_count(data['targetTokens'])} tokens", *([data["summaryId"] or ""]))
-    for name in ("system", "user"):
-        screen.gap()
-        screen.line(styled(name, "bold"))
-        screen.prose(data[name])
-
-
-def print_examination(screen: Screen, data: Data) -> None:
-    """The findings with what helps, then the verdict."""
-    live = data["liveness"]
-    screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
-    seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
-    rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
-    rows += [(f"Model {model['name']}", _model_answer(model)) for model in data["models"]]
-    if not data["models"]:
-        rows.append(("Model", "not asked" if data["offline"] else "none is configured; summaries are extracted"))
-    screen.fields(rows)
-    screen.gap()
-    for finding in data["findings"]:
-        colour = _SEVERITIES[finding["severity"]]
-        screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
-        if finding["remedy"]:
-            screen.line(styled(f"  {finding['remedy']}", "dim"))
-    if data["findings"]:
-        screen.gap()
-    verdict = styled("Not healthy.", "bold red")
-    if data["healthy"]:
-        warnings = sum(finding["severity"] == "warning" for finding in data["findings"])
-        verdict = styled("Healthy.", "bold green")
-        if warnings:
-            verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
-    screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
-
-
-def _model_answer(model: Data) -> str:
-    return f"answers in {model['seconds']} s" if model["ok"] else str(model["error"])
-
-
-def print_clean(screen: Screen, data: Data) -> None:
-    screen.table(
-        ("filter", ("conversations", "right"), ("messages", "right"), ("text", "right"), ("meaning", "rest")),
-        (
-            (
-                item["filter"],
-                format_count(item["count"]),
-                format_count(item["messages"]),
-                format_bytes(item["bytes"]),
-                item["meaning"],
-            )
-            for item in data["items"]
-        ),
-    )
-    report = data["done"]
-    if report is None:
-        _print_clean_plan(screen, data)
-        screen.unchanged("--apply FILTER deletes, after a backup.")
-        return
-    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
-    if report["backup"]:
-        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
-    if report["refusal"]:
-        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
-
-
-def _print_clean_plan(screen: Screen, data: Data) -> None:
-    """Which conversations would go, filter by filter."""
-    for item in data["items"]:
-        for held in item["conversations"]:
-            name = held["sessionKey"] or held["sessionId"]
-            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
-            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
-        if (more := item["count"] - len(item["conversations"])) > 0:
-            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
-
-
-def print_maintenance(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No compaction is pending.")
-    else:
-        screen.table(
-            (("#", "right"), ("session", "rest"), "state", "reason", "since"),
-            (
-                (
-                    item["conversationId"],
-                    item["sessionKey"],
-                    _maintenance_state(item),
-                    item["reason"],
-                    screen.time(item["requestedAt"]),
-                )
-                for item in data["items"]
-            ),
-        )
-    if data["applied"]:
-        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
-
-
-def _maintenance_state(item: Data) -> str:
-    state = "pending" if item["pending"] else "running"
-    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
-
-
-def print_reindex(screen: Screen, data: Data) -> None:
-    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
-    screen.line(
-        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
-        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
-    )
-    if data["damaged"]:
-        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
-    if data["unindexed"]:
-        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
-    if data["losslessClawLost"]:
-        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
-    if not data["applied"]:
-        screen.unchanged("--apply makes it again.")
-        return
-    done = data["done"]
-    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
-    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
-    for id_ in done["unreadable"]:
-        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
-
-
-def print_rebuild(screen: Screen, data: Data) -> None:
-    found = {
-        "context": data["contexts"],
-        "summary without its sources": data["withoutSources"],
-        "summary with wrong counts or times": data["miscounted"],
-        "conversation with wrong counters": data["counters"],
-    }
-    for what, ids in found.items():
-        if ids:
-            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
-    if not any(found.values()):
-        screen.line("All that can be derived is as it should be.")
-    elif data["applied"]:
-        screen.line(styled("It was made again.", "bold green"))
-    else:
-        screen.unchanged("--apply makes it again.")
-
-
-def print_splits(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No session is split.")
-        return
-    screen.table(
-        ("session", ("active", "right"), "archived", ("messages", "right"), ("look first", "rest")),
-        (
-            (
-                item["sessionKey"],
-                item["targetId"],
-                ", ".join(map(str, item["sourceIds"])),
-                format_count(item["messages"]),
-                item["review"] or "",
-            )
-            for item in data["items"]
-        ),
-    )
-    if data["applied"]:
-        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
-    else:
-        screen.unchanged("--apply merges those that are certain, after a backup.")
+def operate(
+    invocation: Invocation,
+    command: str,
+    plan: OperationPlan,
+    question: str,
+    *,
+    is_real: bool,
+    yes: bool,
+    plan_json: dict[str, Any] | None = None,
+) -> None:
+    """Print a surgery's plan, and what carrying it out did, when that is wanted."""
+    report = None
+    if is_real:
+        report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
+    shown = to_json(plan) if plan_json is None else plan_json
+    invocation.emit(command, print_operation, {"plan": shown, "text": plan.text} | result_json(report))

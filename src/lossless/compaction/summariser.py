@@ -584,5 +584,6 @@ class DescriptionWorker:
             return DescribeReport(left=self.archive.files.count_plain(conversation_id))
         with lease(self.archive, _LEASE_NAME, self.clock, self.summariser.settings.summary_timeout_ms) as prolong:
             gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=prolong)
-            improver = PayloadDescriber(self.archive, self.vault, self.summariser.describe_with(gate), self.passed_over)
+            ask, archive = self.summariser.describe_with(gate), self.archive
+            improver = PayloadDescriber(archive.files, archive.writing, self.vault, ask, self.passed_over)
             return improver.improve(limit, conversation_id, progress)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.model.paths import fsync_path, make_private_folder
+from lossless.model.paths import fsync_path, make_private_folder, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -104,16 +104,9 @@ def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> se
         except FileExistsError:
             continue
         except OSError:
-            _copy(source / name, target / name)
+            with replacing(target / name, (source / name).lstat().st_mode & 0o777) as temporary:
+                shutil.copyfile(source / name, temporary)
     return there
-
-
-def _copy(source: Path, target: Path) -> None:
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    shutil.copyfile(source, beside)
-    os.chmod(beside, source.lstat().st_mode & 0o777)
-    fsync_path(beside)
-    os.replace(beside, target)
 
 
 @contextmanager

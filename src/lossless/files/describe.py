@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveError, GuardOpen, LosslessError, ModelError, NotFound, Stale
 from lossless.files.explore import summarise
 from lossless.files.explore.text import TEXT_HEADING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from lossless.files.explore import Ask
-    from lossless.files.vault import Vault
+    from lossless.files.vault import FileRows, Vault
     from lossless.model.messages import StoredFile
 
 _TOOL_INPUT = "Tool input: "
 #: After one of these, calls for further files would fail, too; `Stale` means that another process is at work.
 _REFUSALS = (ModelError, GuardOpen, Stale)
-
-
-class UndescribedFiles(Protocol):
-    """The rows of large files: `archive.files`."""
-
-    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
-        """Files of prose that no model has described yet."""
-        ...
-
-    def count_plain(self, conversation_id: int | None = None) -> int: ...
-
-    def set_summary(self, file: StoredFile, summary: str) -> bool: ...
-
-
-class FileArchive(Protocol):
-    """The parts of an archive that are used here."""
-
-    @property
-    def files(self) -> UndescribedFiles: ...
-
-    def writing(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +38,9 @@ class DescribeReport:
 class PayloadDescriber:
     """Has a model describe files, oldest first. A file without a usable answer is tried once only."""
 
-    archive: FileArchive
+    files: FileRows
+    #: Begins a transaction of the archive: `archive.writing`.
+    writing: Callable[[], AbstractContextManager[None]]
     vault: Vault
     #: Raises an error of the package when there is no answer; guarded by breaker and spend limit.
     ask: Ask
@@ -74,7 +55,7 @@ class PayloadDescriber:
         """Describe up to so many files; stops when the model fails or must not be called."""
         done: list[str] = []
         failure: LosslessError | None = None
-        for file in self.archive.files.plain(limit, conversation_id, self.passed_over):
+        for file in self.files.plain(limit, conversation_id, self.passed_over):
             try:
                 is_better = self._improve(file)
             except _REFUSALS as error:
@@ -86,7 +67,7 @@ class PayloadDescriber:
                 self.passed_over.add(file.id)
             if progress:
                 progress(file)
-        return DescribeReport(tuple(done), self.archive.files.count_plain(conversation_id), failure)
+        return DescribeReport(tuple(done), self.files.count_plain(conversation_id), failure)
 
     def _improve(self, file: StoredFile) -> bool:
         """Whether the row now has the model's description."""
@@ -103,12 +84,12 @@ class PayloadDescriber:
             data = self.vault.read(file).data
         except (NotFound, ArchiveError):
             return False
-        told = summarise(data, file.name, file.mime, ask=ask)
+        text = summarise(data, file.name, file.mime, ask=ask)
         if refusals:
             raise refusals[0]
-        if told.startswith(TEXT_HEADING):
+        if text.startswith(TEXT_HEADING):
             return False
         known = file.exploration_summary or ""
         asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
-        with self.archive.writing():
-            return self.archive.files.set_summary(file, asked + told)
+        with self.writing():
+            return self.files.set_summary(file, asked + text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from lossless.files.explore import summarise
-from lossless.files.recipe import FileSlice, RecipeHole, RecipeStep, ShownSlice, base64_form, with_value
+from lossless.files.recipe import FileSlice, RecipeStep, base64_form, with_value
 from lossless.model.identity import file_id
 from lossless.model.messages import File, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -47,14 +47,8 @@ class PayloadSpot:
     in_result: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """A whole tool result: a text, a list of blocks, or any other value."""
-
-    path: JsonPath
-    value: Any
-    call_id: str | None
-    tool: str | None
+#: A whole tool result: its path, its value (a text, a list of blocks, or any other), its call id and its tool.
+ToolAnswer: TypeAlias = "tuple[JsonPath, Any, str | None, str | None]"
 
 
 def document_of(message: Message) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAns
         result = message.tool_results[0] if message.tool_results else None
         if key is not None:
             tool = _first(document, _NAME_KEYS) or (result.name if result else None)
-            yield ToolAnswer((key,), document[key], _first(document, _CALL_ID_KEYS), tool)
+            yield (key,), document[key], _first(document, _CALL_ID_KEYS), tool
         return
     key = "parts" if "parts" in document else "content"
     yield from _answer_blocks(document.get(key), (key,))
@@ -137,7 +131,7 @@ def _answer_blocks(blocks: Any, path: JsonPath) -> Iterator[ToolAnswer]:
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         if isinstance(block, dict) and block.get("type") in _RESULT_TYPES and (key := _output_key(block)) is not None:
             tool = _first(block, ("name", "toolName", "tool_name"))
-            yield ToolAnswer((*path, number, key), block[key], _first(block, _CALL_ID_KEYS), tool)
+            yield (*path, number, key), block[key], _first(block, _CALL_ID_KEYS), tool
 
 
 def is_text_only(document: dict[str, Any]) -> bool:
@@ -226,14 +220,8 @@ class Payload:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TextCut:
-    """A piece of a text that is replaced by a reference."""
-
-    start: int
-    end: int
-    reference: str
-    pieces: tuple[RecipePiece, ...]
+#: A piece of a text that is replaced by a reference: its start and end, the reference, and how to restore it.
+TextCut: TypeAlias = "tuple[int, int, str, tuple[RecipePiece, ...]]"
 
 
 class MessageDraft:
@@ -292,26 +280,26 @@ class MessageDraft:
 
     def put_reference(self, path: JsonPath, reference: str, payload: Payload) -> None:
         """Replace a whole text by a reference."""
-        self.put(path, reference, RecipeStep(path, (RecipeHole((), (FileSlice(payload.file_id),)),)))
+        self.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id),)),)))
 
     def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
         """Replace pieces of a text by references; the rest stays."""
         shown: list[str] = []
         pieces: list[RecipePiece] = []
         at = length = tokens = 0
-        for cut in cuts:
-            if cut.start > at:
-                pieces.append(ShownSlice(length, length + cut.start - at))
-            shown += (text[at : cut.start], cut.reference)
-            length += cut.start - at + len(cut.reference)
-            tokens += estimate_tokens(cut.reference)
-            pieces += cut.pieces
-            at = cut.end
+        for start, end, reference, original in cuts:
+            if start > at:
+                pieces.append((length, length + start - at))
+            shown += (text[at:start], reference)
+            length += start - at + len(reference)
+            tokens += estimate_tokens(reference)
+            pieces += original
+            at = end
         if at < len(text):
-            pieces.append(ShownSlice(length, length + len(text) - at))
+            pieces.append((length, length + len(text) - at))
             shown.append(text[at:])
         self._reference_tokens[path] = self._reference_tokens.get(path, 0) + tokens
-        self.put(path, "".join(shown), RecipeStep(path, (RecipeHole((), tuple(pieces)),)), is_whole=False)
+        self.put(path, "".join(shown), RecipeStep(path, (((), tuple(pieces)),)), is_whole=False)
 
     def is_done(self, path: JsonPath) -> bool:
         """Whether only a reference remains at a path: in the block there, or in the block that holds the text."""

@@ -34,21 +34,15 @@ class FileMatch:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileScan:
-    """The matches in a file; `is_cut` when only its beginning was searched."""
+def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[FileMatch], bool] | None:
+    """The matches in a payload, and whether only its beginning was searched; None for a binary one.
 
-    matches: tuple[FileMatch, ...]
-    scanned_bytes: int
-    is_cut: bool
-
-
-def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> FileScan | None:
-    """The matches in a payload; None for a binary one. Raises what reading raises."""
+    Raises what reading raises.
+    """
     if not is_text_type(file.mime):
         return None
     piece = vault.read_text(file, 0, SCAN_BYTES)
-    return FileScan(tuple(matches_in(file.id, piece.text, find)), len(piece.data), piece.is_cut)
+    return matches_in(file.id, piece.text, find), piece.is_cut
 
 
 def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:

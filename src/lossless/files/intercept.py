@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.files.document import (
     TEXT_TYPES,
     MessageDraft,
     Payload,
-    TextCut,
     document_of,
     find_spots,
     is_text_only,
@@ -32,7 +31,6 @@ from lossless.files.recipe import (
     JSON_FORM,
     TEXT_FORM,
     FileSlice,
-    RecipeHole,
     RecipeStep,
     decode_base64,
     recipe_from_json,
@@ -42,15 +40,15 @@ from lossless.files.recipe import (
     with_value,
 )
 from lossless.files.references import file_reference, image_label, image_reference, raw_reference, tool_reference
-from lossless.model.js_json import stringify_js
+from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from lossless.files.document import Decode, PayloadSpot
-    from lossless.files.recipe import JsonPath, ReadFile
+    from lossless.files.document import Decode, PayloadSpot, TextCut
+    from lossless.files.recipe import JsonPath, ReadFile, RecipeHole
     from lossless.model.messages import Json, Message
 
 _OPEN = re.compile(r"<file\b", re.IGNORECASE)
@@ -272,17 +270,14 @@ def extract_native_files(draft: MessageDraft) -> None:
             label = image_label(draft.message.role, in_result=spot.in_result, inline=False)
             _replace_block(draft, spot, file, payload, _image_text(payload, label))
         elif estimate_tokens(file.text) >= draft.threshold:
-            payload = _kept_file(draft, spot, file)
+            mime = file.mime or "application/octet-stream"
+            name = file.name or f"{_sender(draft, spot)}-file.{storage_extension(None, mime)}"
+            if file.data is None:
+                payload = draft.keep_text(file.text, name, mime, "large_file_block")
+            else:
+                payload = draft.keep(file.data, name, mime, "large_file_block")
             reference = file_reference(payload.file_id, payload.name, payload.mime, len(payload.data), payload.summary)
             _replace_block(draft, spot, file, payload, reference)
-
-
-def _kept_file(draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile) -> Payload:
-    mime = file.mime or "application/octet-stream"
-    name = file.name or f"{_sender(draft, spot)}-file.{storage_extension(None, mime)}"
-    if file.data is None:
-        return draft.keep_text(file.text, name, mime, "large_file_block")
-    return draft.keep(file.data, name, mime, "large_file_block")
 
 
 def _replace_block(
@@ -291,7 +286,7 @@ def _replace_block(
     spelled = (FileSlice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
     pieces = (file.prefix, *spelled) if file.prefix else spelled
     frame = with_value(spot.value, file.hole, "")
-    step = RecipeStep(spot.path, (RecipeHole(file.hole, pieces),), frame)
+    step = RecipeStep(spot.path, ((file.hole, pieces),), frame)
     draft.put(spot.path, text_block(reference, draft.format, draft.message.role), step)
 
 
@@ -314,7 +309,7 @@ def _image_cut(draft: MessageDraft, spot: PayloadSpot, image: InlineImage, name:
     label = image_label(draft.message.role, in_result=spot.in_result, inline=True)
     spelled = draft.base64_pieces(image.text, payload)
     pieces = (image.prefix, *spelled) if image.prefix else spelled
-    return TextCut(image.start, image.end, _image_text(payload, label), pieces)
+    return image.start, image.end, _image_text(payload, label), pieces
 
 
 def extract_file_blocks(draft: MessageDraft) -> None:
@@ -332,7 +327,7 @@ def extract_file_blocks(draft: MessageDraft) -> None:
             payload = draft.keep_text(block.text, name, mime, "large_file_block")
             reference = file_reference(payload.file_id, block.name, block.mime, len(payload.data), payload.summary)
             tags = spot.value[block.start : block.begin], spot.value[block.stop : block.end]
-            cuts.append(TextCut(block.start, block.end, reference, (tags[0], FileSlice(payload.file_id), tags[1])))
+            cuts.append((block.start, block.end, reference, (tags[0], FileSlice(payload.file_id), tags[1])))
         if cuts:
             draft.put_cuts(spot.path, spot.value, cuts)
 
@@ -353,90 +348,84 @@ def _sender(draft: MessageDraft, spot: PayloadSpot) -> str:
 _OWN_TOOLS = "lcm_"
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """The origin of a payload: a tool's result, or a message of a role."""
+#: Adds a text as a payload, and returns it with the reference to it; `True` for JSON.
+_Keep: TypeAlias = "Callable[[str, bool], tuple[Payload, str]]"
 
-    draft: MessageDraft
-    #: The tool's name; None when unknown or when it is not a result.
-    tool: str | None
-    is_answer: bool
 
-    def keep(self, text: str, *, is_json: bool = False) -> tuple[Payload, str]:
-        """Adds the payload and returns the reference to it."""
-        ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
-        if self.is_answer:
-            name = reference_name(self.tool, "tool-output").replace("/", "_") + ending
-            payload = self.draft.keep_text(text, name, mime, "large_tool_result")
-            return payload, tool_reference(payload.file_id, self.tool, len(payload.data), payload.summary)
-        role = self.draft.message.role
-        payload = self.draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
-        return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
+def _keep_answer(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tuple[Payload, str]:
+    """For the result of a tool, whose name may be unknown."""
+    ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
+    name = reference_name(tool, "tool-output").replace("/", "_") + ending
+    payload = draft.keep_text(text, name, mime, "large_tool_result")
+    return payload, tool_reference(payload.file_id, tool, len(payload.data), payload.summary)
+
+
+def _keep_raw(draft: MessageDraft, text: str, is_json: bool) -> tuple[Payload, str]:
+    """For anything else in a message."""
+    ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
+    role = draft.message.role
+    payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
+    return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
 
 
 def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
     """Moves out tool results of at least the threshold; ids, names and error marks stay."""
-    for answer in list(tool_answers(draft.document, draft.message)):
-        if _remaining_tokens(draft, answer.path, answer.value) < draft.threshold:
+    for path, value, call_id, tool in list(tool_answers(draft.document, draft.message)):
+        if _remaining_tokens(draft, path, value) < draft.threshold:
             continue
-        tool = answer.tool
-        if tool is None and tool_of is not None and answer.call_id is not None:
-            tool = tool_of(answer.call_id)
+        if tool is None and tool_of is not None and call_id is not None:
+            tool = tool_of(call_id)
         if tool is not None and _OWN_TOOLS in tool:
             continue
-        _shrink(_Origin(draft, tool, True), answer.path, answer.value)
-        if draft.message.role == "tool" and len(answer.path) > 2 and draft.format in ("openclaw", "plain"):
-            _mark(draft, answer.path[:-1])
-
-
-def _mark(draft: MessageDraft, path: JsonPath) -> None:
-    """Marks a block whose result is a reference: in these formats it would not count as text otherwise."""
-    block = value_at(draft.document, path)
-    draft.put(path, block | {"toolOutputExternalized": True}, RecipeStep(path, (), block), is_whole=False)
+        _shrink(draft, partial(_keep_answer, draft, tool), path, value)
+        if draft.message.role == "tool" and len(path) > 2 and draft.format in ("openclaw", "plain"):
+            # in these formats a block whose result is a reference would not count as text otherwise
+            inside = path[:-1]
+            block = value_at(draft.document, inside)
+            step = RecipeStep(inside, (), block)
+            draft.put(inside, block | {"toolOutputExternalized": True}, step, is_whole=False)
 
 
 def extract_oversized_rest(draft: MessageDraft) -> None:
     """Moves out any other oversized text. System instructions stay, whatever their size."""
     if draft.message.role in ("tool", "system"):
         return
-    origin = _Origin(draft, None, False)
+    keep = partial(_keep_raw, draft)
     if is_text_only(draft.document):
         key = "content" if "content" in draft.document else "output"
         value = draft.document.get(key)
         if value is not None and _remaining_tokens(draft, (key,), value) >= draft.threshold:
-            _shrink(origin, (key,), value)
+            _shrink(draft, keep, (key,), value)
         return
     for spot in list(find_spots(draft.document, draft.message.role)):
         if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
             continue
-        payload, reference = origin.keep(spot.value)
+        payload, reference = keep(spot.value, False)
         draft.put_reference(spot.path, reference, payload)
 
 
-def _shrink(origin: _Origin, path: JsonPath, value: Any) -> None:
+def _shrink(draft: MessageDraft, keep: _Keep, path: JsonPath, value: Any) -> None:
     """Moves a value into files: a text as a whole; of a list first each large text, then the rest."""
-    draft = origin.draft
     if isinstance(value, str):
-        payload, reference = origin.keep(value)
+        payload, reference = keep(value, False)
         draft.put_reference(path, reference, payload)
         return
     if not isinstance(value, list):
-        payload, reference = origin.keep(_json(value), is_json=True)
-        draft.put(path, reference, RecipeStep(path, (RecipeHole((), (FileSlice(payload.file_id, JSON_FORM),)),)))
+        payload, reference = keep(compact_json(value), True)
+        draft.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id, JSON_FORM),)),)))
         return
     for number, item in enumerate(value):
         text, inner = _text_in(item)
         place = (*path, number, *inner)
         if text is not None and draft.tokens_left(place, text) >= draft.threshold:
-            payload, reference = origin.keep(text)
+            payload, reference = keep(text, False)
             draft.put_reference(place, reference, payload)
     if _remaining_tokens(draft, path, value_at(draft.document, path)) >= draft.threshold:
-        _collapse(origin, path)
+        _collapse(draft, keep, path)
 
 
-def _collapse(origin: _Origin, path: JsonPath) -> None:
+def _collapse(draft: MessageDraft, keep: _Keep, path: JsonPath) -> None:
     """Moves all blocks of a list that are not references into one file, replaced by one reference."""
-    draft = origin.draft
     items: list[Any] = value_at(draft.document, path)
     rest = [number for number in range(len(items)) if not draft.is_done((*path, number))]
     shown = [item for number, item in enumerate(items) if draft.is_done((*path, number))]
@@ -444,18 +433,18 @@ def _collapse(origin: _Origin, path: JsonPath) -> None:
     frame = list(items)
     holes: list[RecipeHole] = []
     if all(text is not None for text, _ in texts):
-        payload, reference = origin.keep("\n".join(text or "" for text, _ in texts))
+        payload, reference = keep("\n".join(text or "" for text, _ in texts), False)
         at = 0
         for number, (text, inner) in zip(rest, texts, strict=True):
             end = at + len(text or "")
             frame[number] = items[number] | {"text": ""} if inner else ""
-            holes.append(RecipeHole((number, *inner), (FileSlice(payload.file_id, TEXT_FORM, at, end),)))
+            holes.append(((number, *inner), (FileSlice(payload.file_id, TEXT_FORM, at, end),)))
             at = end + 1
     else:
-        payload, reference = origin.keep(_json([items[number] for number in rest]), is_json=True)
+        payload, reference = keep(compact_json([items[number] for number in rest]), True)
         for place, number in enumerate(rest):
             frame[number] = None
-            holes.append(RecipeHole((number,), (FileSlice(payload.file_id, JSON_FORM, place),)))
+            holes.append(((number,), (FileSlice(payload.file_id, JSON_FORM, place),)))
     shown.append(text_block(reference, draft.format, draft.message.role))
     draft.put(path, shown, RecipeStep(path, tuple(holes), frame))
 
@@ -483,16 +472,6 @@ def _text_in(item: Any) -> tuple[str | None, JsonPath]:
     if isinstance(item, dict) and item.get("type") in TEXT_TYPES and isinstance(item.get("text"), str):
         return item["text"], ("text",)
     return None, ()
-
-
-def _json(value: Any) -> str:
-    """JSON that round-trips; lone surrogates are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
-    return text
 
 
 __all__ = ["Intercepted", "Payload", "intercept", "restore_message"]
@@ -580,12 +559,12 @@ def restore_message(message: Message, recipe: Json, read: ReadFile, decode: Deco
 
 
 def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
-    told: dict[int, list[Payload]] = {}
+    by_part: dict[int, list[Payload]] = {}
     for payload in draft.payloads.values():
         if payload.note is not None:
             at = next((n for n, part in enumerate(shown.parts) if _names(part, payload.file_id)), 0)
-            told.setdefault(at, []).append(payload)
-    notes = {at: _keys(payloads) for at, payloads in told.items()}
+            by_part.setdefault(at, []).append(payload)
+    notes = {at: _keys(payloads) for at, payloads in by_part.items()}
     notes.setdefault(0, {})[_RECIPE_KEY] = recipe_to_json(draft.steps)
     return notes
 

@@ -80,12 +80,6 @@ TEXT_FORM, JSON_FORM = "utf-8", "json"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSlice:
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class FileSlice:
     """The content of a file: its text or a slice of it, its JSON or one item of it, or its bytes in base64."""
 
@@ -96,15 +90,10 @@ class FileSlice:
     end: int | None = None
 
 
-RecipePiece: TypeAlias = str | ShownSlice | FileSlice
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeHole:
-    """A position inside a frame, and the pieces that fill it."""
-
-    at: JsonPath
-    pieces: tuple[RecipePiece, ...]
+#: A text, a slice of the shown text, or the content of a file.
+RecipePiece: TypeAlias = str | tuple[int, int] | FileSlice
+#: A position inside a frame, and the pieces that fill it.
+RecipeHole: TypeAlias = tuple[JsonPath, tuple[RecipePiece, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +106,7 @@ class RecipeStep:
 
     @property
     def as_json(self) -> dict[str, Json]:
-        holes: list[Json] = [[[*hole.at], [_piece_json(piece) for piece in hole.pieces]] for hole in self.holes]
+        holes: list[Json] = [[[*at], [_piece_json(piece) for piece in pieces]] for at, pieces in self.holes]
         step: dict[str, Json] = {"at": list(self.at), "holes": holes}
         return step if self.frame is None else step | {"frame": self.frame}
 
@@ -141,22 +130,30 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
     message and the files do not fit together.
     """
     document: Any = shown
-    files = _RecipeFiles(read)
+
+    @cache
+    def load(file_id: str, form: str) -> Any:
+        """A file as text, as JSON, or as bytes."""
+        data = read(file_id)
+        if form == TEXT_FORM:
+            return data.decode("utf-8", "surrogatepass")
+        return json.loads(data) if form == JSON_FORM else data
+
     try:
         for step in reversed(steps):
-            document = _undone(document, step, files)
+            document = _undone(document, step, load)
     except (LookupError, TypeError, ValueError) as error:
         raise ArchiveCorrupt("an original cannot be rebuilt: its recipe, its message and its files differ") from error
     return cast("dict[str, Any]", document)
 
 
-def _undone(document: Any, step: RecipeStep, files: _RecipeFiles) -> Any:
+def _undone(document: Any, step: RecipeStep, load: Callable[[str, str], Any]) -> Any:
     before = value_at(document, step.at)
     value = _copied(step.frame)
-    for hole in step.holes:
-        filled = _filled(hole.pieces, before, files)
-        if hole.at:
-            value_at(value, hole.at[:-1])[hole.at[-1]] = filled
+    for at, pieces in step.holes:
+        filled = _filled(pieces, before, load)
+        if at:
+            value_at(value, at[:-1])[at[-1]] = filled
         else:
             value = filled
     return with_value(document, step.at, value)
@@ -187,37 +184,29 @@ def _copied(value: Json) -> Any:
     return value
 
 
-class _RecipeFiles:
-    """The files of one recipe, each read once."""
-
-    def __init__(self, read: ReadFile) -> None:
-        self.bytes = cache(read)
-        self.text = cache(lambda file_id: self.bytes(file_id).decode("utf-8", "surrogatepass"))
-        self.json = cache(lambda file_id: json.loads(self.bytes(file_id)))
-
-
-def _filled(pieces: tuple[RecipePiece, ...], shown: Any, files: _RecipeFiles) -> Any:
+def _filled(pieces: tuple[RecipePiece, ...], shown: Any, load: Callable[[str, str], Any]) -> Any:
     if len(pieces) == 1 and isinstance(pieces[0], FileSlice) and pieces[0].form == JSON_FORM:
-        value = files.json(pieces[0].file_id)
+        value = load(pieces[0].file_id, JSON_FORM)
         return value if pieces[0].start is None else value[pieces[0].start]
-    return "".join(_text(piece, shown, files) for piece in pieces)
+    return "".join(_text(piece, shown, load) for piece in pieces)
 
 
-def _text(piece: RecipePiece, shown: Any, files: _RecipeFiles) -> str:
+def _text(piece: RecipePiece, shown: Any, load: Callable[[str, str], Any]) -> str:
     match piece:
         case str():
             return piece
-        case ShownSlice(start, end):
+        case (start, end):
             return cast("str", shown)[start:end]
         case FileSlice(file_id, form, start, end):
-            return files.text(file_id)[start:end] if form == TEXT_FORM else encode_base64(files.bytes(file_id), form)
+            data = load(file_id, TEXT_FORM if form == TEXT_FORM else "bytes")
+            return cast("str", data)[start:end] if form == TEXT_FORM else encode_base64(data, form)
 
 
 def _piece_json(piece: RecipePiece) -> Json:
     match piece:
         case str():
             return piece
-        case ShownSlice(start, end):
+        case (start, end):
             return [start, end]
         case FileSlice(file_id, form, start, end):
             value: dict[str, Json] = {"file": file_id}
@@ -227,7 +216,7 @@ def _piece_json(piece: RecipePiece) -> Json:
 
 
 def _step(step: dict[str, Any]) -> RecipeStep:
-    holes = tuple(RecipeHole(tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"])
+    holes = tuple((tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"])
     return RecipeStep(tuple(step["at"]), holes, step.get("frame"))
 
 
@@ -236,5 +225,5 @@ def _piece(piece: Any) -> RecipePiece:
         return piece
     if isinstance(piece, list):
         start, end = piece
-        return ShownSlice(start, end)
+        return start, end
     return FileSlice(piece["file"], piece.get("as", TEXT_FORM), piece.get("from"), piece.get("to"))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.model.messages import StoredFile
-from lossless.model.paths import expand_path, make_private_folder, payload_folder, replacing
+from lossless.model.paths import expand_path, fsync_path, make_private_folder, payload_folder, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -31,16 +31,8 @@ _FOLDER = "archives"
 _ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class VaultUsers:
-    """The archives that keep payloads in a folder, and whether the list is complete."""
-
-    archives: tuple[Path, ...] = ()
-    are_all: bool = False
-
-
-def vault_users(root: Path) -> VaultUsers:
-    """The archives that are known to use a folder."""
+def vault_users(root: Path) -> tuple[list[Path], bool]:
+    """The archives that are known to keep payloads in a folder, and whether the list is complete."""
     folder = root / _FOLDER
     found: list[Path] = []
     are_all = False
@@ -48,8 +40,9 @@ def vault_users(root: Path) -> VaultUsers:
         if entry.name == _ALL:
             are_all = True
         elif entry.is_file() and not entry.name.startswith("."):
-            found.append(_absolute(root, entry.read_text("utf-8", "surrogateescape")))
-    return VaultUsers(tuple(found), are_all)
+            name = entry.read_text("utf-8", "surrogateescape")
+            found.append(Path(os.path.normpath(os.path.join(os.path.realpath(root), name))))
+    return found, are_all
 
 
 def register_user(root: Path, archive: str) -> None:
@@ -90,10 +83,6 @@ def _relative(root: Path, archive: str) -> str:
         return os.path.relpath(os.path.realpath(archive), os.path.realpath(root))
     except ValueError:  # another drive
         return os.path.realpath(archive)
-
-
-def _absolute(root: Path, name: str) -> Path:
-    return Path(os.path.normpath(os.path.join(os.path.realpath(root), name)))
 
 
 def _put(place: Path, text: str) -> None:
@@ -173,7 +162,10 @@ class Vault:
         path = self.path(conversation_id, file_id, extension)
         with _as_errors(file_id):
             self.claim()
-            self._make_folder(path.parent)
+            if not path.parent.is_dir():
+                make_private_folder(path.parent)
+                if _HAS_FOLDERS:
+                    fsync_path(self.root)
             with self._folder(self.root, (path.parent.name,)) as folder:
                 if not self._is_there(folder, path.name, data):
                     self._put(folder, path.name, file_id, data)
@@ -184,12 +176,6 @@ class Vault:
         if not self._is_registered and self.archive is not None:
             register_user(self.root, self.archive)
             self._is_registered = True
-
-    def _make_folder(self, folder: Path) -> None:
-        if folder.is_dir():
-            return
-        make_private_folder(folder)
-        _flush_folder(self.root)
 
     def _is_there(self, folder: _Folder, name: str, data: bytes) -> bool:
         try:
@@ -207,8 +193,8 @@ class Vault:
             os.close(handle)
 
     def _put(self, folder: _Folder, name: str, file_id: str, data: bytes) -> None:
-        beside = f".{file_id}.{secrets.token_hex(8)}.tmp"
-        handle = folder.open(beside, _CREATE)
+        temporary = f".{file_id}.{secrets.token_hex(8)}.tmp"
+        handle = folder.open(temporary, _CREATE)
         try:
             try:
                 view = memoryview(data)
@@ -217,10 +203,10 @@ class Vault:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            folder.move(beside, name)
+            folder.move(temporary, name)
         except BaseException:
             with suppress(OSError):
-                folder.remove(beside)
+                folder.remove(temporary)
             raise
         folder.flush()
 
@@ -315,10 +301,6 @@ class Vault:
                 if not is_known and status.st_mtime <= before:
                     found.append(OrphanFile(Path(entry.path), named[1], status.st_size))
         return found
-
-    def users(self) -> VaultUsers:
-        """The archives that are known to keep payloads in this folder."""
-        return vault_users(self.root)
 
     def remove(self, orphan: OrphanFile) -> None:
         """Delete an orphan; one that is already gone is no error."""
@@ -472,15 +454,6 @@ def _unfinished_bytes(data: bytes) -> int:
     return 0
 
 
-def _flush_folder(path: Path) -> None:
-    if _HAS_FOLDERS:
-        handle = os.open(path, _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as entries:
@@ -554,6 +527,14 @@ class FileRows(Protocol):
 
     def ids(self) -> frozenset[str]: ...
 
+    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
+        """Files of prose that no model has described yet."""
+        ...
+
+    def count_plain(self, conversation_id: int | None = None) -> int: ...
+
+    def set_summary(self, file: StoredFile, summary: str) -> bool: ...
+
 
 def store_payloads(
     rows: FileRows, vault: Vault, conversation_id: int, payloads: Iterable[Payload], now: datetime
@@ -572,22 +553,10 @@ def store_payloads(
         ending = storage_extension(there.name, there.mime) if there else storage_extension(payload.name, payload.mime)
         place = vault.write(conversation_id, payload.file_id, ending, payload.data)
         if there is None:
-            new.append(_row(payload, conversation_id, str(place), now))
+            lines, size = payload.line_count, len(payload.data)
+            row = (payload.file_id, conversation_id, payload.name, payload.mime, size, lines, str(place))
+            new.append(StoredFile(*row, payload.summary, now))
     rows.add(new)
-
-
-def _row(payload: Payload, conversation_id: int, place: str, now: datetime) -> StoredFile:
-    return StoredFile(
-        payload.file_id,
-        conversation_id,
-        payload.name,
-        payload.mime,
-        len(payload.data),
-        payload.line_count,
-        place,
-        payload.summary,
-        now,
-    )
 
 
 def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:

@@ -58,7 +58,10 @@ def detect(body: Any) -> str:
     if len(body) == 2 and type(content) is str and body.get("role") in ("user", "assistant", "system", "tool"):
         return "plain"
     kind, role = body.get("type"), body.get("role")
-    if isinstance(kind, str) and (role is None or kind == "additional_tools") and _is_item(kind):
+    if isinstance(kind, str) and (
+        kind == "additional_tools"
+        or (role is None and (kind in _ITEM_TYPES or kind.endswith(("_call", "_call_output"))))
+    ):
         return "openai-responses"
     if kind == "message" and role != "toolResult":
         is_item = "status" in body or isinstance(content, str) or _format_by_blocks(content) == "openai-responses"
@@ -82,10 +85,6 @@ def _format_by_keys(body: RawObject, role: Any, content: Any) -> str:
     if not _HOST_KEYS.isdisjoint(body):
         return "openclaw"
     return "plain" if isinstance(content, str | list) else "openclaw"
-
-
-def _is_item(kind: str) -> bool:
-    return kind in _ITEM_TYPES or kind == "additional_tools" or kind.endswith(("_call", "_call_output"))
 
 
 def _format_by_blocks(content: Any) -> str | None:
@@ -204,11 +203,9 @@ def _is_native(message: Message, format: str, codec: Codec) -> bool:
     if message.format == format:
         return message.body is not None or not message.parts or format == "plain"
     known = message.body is None or message.body.keys() <= {"role", "content"} or format == "plain"
-    return message.format == "plain" and known and (codec.takes_plain or _takes_text)(message)
-
-
-def _takes_text(message: Message) -> bool:
-    return message.role != "tool" and message.is_text_only
+    if message.format != "plain" or not known:
+        return False
+    return codec.takes_plain(message) if codec.takes_plain else message.role != "tool" and message.is_text_only
 
 
 def _codec(format: str) -> Codec:

@@ -19,11 +19,10 @@ from lossless.formats.reading import (
     blocks_in,
     content_tokens,
     is_blank_text,
-    join_texts,
     message_from,
     opaque_text,
     parts_beyond_content,
-    read_block,
+    read_content,
     result_key,
     role_in,
     string_in,
@@ -46,12 +45,9 @@ def decode(body: RawObject) -> Message:
     """Read a message param or a response; a user message of tool results only becomes a tool message."""
     role = role_in(body, _ROLES)
     content = body.get("content")
-    if isinstance(content, str):
-        text = content
-        parts: list[Part] = [Text(content)]
-    else:
-        parts = [read_block(block) for block in _checked(blocks_in(content))]
-        text = _text_of(parts)
+    if not isinstance(content, str):
+        _check_ids(blocks_in(content))
+    text, parts = read_content(content, _words)
     key = None
     if role == "user" and parts and all(isinstance(part, ToolResult) for part in parts):
         role = "tool"
@@ -83,7 +79,7 @@ def merge(left: RawObject, right: RawObject) -> RawObject | None:
     return None
 
 
-def _checked(blocks: list[RawObject]) -> list[RawObject]:
+def _check_ids(blocks: list[RawObject]) -> None:
     for index, block in enumerate(blocks):
         kind, field = block["type"], f"content[{index}]"
         if kind == "tool_use":
@@ -91,13 +87,6 @@ def _checked(blocks: list[RawObject]) -> list[RawObject]:
             string_in(block, "name", field)
         elif kind == "tool_result":
             string_in(block, "tool_use_id", field)
-    return blocks
-
-
-def _text_of(parts: list[Part]) -> str:
-    if len(parts) == 1 and isinstance(parts[0], Text | ToolResult):
-        return parts[0].text
-    return join_texts(map(_words, parts)) or ""
 
 
 def _words(part: Part) -> str | None:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json, Message, Part
 
 
-def _never_merge(_left: RawObject, _right: RawObject) -> RawObject | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Codec:
     """How one foreign format is read and written."""
@@ -34,7 +30,7 @@ class Codec:
     #: Whether a message of the format `plain` is also valid in this one; None when any text is.
     takes_plain: Callable[[Message], bool] | None = None
     #: Merges two adjacent objects that `encode` built; None when they stay separate.
-    merge: Callable[[RawObject, RawObject], RawObject | None] = _never_merge
+    merge: Callable[[RawObject, RawObject], RawObject | None] = lambda _left, _right: None
     #: Makes an original object acceptable to strict providers; None when all are.
     strict: Callable[[RawObject], RawObject] | None = None
 

@@ -17,14 +17,13 @@ from lossless.formats.codec import (
     with_text_arguments,
 )
 from lossless.formats.reading import (
-    blocks_in,
     content_tokens,
     join_texts,
     json_name,
     message_from,
     opaque_text,
     parts_beyond_content,
-    read_block,
+    read_content,
     result_key,
     role_in,
     serialized_tokens,
@@ -52,14 +51,10 @@ def decode(body: RawObject) -> Message:
     """Read a chat message: content as string, parts or null, and its calls."""
     role = role_in(body, _ROLES)
     content = body.get("content")
-    if isinstance(content, str):
-        text = content
-        parts: list[Part] = [Text(content)] if content else []
-    elif content is None and role in ("assistant", "tool"):
-        text, parts = "", []
-    else:
-        parts = [read_block(block) for block in blocks_in(content)]
-        text = _text_of(parts)
+    text = ""
+    parts: list[Part] = []
+    if content != "" and not (content is None and role in ("assistant", "tool")):
+        text, parts = read_content(content, _spoken)
     tokens = content_tokens(body, role, text, parts)
     if role == "tool":
         return _tool_message(body, text, parts, tokens)
@@ -128,12 +123,6 @@ def _tool_message(body: RawObject, text: str, parts: list[Part], tokens: int) ->
     kept = (ToolResult(call_id, name, text), *rest)
     key = result_key({call_id}) if call_id else None
     return message_from(body, "openai-chat", "tool", text, kept, tokens, key)
-
-
-def _text_of(parts: list[Part]) -> str:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text
-    return join_texts(map(_spoken, parts)) or ""
 
 
 def _spoken(part: Part) -> str | None:

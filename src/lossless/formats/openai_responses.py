@@ -20,12 +20,12 @@ from lossless.formats.reading import (
     blocks_in,
     boundary_tokens,
     content_tokens,
-    join_texts,
     json_name,
     message_from,
     opaque_text,
     parts_beyond_content,
     read_block,
+    read_content,
     result_key,
     result_text,
     role_in,
@@ -87,13 +87,7 @@ def strict(body: RawObject) -> RawObject:
 
 def _message(body: RawObject) -> Message:
     role = role_in(body, _ROLES)
-    content = body.get("content")
-    if isinstance(content, str):
-        text = content
-        parts: list[Part] = [Text(content)]
-    else:
-        parts = [read_block(block) for block in blocks_in(content)]
-        text = _text_of(parts)
+    text, parts = read_content(body.get("content"), lambda part: part.text if isinstance(part, Text) else None)
     tokens = content_tokens(body, role, text, parts)
     return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
 
@@ -124,12 +118,6 @@ def _other(body: RawObject, kind: str) -> Message:
         role = "user"
     text = opaque_text(body) or ""
     return message_from(body, _FORMAT, role, text, (Opaque(body, kind),), boundary_tokens([body]))
-
-
-def _text_of(parts: list[Part]) -> str:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text
-    return join_texts(part.text for part in parts if isinstance(part, Text)) or ""
 
 
 def _wire_part(part: Text | File) -> RawObject:

@@ -210,20 +210,33 @@ def message_from(
     """The message, with time, model and stop reason from its body."""
     identity = None
     if role == "assistant":
-        key = _response_key(body)
-        identity = _identity(body)
+        response = body.get("responseId") or body.get("response_id")
+        is_known = isinstance(response, str) and not is_blank_text(response)
+        key, identity = f"assistant-response:{response}" if is_known else None, _identity(body)
+    stop = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
+    says_it_all = tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
     return Message(
         role,
         content,
         parts,
         format,
-        None if _says_it_all(body, role, content) else body,
+        None if says_it_all else body,
         tokens,
         key,
         _time(body),
         identity,
-        _stop_reason(body),
+        stop if isinstance(stop, str) else None,
     )
+
+
+def read_content(content: Any, words: Callable[[Part], str | None]) -> tuple[str, list[Part]]:
+    """The text and the parts of a content; `words` is what each part says, None for nothing."""
+    if isinstance(content, str):
+        return content, [Text(content)]
+    parts = [read_block(block) for block in blocks_in(content)]
+    if len(parts) == 1 and isinstance(parts[0], Text | ToolResult) and (text := words(parts[0])) is not None:
+        return text, parts
+    return join_texts(map(words, parts)) or "", parts
 
 
 def parts_beyond_content(parts: list[Part], content: str) -> tuple[Part, ...]:
@@ -300,15 +313,6 @@ def _openai_item(part: Part) -> RawObject | None:
     return item if item.get("type") == "reasoning" and str(item.get("id")).startswith("rs_") else None
 
 
-def _says_it_all(body: RawObject, role: Role, content: str) -> bool:
-    return len(body) == 2 and tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
-
-
-def _response_key(body: RawObject) -> str | None:
-    found = body.get("responseId") or body.get("response_id")
-    return f"assistant-response:{found}" if isinstance(found, str) and not is_blank_text(found) else None
-
-
 def _identity(body: RawObject) -> ModelIdentity | None:
     provider, api, model = body.get("provider"), body.get("api"), body.get("model")
     if not (isinstance(provider, str) and isinstance(api, str) and isinstance(model, str)):
@@ -317,11 +321,6 @@ def _identity(body: RawObject) -> ModelIdentity | None:
     if not (provider and api and model):
         return None
     return ModelIdentity(provider, api, model, answered if isinstance(answered, str) else None)
-
-
-def _stop_reason(body: RawObject) -> str | None:
-    found = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
-    return found if isinstance(found, str) else None
 
 
 def _time(body: RawObject) -> datetime | None:
@@ -422,10 +421,6 @@ def _refusal(block: RawObject) -> Part:
     return Text(text) if isinstance(text, str) else Opaque(block, "refusal")
 
 
-def _reasoning(block: RawObject) -> Part:
-    return Reasoning(reasoning_text(block), first_string(block, _SIGNATURE_KEYS))
-
-
 def _call(block: RawObject) -> Part:
     return ToolCall(_call_id(block), first_string(block, _NAME_KEYS) or UNNAMED, _first(block, _INPUT_KEYS))
 
@@ -463,7 +458,9 @@ def _audio(block: RawObject) -> Part:
 _READERS: dict[str, Callable[[RawObject], Part]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _text),
     "refusal": _refusal,
-    **dict.fromkeys(REASONING_TYPES, _reasoning),
+    **dict.fromkeys(
+        REASONING_TYPES, lambda block: Reasoning(reasoning_text(block), first_string(block, _SIGNATURE_KEYS))
+    ),
     **dict.fromkeys(CALL_TYPES, _call),
     **dict.fromkeys(RESULT_TYPES, _result),
     **dict.fromkeys(("image", "file", "document", "input_file"), _file),

@@ -121,7 +121,7 @@ class WindowSync:
 
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
-        there, limits = conversation_budget(self.size, beside=beside), self._limits(beside, model)
+        (_, over, why_over), limits = conversation_budget(self.size, beside=beside), self._limits(beside, model)
         report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
@@ -129,13 +129,13 @@ class WindowSync:
         capacity = limits.history(who).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
-            warn_over_budget(there.over, there.why_over)
+            warn_over_budget(over, why_over)
             return None
         made = limits.assemble(session, allow_trailing_assistant=True)
         if made is None:
             return None
         self.sent[session.name] = made.tokens
-        warn_over_budget(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
+        warn_over_budget(over + made.receipt.over, why_over or made.receipt.why_over)
         return self._kept_together(self._with_references(made))
 
     def turn(
@@ -150,7 +150,7 @@ class WindowSync:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.browse.find(session) is not None:
-            self._limits(beside, model).refused(session, found, sent)
+            self._limits(beside, model).refused(session, found[0], sent)
 
     def _limits(self, beside: int, model: str | None) -> PromptLimits:
         return PromptLimits(self.engine, self.size, beside, model=model)

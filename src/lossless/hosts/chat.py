@@ -15,14 +15,15 @@ from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput
 from lossless.hosts.adapter import check_budget, session_or_new
 from lossless.hosts.client_calls import PatchedClient, check_client, client_json
+from lossless.providers.messages_api import MessagesApi
 from lossless.providers.turn import RecallTools, Turn, TurnRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.hosts.client_calls import ClientEndpoint, ClientEvents
+    from lossless.hosts.client_calls import ClientEvents
     from lossless.model.conversations import Session
-    from lossless.providers.api import Raw
+    from lossless.providers.api import ProviderAPI, Raw
     from lossless.settings import Settings
 
 
@@ -80,9 +81,10 @@ class Chat:
         self._leave()
         await asyncio.to_thread(self._finish)
 
-    def turn(self, place: ClientEndpoint, tools: RecallTools, request: Raw) -> Turn:
+    def turn(self, dialect: ProviderAPI, tools: RecallTools, request: Raw) -> Turn:
         """Keep what a request says, and make it fit."""
-        keeping = TurnRecorder(self.engine, self.session, place.dialect(), place.provider, self.window, tools)
+        provider = "anthropic" if isinstance(dialect, MessagesApi) else "openai"
+        keeping = TurnRecorder(self.engine, self.session, dialect, provider, self.window, tools)
         self.last = turn = keeping.turn(client_json(request))
         for told in turn.notices:
             warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)

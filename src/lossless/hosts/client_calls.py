@@ -9,10 +9,11 @@ import inspect
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.providers.chat_completions import ChatCompletions
@@ -175,42 +176,26 @@ class AsyncReplyStream:
             self._kept.broken()
 
 
-class ManagedStream:
+@contextmanager
+def managed_stream(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> Iterator[Any]:
     """What Anthropic's `messages.stream()` returns: the message is kept when the `with` ends, as far as it came."""
-
-    def __init__(self, keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> None:
-        self._keep, self._start = keep, start
-
-    def __enter__(self) -> Any:
-        self._turn = self._keep()
-        self._manager = self._start(self._turn)
-        self._stream = self._manager.__enter__()
-        return self._stream
-
-    def __exit__(self, *error: Any) -> Any:
+    turn = keep()
+    with start(turn) as stream:
         try:
-            _keep(self._turn, self._stream)
+            yield stream
         finally:
-            self._manager.__exit__(*error)
+            _keep(turn, stream)
 
 
-class AsyncManagedStream:
+@asynccontextmanager
+async def managed_stream_async(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> AsyncIterator[Any]:
     """The same for `async with`."""
-
-    def __init__(self, keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> None:
-        self._keep, self._start = keep, start
-
-    async def __aenter__(self) -> Any:
-        self._turn = await asyncio.to_thread(self._keep)
-        self._manager = self._start(self._turn)
-        self._stream = await self._manager.__aenter__()
-        return self._stream
-
-    async def __aexit__(self, *error: Any) -> Any:
+    turn = await asyncio.to_thread(keep)
+    async with start(turn) as stream:
         try:
-            await asyncio.to_thread(_keep, self._turn, self._stream)
+            yield stream
         finally:
-            await self._manager.__aexit__(*error)
+            await asyncio.to_thread(_keep, turn, stream)
 
 
 def _keep(turn: Turn, stream: Any) -> None:
@@ -231,12 +216,12 @@ _RAW_HEADER = "x-stainless-raw-response"
 _OURS = ("messages", "input", "system", "instructions", "tools")
 
 
-def send_request(calls: PatchedClient, place: ClientEndpoint, original: Callable[..., Any], **request: Any) -> Any:
+def send_request(calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], **request: Any) -> Any:
     """One call of `create` or `parse`."""
     if (chat := calls.current()) is None:
         return original(**request)
     request = _read(request)
-    turn = chat.turn(place, _tools(chat, original, request), request)
+    turn = chat.turn(dialect, _tools(chat, original, request), request)
     while True:
         result = original(**_changed(request, turn))
         if request.get("stream") is True and not _raw(request):
@@ -249,13 +234,13 @@ def send_request(calls: PatchedClient, place: ClientEndpoint, original: Callable
 
 
 async def send_request_async(
-    calls: PatchedClient, place: ClientEndpoint, original: Callable[..., Any], **request: Any
+    calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], **request: Any
 ) -> Any:
     """The same for async clients."""
     if (chat := calls.current()) is None:
         return await original(**request)
     request = _read(request)
-    turn = await asyncio.to_thread(chat.turn, place, _tools(chat, original, request), request)
+    turn = await asyncio.to_thread(chat.turn, dialect, _tools(chat, original, request), request)
     while True:
         result = await original(**_changed(request, turn))
         if request.get("stream") is True and not _raw(request):
@@ -269,14 +254,14 @@ async def send_request_async(
 
 
 def open_stream(
-    calls: PatchedClient, place: ClientEndpoint, original: Callable[..., Any], is_async: bool, **request: Any
+    calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], is_async: bool, **request: Any
 ) -> Any:
     """One call of Anthropic's `open_stream`."""
     if (chat := calls.current()) is None:
         return original(**request)
     request = _read(request)
-    managed = AsyncManagedStream if is_async else ManagedStream
-    return managed(partial(chat.turn, place, "never", request), lambda turn: original(**_changed(request, turn)))
+    managed: Any = managed_stream_async if is_async else managed_stream
+    return managed(partial(chat.turn, dialect, "never", request), lambda turn: original(**_changed(request, turn)))
 
 
 def _read(request: Raw) -> Raw:
@@ -307,20 +292,13 @@ def _changed(request: Raw, turn: Turn) -> Raw:
     return request | {name: turn.body[name] for name in _OURS if name in turn.body}
 
 
-class ClientEndpoint(NamedTuple):
-    """Where clients have a `create`, how its requests are spelled, and whose they are."""
-
-    path: str
-    dialect: type[ProviderAPI]
-    provider: str
-
-
-ENDPOINTS = (
-    ClientEndpoint("chat.completions", ChatCompletions, "openai"),
-    ClientEndpoint("responses", ResponsesApi, "openai"),
-    ClientEndpoint("messages", MessagesApi, "anthropic"),
-    ClientEndpoint("beta.messages", MessagesApi, "anthropic"),
-)
+#: Where clients have a `create`: how its requests are spelled.
+ENDPOINTS: dict[str, ProviderAPI] = {
+    "chat.completions": ChatCompletions(),
+    "responses": ResponsesApi(),
+    "messages": MessagesApi(),
+    "beta.messages": MessagesApi(),
+}
 #: What clients make once from their calls, and remember.
 _REMEMBERED = ("with_raw_response", "with_streaming_response")
 _COPIES = ("copy", "with_options")
@@ -332,7 +310,7 @@ _lock = threading.Lock()
 
 def check_client(client: Any) -> None:
     """Raises BadInput for what is no client."""
-    if isinstance(client, type) or not any(_at(client, place.path) for place in ENDPOINTS):
+    if isinstance(client, type) or not any(_at(client, path) for path in ENDPOINTS):
         raise BadInput(
             f"{getattr(client, '__name__', type(client).__name__)} has no chat.completions.create, responses.create or "
             "messages.create: pass a client, such as openai.OpenAI() or anthropic.Anthropic()"
@@ -378,25 +356,27 @@ class PatchedClient:
         return chats[0] if len(chats) == 1 else None
 
     def _take(self, client: Any) -> None:
-        for place in ENDPOINTS:
-            if (resource := _at(client, place.path)) is not None:
-                self._take_resource(resource, place)
+        for path, dialect in ENDPOINTS.items():
+            if (resource := _at(client, path)) is not None:
+                self._take_resource(resource, dialect)
         for name in _COPIES:
             if callable(original := getattr(client, name, None)):
                 self._change(client, name, partial(self._copied, original))
         for owner in (client, getattr(client, "chat", None), getattr(client, "beta", None)):
             self._forget(owner)
 
-    def _take_resource(self, resource: Any, place: ClientEndpoint) -> None:
+    def _take_resource(self, resource: Any, dialect: ProviderAPI) -> None:
         self._forget(resource)
         is_async = inspect.iscoroutinefunction(inspect.unwrap(resource.create))
         for name in ("create", "parse"):
             if callable(original := getattr(resource, name, None)):
                 self._change(
-                    resource, name, partial(send_request_async if is_async else send_request, self, place, original)
+                    resource, name, partial(send_request_async if is_async else send_request, self, dialect, original)
                 )
-        if place.provider == "anthropic" and callable(getattr(resource, "stream", None)):  # which goes around `create`
-            self._change(resource, "stream", partial(open_stream, self, place, resource.stream, is_async))
+        if isinstance(dialect, MessagesApi) and callable(
+            getattr(resource, "stream", None)
+        ):  # which goes around `create`
+            self._change(resource, "stream", partial(open_stream, self, dialect, resource.stream, is_async))
 
     def _copied(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         made = original(*args, **options)

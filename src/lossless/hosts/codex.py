@@ -8,14 +8,14 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.hosts.claude_code.setup import json_edits_adding, json_edits_removing
 from lossless.hosts.config_files import edits_adding, edits_restoring, read_object, read_text
-from lossless.hosts.hook_config import SERVER_NAME, command_in, is_own_server, with_hooks, without_hooks
+from lossless.hosts.hook_config import SERVER_NAME, HostFiles, command_in, is_own_server, with_hooks, without_hooks
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
 
@@ -113,41 +113,31 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentSto
 _FEATURES = ("codex_hooks", "hooks")
 
 
-@dataclass(frozen=True, slots=True)
-class CodexFiles:
-    """The files of Codex that are changed."""
-
-    hooks: Path
-    config: Path
-
-
-def user_files(env: Mapping[str, str] = os.environ) -> CodexFiles:
+def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
     """The files of a person."""
     home = env.get("CODEX_HOME")
     folder = expand_path(home) if home else Path(env.get("HOME") or Path.home()) / ".codex"
-    return CodexFiles(folder / "hooks.json", folder / "config.toml")
+    return HostFiles(folder / "hooks.json", folder / "config.toml")
 
 
-def project_files(project: Path) -> CodexFiles:
+def project_files(project: Path) -> HostFiles:
     """The files of one project, which Codex reads when the project is trusted."""
-    return CodexFiles(project / ".codex" / "hooks.json", project / ".codex" / "config.toml")
+    return HostFiles(project / ".codex" / "hooks.json", project / ".codex" / "config.toml")
 
 
-def install_edits(places: CodexFiles, commands: HostCommands) -> list[FileEdit]:
+def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
-    path = places.config
-    hooks = json_edits_adding(places.hooks, lambda found: with_hooks(found, commands.hook, EVENTS), without_hooks)
-    config = edits_adding(
-        path, lambda text: with_server(path, text, commands.server), lambda text: without_server(path, text)
-    )
+    path, (hook, server) = places.servers, commands
+    hooks = json_edits_adding(places.settings, lambda found: with_hooks(found, hook, EVENTS), without_hooks)
+    config = edits_adding(path, lambda text: with_server(path, text, server), lambda text: without_server(path, text))
     return [hooks[0], config[0], *hooks[1:], *config[1:]]
 
 
-def uninstall_edits(places: CodexFiles) -> list[FileEdit]:
+def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
-    path = places.config
+    path = places.servers
     hooks, config = (
-        json_edits_removing(places.hooks, without_hooks),
+        json_edits_removing(places.settings, without_hooks),
         edits_restoring(path, lambda text: without_server(path, text)),
     )
     if is_own_server(servers_in(path, config[0].after or "").get(SERVER_NAME)):
@@ -156,10 +146,10 @@ def uninstall_edits(places: CodexFiles) -> list[FileEdit]:
     return [hooks[0], config[0], *hooks[1:], *config[1:]]
 
 
-def installed_command(places: CodexFiles) -> list[str] | None:
+def installed_command(places: HostFiles) -> list[str] | None:
     """The command of hooks or server as it stands in the files; None where nothing is installed."""
-    server = servers_in(places.config, read_text(places.config) or "").get(SERVER_NAME)
-    return command_in(read_object(places.hooks, read_text(places.hooks)), server)
+    server = servers_in(places.servers, read_text(places.servers) or "").get(SERVER_NAME)
+    return command_in(read_object(places.settings, read_text(places.settings)), server)
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:

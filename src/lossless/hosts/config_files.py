@@ -8,7 +8,7 @@ import json
 import os
 import re
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,14 @@ from lossless.errors import BadInput
 from lossless.settings.json5 import escape_lone_surrogates, line_ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
     from pathlib import Path
+
+    #: A file's text, and what becomes of it; None where there is no file.
+    Change = Callable[[str | None], str | None]
+
+_NOTE = "what `lcm uninstall` puts back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class FileEdit:
     folders: int = 0
     #: A file that is made is for its owner only.
     is_private: bool = False
+    #: Once it was made: where the copy of the file before it lies.
+    backup: Path | None = None
 
     @property
     def change(self) -> str:
@@ -42,24 +49,6 @@ class FileEdit:
         if self.before == self.after:
             return "unchanged"
         return "created" if self.before is None else "removed" if self.after is None else "changed"
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedEdit:
-    """An edit that was made, and where the copy of the file before it lies."""
-
-    edit: FileEdit
-    backup: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _StagedEdit:
-    """An edit that can be made now: the file behind its link, its new text beside it, and the copy."""
-
-    edit: FileEdit
-    real: Path
-    new: Path | None = None
-    backup: Path | None = None
 
 
 def read_text(path: Path) -> str | None:
@@ -113,7 +102,7 @@ def write_object(value: dict[str, Any], like: str | None) -> str:
     )
 
 
-def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[AppliedEdit]:
+def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[FileEdit]:
     """Make edits, each at once; a file that changes is copied first, one that held nothing else is removed.
 
     All that is new is written beside the files before the first of them is touched. Raises BadInput when that fails,
@@ -123,24 +112,27 @@ def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[AppliedEdit]:
         staged = [_staged(edit, now, undo) for edit in edits]
         undo.pop_all()
     with ExitStack() as undo:
+        for _, _, new in staged:
+            if new is not None:
+                undo.callback(new.unlink, missing_ok=True)
         for item in staged:
-            if item.new is not None:
-                undo.callback(item.new.unlink, missing_ok=True)
-        for item in staged:
-            _make(item)
-    return [AppliedEdit(item.edit, item.backup) for item in staged]
+            _make(*item)
+    return [edit for edit, _, _ in staged]
 
 
-def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> _StagedEdit:
-    """An edit, ready; `undo` takes away what was written for it."""
+def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> tuple[FileEdit, Path, Path | None]:
+    """An edit, ready, with the file behind its link, and its new text beside it.
+
+    `undo` takes away what was written for it.
+    """
     if edit.change == "unchanged":
-        return _StagedEdit(edit, edit.path)
+        return edit, edit.path, None
     if read_text(edit.path) != edit.before:
         raise BadInput(f"{str(edit.path)!r} was changed by somebody else meanwhile; run it again")
     try:
         real = edit.path.resolve()
         if edit.after is None:
-            return _StagedEdit(edit, real)
+            return edit, real, None
         _make_folder(real.parent, undo)
         backup, mode = None, 0o600 if edit.is_private else None
         if edit.before is not None:
@@ -148,22 +140,22 @@ def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> _StagedEdit:
             names = (f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak" for n in count())
             backup = _put(real.parent, names, edit.before, mode, undo)
         names = (f".{real.name}.lcm-{os.getpid()}-{n}" for n in count())
-        return _StagedEdit(edit, real, _put(real.parent, names, edit.after, mode, undo), backup)
+        return replace(edit, backup=backup), real, _put(real.parent, names, edit.after, mode, undo)
     except (OSError, UnicodeEncodeError) as error:
         raise BadInput(f"{str(edit.path)!r} cannot be written and is left as it is: {error}") from error
 
 
-def _make(item: _StagedEdit) -> None:
+def _make(edit: FileEdit, real: Path, new: Path | None) -> None:
     try:
-        if item.new is not None:
-            os.replace(item.new, item.real)
-        elif item.edit.change == "removed":
-            item.real.unlink()
+        if new is not None:
+            os.replace(new, real)
+        elif edit.change == "removed":
+            real.unlink()
     except OSError as error:
-        raise BadInput(f"{str(item.edit.path)!r} cannot be written: {error}") from error
-    if item.edit.change == "removed":
+        raise BadInput(f"{str(edit.path)!r} cannot be written: {error}") from error
+    if edit.change == "removed":
         with suppress(OSError):
-            for folder in item.real.parents[: item.edit.folders]:
+            for folder in real.parents[: edit.folders]:
                 folder.rmdir()
 
 
@@ -188,16 +180,6 @@ def _put(folder: Path, names: Iterable[str], text: str, mode: int | None, undo: 
     if mode is not None:
         path.chmod(mode)
     return path
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    #: A file's text, and what becomes of it; None where there is no file.
-    Change = Callable[[str | None], str | None]
-
-_NOTE = "what `lcm uninstall` puts back"
 
 
 def record_path(path: Path) -> Path:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lossless.hosts.adapter import Raw, WindowSync
     from lossless.model.messages import Message, ToolCall
 
-#: How the ids begin that ADK makes itself; they come and go with the model that a request is for.
+#: How the ids begin that ADK makes itself; whether they are sent depends on the model that a request is for.
 _OWN = "adk-"
 
 
@@ -34,10 +34,13 @@ class CallIds:
         self._made: Counter[str] = Counter()
         self._open: list[tuple[Any, str]] = []
 
-    def calls_of(self, calls: Iterable[Any]) -> list[str]:
-        """The ids of the calls in one content of the model."""
+    def chat_calls(self, calls: Iterable[Any]) -> list[Raw]:
+        """The calls of one content of the model, as a chat message has them."""
         self._open = [(call, self._of_call(call)) for call in calls]
-        return [made for _, made in self._open]
+        return [
+            {"id": id_, "type": "function", "function": {"name": call.name, "arguments": _json(call.args or {})}}
+            for call, id_ in self._open
+        ]
 
     def of_result(self, result: Any) -> str:
         """The id of the call that a result belongs to."""
@@ -56,20 +59,6 @@ class CallIds:
         return told if self._made[told] == 1 else f"{told}-{self._made[told]}"
 
 
-def chat_calls(calls: Sequence[Any], names: CallIds) -> list[Raw]:
-    """The calls of one content, as a chat message has them."""
-    return [
-        {"id": id_, "type": "function", "function": {"name": call.name, "arguments": _json(call.args or {})}}
-        for call, id_ in zip(calls, names.calls_of(calls), strict=True)
-    ]
-
-
-def chat_result(result: Any, names: CallIds) -> Raw:
-    """A result as a chat message."""
-    given = {"tool_call_id": names.of_result(result), "name": result.name}
-    return {"role": "tool", **given, "content": _json(result.response)}
-
-
 def _json(value: Any) -> str:
     return json.dumps(value, default=str)
 
@@ -82,44 +71,21 @@ _QUOTE = re.compile(
 )
 #: What ADK puts around the words of others, and in the place of such marks within them.
 _MARKS = re.compile(r"<<<(?:(?:BEGIN|END)_QUOTED_AGENT_CONTENT|ELIDED_MARKER)>>>")
-#: How the ids begin that ADK makes; whether they are sent depends on the model.
-_OWN_ID = "adk-"
 
 _Quote = tuple[tuple[str, str, str], ...]
 
 
-class RelayedContents:
-    """The contents of a session's events, by the words in which other agents are shown them."""
-
-    def __init__(self, events: Iterable[Any] = ()) -> None:
-        self._by_words: dict[_Quote, list[Any]] = {}
-        for event in events:
-            if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
-                self._by_words.setdefault(told, []).append(event.content)
-
-    def originals(self, contents: Iterable[Any]) -> list[Any]:
-        """Contents as the agents made them; a quote of something unknown stays a quote."""
-        left = {told: list(found) for told, found in self._by_words.items()}
-        made = []
-        for content in contents:
-            found = left.get(quoted) if (quoted := _quoted(content)) else None
-            made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
-        return made
-
-
-class ShownContents:
-    """What one agent is shown in the place of each content that a session has."""
-
-    def __init__(self, originals: Sequence[Any] = (), contents: Sequence[Any] = ()) -> None:
-        self._shown: dict[str, list[Any]] = {}
-        for original, content in zip(originals, contents, strict=True):
-            key = _key(original.model_dump(mode="json", exclude_none=True, fallback=str))
-            self._shown.setdefault(key, []).append(content)
-
-    def last(self, own: Any) -> Any | None:
-        """What is shown for a content; each is given once, the newest first."""
-        found = self._shown.get(_key(own))
-        return found.pop() if found else None
+def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[Any]:
+    """Contents as the agents of a session's events made them; a quote of something unknown stays a quote."""
+    left: dict[_Quote, list[Any]] = {}
+    for event in events:
+        if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
+            left.setdefault(told, []).append(event.content)
+    made = []
+    for content in contents:
+        found = left.get(quoted) if (quoted := _quoted(content)) else None
+        made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
+    return made
 
 
 def _key(own: Any) -> str:
@@ -132,7 +98,7 @@ def _without_ids(value: Any) -> Any:
         return {
             name: _without_ids(item)
             for name, item in value.items()
-            if not (name == "id" and isinstance(item, str) and item.startswith(_OWN_ID))
+            if not (name == "id" and isinstance(item, str) and item.startswith(_OWN))
         }
     return [_without_ids(item) for item in value] if isinstance(value, list) else value
 
@@ -173,7 +139,7 @@ class AgentView:
 
     def __init__(self, windows: WindowSync, contents: Sequence[Any], events: Iterable[Any] = ()) -> None:
         self._windows, self._contents, names = windows, list(contents), CallIds()
-        self._originals = RelayedContents(events).originals(contents)
+        self._originals = original_contents(events, contents)
         self.window: list[Raw] = []
         #: The calls of other agents, which this one is only told about.
         self._relayed: set[str] = set()
@@ -185,11 +151,16 @@ class AgentView:
 
     def given_back(self, messages: Sequence[Message]) -> list[Any]:
         """The request's contents where they stand for themselves, new ones for what we wrote or came another way."""
-        made, shown = [], ShownContents(self._originals, self._contents)
+        made: list[Any] = []
+        shown: dict[str, list[Any]] = {}  # what the agent is shown for each content; each is given once
+        for original, content in zip(self._originals, self._contents, strict=True):
+            key = _key(original.model_dump(mode="json", exclude_none=True, fallback=str))
+            shown.setdefault(key, []).append(content)
         for message in reversed(messages):
             own = self._windows.own(message)
             if own:
-                made.append(shown.last(own) or types.Content.model_validate(own))
+                found = shown.get(_key(own))
+                made.append(found.pop() if found else types.Content.model_validate(own))
             elif own is None and message.role != "system":
                 made.append(_written(message, self._relayed))
         return made[::-1]
@@ -200,9 +171,13 @@ def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
     own = content.model_dump(mode="json", exclude_none=True, fallback=str)
     parts = content.parts or []
     said = adapter.chat_content(block for part in parts if (block := _block(part)))
-    answers = [chat_result(part.function_response, names) for part in parts if part.function_response]
+    answers: list[Raw] = [
+        {"role": "tool", "tool_call_id": names.of_result(given), "name": given.name, "content": _json(given.response)}
+        for part in parts
+        if (given := part.function_response)
+    ]
     if content.role == "model":
-        calls = chat_calls([part.function_call for part in parts if part.function_call], names)
+        calls = names.chat_calls(part.function_call for part in parts if part.function_call)
         answers = [{"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})]
     elif said or not answers:
         answers.append({"role": "user", "content": said})
@@ -233,7 +208,10 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         return _quote([*said, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
     if message.role == "assistant":
         text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
-        calls = [types.Part(function_call=_asked(call)) for call in message.tool_calls]
+        calls = [
+            types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=_args(call)))
+            for call in message.tool_calls
+        ]
         return types.Content(role="model", parts=[*text, *calls])
     if message.tool_results:
         result = message.tool_results[0]
@@ -256,10 +234,6 @@ def _response(text: str) -> Raw:
     except ValueError:
         found = text
     return found if isinstance(found, dict) else {"result": found}
-
-
-def _asked(call: ToolCall) -> Any:
-    return types.FunctionCall(id=call.id, name=call.name, args=_args(call))
 
 
 def _args(call: ToolCall) -> Any:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.paths import expand_path
@@ -147,29 +147,26 @@ def is_own_server(server: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCommands:
-    """The commands of the hook and of the MCP server, with the archive that they are to use."""
+class HostFiles:
+    """The files of a host that are changed: those with hooks and MCP servers, and the skill where it has one."""
 
-    hook: tuple[str, ...]
-    server: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandOptions:
-    """What a command that stands in a host's file is told: the archive and the config file, None where it is not."""
-
-    database: str | None = None
-    config: str | None = None
+    settings: Path
+    servers: Path
+    skill: Path | None = None
 
 
-def options_in(command: Sequence[str]) -> CommandOptions:
-    """The archive and the config file of a command.
+#: The commands of the hook and of the MCP server, with the archive that they are to use.
+HostCommands: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def options_in(command: Sequence[str]) -> tuple[str | None, str | None]:
+    """The archive and the config file that a command in a host's file is told, None where it is not.
 
     >>> options_in(["lcm", "--db", "/a b.db", "mcp"])
-    Chosen(database='/a b.db', config=None)
+    ('/a b.db', None)
     """
     found = dict(pairwise(command))
-    return CommandOptions(found.get("--db"), found.get("--config"))
+    return found.get("--db"), found.get("--config")
 
 
 def host_commands(*, database: str | None = None, config: str | None = None, by_name: bool = False) -> HostCommands:
@@ -177,7 +174,7 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
     chosen: list[str] = []
     for option, value in (("--db", database), ("--config", config)):
         chosen += [option, str(expand_path(value).absolute())] if value else []
-    return HostCommands((_find("lcm-hook", by_name), *chosen), (_find("lcm", by_name), *chosen, "mcp"))
+    return (_find("lcm-hook", by_name), *chosen), (_find("lcm", by_name), *chosen, "mcp")
 
 
 def _find(name: str, by_name: bool) -> str:

@@ -93,7 +93,7 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done beside the turns."""
         if args and args.get("force"):
-            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
+            known: dict[str, Any] = {"budget": self._size, "overhead": self._beside, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:

@@ -195,15 +195,11 @@ def _mask_item(
     for round_ in rounds:
         if round_.cut is not None:
             item = _mask_decoded(item, round_.cut)
-        elif (message := _decoded(item)) is not None and is_forgotten_whole(archive, conversation_id, message, round_):
-            return empty_message(message)
+        elif (message := _decoded(item)) is not None:
+            digest = archive.tombstones.digest(fingerprint(message))
+            if not round_.whole.isdisjoint(((digest, EVERYWHERE), (digest, conversation_id))):
+                return empty_message(message)
     return item
-
-
-def is_forgotten_whole(archive: Archive, conversation_id: int, message: Message, round_: ForgetRound) -> bool:
-    """Whether a whole message was forgotten in this round."""
-    digest = archive.tombstones.digest(fingerprint(message))
-    return (digest, EVERYWHERE) in round_.whole or (digest, conversation_id) in round_.whole
 
 
 def _mask_decoded(item: Message | Mapping[str, object], cut: CutText) -> Message | Mapping[str, object]:

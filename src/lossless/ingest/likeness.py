@@ -100,9 +100,16 @@ def score_likeness(stored: Message, shown: Message) -> float:
     if same and (stored.content == shown.content or any(is_provider_id(id_) for id_, _, _ in same)):
         return 1.0
     if stored.tool_calls and stored.content == shown.content and _named_calls(stored) == _named_calls(shown):
-        return 0.9
+        is_sure = not is_short(stored)  # otherwise only the arguments tell a call from the next one under its id
+        return 0.9 if is_sure else min(0.9, _text_likeness(_arguments(stored), _arguments(shown)))
     if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
         return 1.0
+    if (
+        bool(stored.tool_calls) != bool(shown.tool_calls)
+        and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
+    ):
+        # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
+        return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
         if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
@@ -169,17 +176,21 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
     return all(texts) and is_most and _follow_in(texts, row.content)
 
 
-def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
+def are_rewritten(pairs: Sequence[tuple[Message, Message]], *, is_complete: bool = False) -> bool:
     """Whether messages are others in different words, such as a translation: each has about the same length ratio.
 
-    They must make the same tool calls.
+    They must make the same tool calls, and no very short text is a long one. Of a complete history that suffices;
+    otherwise it would look the same when the host has moved on too far.
     """
     if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
         return False
     sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
-    return are_both and len(ratios) > 1 and max(ratios) <= _SPREAD * min(ratios)
+    is_enough = len(ratios) > 1 or (len(ratios) == 1 and len(pairs) > _SEVERAL)
+    if not are_both or is_complete:
+        return are_both
+    return is_enough and max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:
@@ -195,6 +206,10 @@ def _calls(message: Message) -> list[str]:
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
     """A call with its arguments; the id alone may be reused."""
     return part.id, part.name, stringify_js(part.input)
+
+
+def _arguments(message: Message) -> str:
+    return "\n".join(stringify_js(part.input) for part in message.tool_calls)
 
 
 def _tells_calls(message: Message, text: str) -> bool:

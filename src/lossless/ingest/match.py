@@ -34,8 +34,6 @@ _MAX_COMPARED = 256
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
-#: The maximum number of messages that are not stored at the start of a window that continues with the newest row.
-_HEAD = 3
 #: A user message, its answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
@@ -69,25 +67,19 @@ class MessageComparer(Protocol):
     def is_lesser(self, shown: int, row: int) -> bool:
         """Whether a message is a row shortened, masked or replaced by its host."""
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether all messages are rows in different words, with the same names and numbers."""
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
+        """Whether all messages are rows in different words; `is_complete` when there are as many of both."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """A shown message: its content, its role, and the row that an id names."""
+class MatchedMessage:
+    """A message on either side: its content and role; of a shown one also the row that an id names."""
 
     mark: bytes
     role: str
     known: int | None = None
     #: Whether it is so short that others may be equal.
     is_short: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMark:
-    mark: bytes
-    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +107,8 @@ class MatchResult:
 
 
 def match(
-    shown: Sequence[ShownMessage],
-    stored: Sequence[StoredMark],
+    shown: Sequence[MatchedMessage],
+    stored: Sequence[MatchedMessage],
     pair: MessageComparer,
     *,
     last: Collection[int] | None = None,
@@ -182,8 +174,8 @@ class _Matcher:
 
     def __init__(
         self,
-        shown: Sequence[ShownMessage],
-        stored: Sequence[StoredMark],
+        shown: Sequence[MatchedMessage],
+        stored: Sequence[MatchedMessage],
         pair: MessageComparer,
         last: Collection[int] | None,
         follows: bool,
@@ -209,12 +201,21 @@ class _Matcher:
         if self.follows:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
-        anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
+        anchors |= {  # in a run, or shown before and not very short: no coincidence
+            w: s
+            for w, s in landmarks.items()
+            if self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
+        }
         self.chain = self._chain_of(anchors)
+        found = [w for w, _ in self.chain if w not in self.rows]
+        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
+        is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
+        if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
+            is_there = self.chain[0][0] == 0 or self._begins_as_before() or len(found) < len(self.chain)
+            self.ambiguous += len(found) if is_there else 0
+            self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
             self.chain = self._overlap_by_marks() or self._newest_again()
-        elif not self.follows and self._is_doubtful():
-            self.ambiguous += sum(w not in self.rows for w, _ in self.chain)
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
@@ -258,16 +259,6 @@ class _Matcher:
                 found[w] = s
         return found
 
-    def _is_doubtful(self) -> bool:
-        """Whether the only certain pairs are a run of very short texts, and not the newest ones."""
-        found = [w for w, _ in self.chain if w not in self.rows]
-        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
-        return not is_newest and len(found) < SURE and all(self.shown[w].is_short for w in found)
-
-    def _is_anchor(self, w: int, s: int) -> bool:
-        """Whether a landmark is not a coincidence: it is in a run, or was shown before and is not very short."""
-        return self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
-
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
 
@@ -300,27 +291,24 @@ class _Matcher:
         newest = len(self.stored) - 1
         if newest < 0 or not self.shown or not self._was_shown(newest):
             return []
-        head = next((w for w in range(_HEAD) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
+        first = 0 if self.shown[0].role == "tool" else 1  # a host's summary may precede it
+        head = next((w for w in range(first + 1) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
         if head is not None:
             self.ambiguous += 1
             return [(head, newest)]
-        for size in range(1, min(_FEW, len(self.shown), len(self.stored)) + 1):
+        for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
-            if all(self._is_almost(w, s) for w, s in pairs) and not all(self.shown[w].is_short for w, _ in pairs):
+            if all(self._is_almost(w, s) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
+                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else 0
                 return pairs
-        is_free = newest not in self.taken and 0 not in self.rows and self.shown[0].is_short
-        if is_free and self.pair.may_be(0, newest) and self.pair.likeness(0, newest) == 1.0:
-            self.alike.add(0)  # a very short text, without its frame
-            self.ambiguous += 1
-            return [(0, newest)]
         return []
 
     def _is_almost(self, w: int, s: int) -> bool:
         """Whether a message is a row with the same words, or in a host's frame."""
         if w in self.rows or s in self.taken or not self.pair.may_be(w, s):
             return False
-        return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
+        return self._is_equal(w, s) or self.pair.likeness(w, s) >= (1.0 if self.shown[w].is_short else VERY_ALIKE)
 
     def _pair(self, w: int, s: int) -> None:
         self.rows[w] = s
@@ -337,8 +325,9 @@ class _Matcher:
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             left = n > 0 or self.follows or self._begins_as_before()
-            free = self._free(w, next_w)
-            self._fill(free, self._rows_free(s, next_s), left=left, right=self._is_firm(n, free))
+            free = [one for one in range(w + 1, next_w) if one not in self.rows]
+            rows = [one for one in range(s + 1, next_s) if one not in self.taken]
+            self._fill(free, rows, left=left, right=self._is_firm(n, free))
         self._count_short_end()
 
     def _is_firm(self, n: int, shown: list[int]) -> bool:
@@ -386,7 +375,7 @@ class _Matcher:
         is_little = len(rows) >= _FEW or self.shown[0].is_short
         is_first = likeness >= (VERY_ALIKE if is_little else ALIKE)
         is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
-        if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
+        if is_all and self.pair.are_rewritten(pairs, is_complete=len(self.shown) == len(rows) >= _FEW):
             self._pair_all(pairs, alike=True)
             return
         if is_first:
@@ -398,12 +387,6 @@ class _Matcher:
         """Whether most messages differ: the first message was edited, and the host continued from there."""
         said = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
         return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in said) <= len(said)
-
-    def _free(self, first: int, end: int) -> list[int]:
-        return [w for w in range(first + 1, end) if w not in self.rows]
-
-    def _rows_free(self, first: int, end: int) -> list[int]:
-        return [s for s in range(first + 1, end) if s not in self.taken]
 
     def _fill(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
         if not shown or not rows:
@@ -563,7 +546,7 @@ class _Matcher:
             return
         self._fill_cut(shown, rows)
         shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
-        pairs = self._alike(shown, rows)
+        pairs = self._alike(shown, rows, from_left=left)
         if not right:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
@@ -596,8 +579,11 @@ class _Matcher:
             if alike and w in self.versions:
                 self.alike.add(w)
 
-    def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The pairs of similar messages in order with the highest total score; of many only near ones."""
+    def _alike(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
+        """The pairs of similar messages in order with the highest total score; of many only near ones.
+
+        Of equally good ones those nearest to the anchor.
+        """
         places = {s: j for j, s in enumerate(rows)}
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
@@ -607,41 +593,42 @@ class _Matcher:
                     score = self.pair.likeness(w, s)
                     if score >= ALIKE:
                         scores[i, j] = score
-        return [(shown[i], rows[j]) for i, j in _best_in_order(scores, len(shown), len(rows))]
+        width, height = len(shown), len(rows)
+        if from_left:
+            return [(shown[i], rows[j]) for i, j in _best_in_order(scores, width, height)]
+        turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
+        best = _best_in_order(turned, width, height)
+        return [(shown[width - 1 - i], rows[height - 1 - j]) for i, j in reversed(best)]
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and one that is shown as several."""
         for i, w in enumerate(shown):
             free = [s for s in _near(i, len(shown), rows) if s not in self.taken]
-            run = next((run for run in _runs(free) if self._is_role(run, w) and self.pair.holds(w, run)), None)
+            free = [s for s in free if self.stored[s].role == self.shown[w].role in _SPEAKERS]
+            run = next((run for run in _runs(free) if self.pair.holds(w, run)), None)
             if run is not None:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
         for j, s in enumerate(rows):
             left = [w for w in _near(j, len(rows), shown) if w not in self.rows and s not in self.taken]
-            parts = next(
-                (run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None
-            )
+            left = [w for w in left if self.shown[w].role == self.stored[s].role in _SPEAKERS]
+            parts = next((run for run in _runs(left) if self.pair.is_held(run, s)), None)
             if parts is not None:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
                 self.taken.add(s)
-
-    def _is_role(self, rows: Sequence[int], w: int) -> bool:
-        return self.shown[w].role in _SPEAKERS and all(self.stored[s].role == self.shown[w].role for s in rows)
-
-    def _is_shown_role(self, shown: Sequence[int], s: int) -> bool:
-        return self.stored[s].role in _SPEAKERS and all(self.shown[w].role == self.stored[s].role for w in shown)
 
     # -- the rest
 
     def find_moved(self) -> None:
         """Messages shown before that have moved, or are repeats: content cannot tell. System messages move along."""
         first, end = min(self.taken, default=len(self.stored)), max(self.rows, default=-1)
-        is_piece = not self.taken and self._is_all_of_before()
+        before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
+        is_piece = not self.taken and all(one.mark in before for one in self.shown)  # a part of an old window
         for w, one in enumerate(self.shown):
-            if w in self.rows or self._is_said_again(w):
+            is_again = one.is_short and self._is_behind_new(w) and all(known < w for known in self.rows)
+            if w in self.rows or is_again:  # a very short text after something new, and nothing stored follows
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
@@ -652,15 +639,6 @@ class _Matcher:
                 self._pair(w, s)
                 self.ambiguous += not is_system
                 self.strayed.add(w)
-
-    def _is_all_of_before(self) -> bool:
-        """Whether nothing is shown that was not shown before: a part of an old window."""
-        before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
-        return all(one.mark in before for one in self.shown)
-
-    def _is_said_again(self, w: int) -> bool:
-        """Whether it is a very short text after something new, and nothing stored follows it."""
-        return self._is_behind_new(w) and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing contradicts it; the result of another call with the same id and text does."""
@@ -677,20 +655,15 @@ class _Matcher:
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
         if self.follows or self._begins_as_before():
             matched.insert(0, -1)
-        if matched:
-            self._find_gone(matched, gone)
+        for before, after in pairwise(matched):
+            if run := [s for s in range(before + 1, after) if s not in self.taken]:
+                self._leave_out(before, after, run, gone)
+        last = matched[-1] if matched else len(self.stored)
+        if behind := [s for s in range(last + 1, len(self.stored)) if s not in self.taken]:
+            self._leave_behind(last, behind, gone)
         versions = frozenset(self.versions - self.cuts)
         likely = len(self.alike) + len(self.cuts)
         return MatchResult(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
-
-    def _find_gone(self, matched: Sequence[int], gone: dict[int, Cause]) -> None:
-        for before, after in pairwise(matched):
-            run = [s for s in range(before + 1, after) if s not in self.taken]
-            if run:
-                self._leave_out(before, after, run, gone)
-        behind = [s for s in range(matched[-1] + 1, len(self.stored)) if s not in self.taken]
-        if behind:
-            self._leave_behind(matched[-1], behind, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""
@@ -703,7 +676,7 @@ class _Matcher:
         is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
         if not (is_replaced or roles in list(_EXCHANGES)) or not set(said) <= set(seen):
             return
-        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after):
+        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after, is_replaced=is_replaced):
             return
         gone.update((s, "removed") for s in said)
 
@@ -712,13 +685,13 @@ class _Matcher:
         first = max((w for w, s in self.rows.items() if s == before), default=-1)
         return first, min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
 
-    def _saves_room(self, before: int, after: int) -> bool:
+    def _saves_room(self, before: int, after: int, *, is_replaced: bool) -> bool:
         """Whether the host says that it omits something here, or has done so before at this position."""
         first, end = self._shown_between(before, after)
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
             return True
-        if first >= 0 and all(w in self.versions for w in range(first + 1)):  # notices that change as it moves on
-            return True
+        if first >= 0 and not is_replaced and all(w in self.versions for w in range(first + 1)):
+            return True  # notices that change as it moves on
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.ingest.likeness import is_short
-from lossless.ingest.match import MatchResult, ShownMessage, StoredMark, match
+from lossless.ingest.match import MatchedMessage, MatchResult, match
 from lossless.model.messages import GENERATED_ID_PREFIX
 
 if TYPE_CHECKING:
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
     from lossless.model.records import TailRow
 
 
-@dataclass(frozen=True, slots=True)
-class Insertion:
-    """Messages, by `Event.index`, to be placed before the first of these rows that is in the context, or at its end."""
-
-    events: tuple[int, ...]
-    before: tuple[int, ...] = ()
+#: Messages, by `Event.index`, to be placed before the first of these rows that is in the context, or at its end.
+Insertion: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,89 +64,58 @@ class IngestPlan:
 HasOtherWords: TypeAlias = "Callable[[Event, TailRow], bool]"
 
 
-class IsCopy(Protocol):
-    """Whether an event is a row in another wording; `alone` asks whether that is certain by itself."""
-
-    def __call__(self, event: Event, row: TailRow, *, alone: bool) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class KnownRows:
-    """Rows that ids of a batch name, at any position."""
-
-    by_entry: Mapping[str, TailRow]
-    by_event_key: Mapping[str, TailRow]
-    #: Ids of calls that were repeated after the row with that event key was stored.
-    called_again: Collection[str] = ()
+#: Whether an event is a row in another wording; the last argument asks whether that is certain by itself.
+IsCopy: TypeAlias = "Callable[[Event, TailRow, bool], bool]"
 
 
 def plan_append(
     events: Sequence[Event],
-    known: KnownRows,
+    by_entry: Mapping[str, TailRow],
+    by_event_key: Mapping[str, TailRow] = MappingProxyType({}),
+    called_again: Collection[str] = (),
     adoptable: Sequence[TailRow] = (),
     is_copy: IsCopy | None = None,
 ) -> IngestPlan:
     """Everything is new, except known entry ids and copies by the other producer.
 
     Different text under a stored entry id is a version. An event key identifies a row only with the same words, and
-    unless the call was repeated. `adoptable` are the newest rows of a conversation with two kinds of producers: a row
-    without an entry id may be adopted by an event with one, and vice versa, each once and in order. `is_copy`
-    recognises one that a host has framed, redacted or shortened on one of the two paths.
+    unless the call was repeated (`called_again`). `adoptable` are the newest rows of a conversation with two kinds of
+    producers: a row without an entry id may be adopted by an event with one, and vice versa, each once and in order.
+    `is_copy` recognises one that a host has framed, redacted or shortened on one of the two paths.
     """
-    batch = _AppendPlanner(known, adoptable, is_copy)
-    for n in range(len(events)):
-        batch.take(events[n : n + 2])
-    return IngestPlan(
-        tuple(batch.new),
-        tuple(batch.stamps.items()),
-        tuple(batch.claims),
-        tuple(batch.versions),
-        replayed=len(events) - len(batch.new),
-        likely=batch.likely,
-    )
-
-
-class _AppendPlanner:
-    """Builds the plan of a batch, event by event."""
-
-    def __init__(self, known: KnownRows, adoptable: Sequence[TailRow], is_copy: IsCopy | None) -> None:
-        self.new: list[Event] = []
-        self.stamps: dict[int, str] = {}
-        self.claims: list[int] = []
-        self.versions: list[tuple[int, Event]] = []
-        self.likely = 0
-        self._known, self._adoptable, self._is_copy = known, adoptable, is_copy
-        self._called = set(known.called_again)
-        self._cursor = 0
-
-    def take(self, two: Sequence[Event]) -> None:
-        event = two[0]
-        row = None if event.entry_id is None else self._known.by_entry.get(event.entry_id)
+    new: list[Event] = []
+    stamps: dict[int, str] = {}
+    claims: list[int] = []
+    versions: list[tuple[int, Event]] = []
+    called, cursor, likely = set(called_again), 0, 0
+    for n, event in enumerate(events):
+        row = None if event.entry_id is None else by_entry.get(event.entry_id)
         if row is not None and row.role == event.message.role:
             if row.fingerprint != event.fingerprint:
-                self.versions.append((row.id, event))
-            return
-        row = _by_event_key(event, self._known, self._called) or self._adopted(event, two)
+                versions.append((row.id, event))
+            continue
+        key = event.message.event_key
+        row = None if key is None or key in called else by_event_key.get(key)
+        if row is not None and not (row.fingerprint == event.fingerprint and _is_free(row, event)):
+            row = None
+        if row is None and adoptable:
+            at = _adopt(events[n : n + 2], adoptable, cursor, is_copy)
+            if at is not None:
+                row, cursor = adoptable[at], at + 1
+                if row.fingerprint != event.fingerprint:
+                    versions.append((row.id, event))
+                    likely += 1
         if row is None:
-            self._called.update(part.id for part in event.message.tool_calls if part.id is not None)
-            self.new.append(event)
+            called.update(part.id for part in event.message.tool_calls if part.id is not None)
+            new.append(event)
         elif event.entry_id is None:
-            self.claims.append(row.id)
+            claims.append(row.id)
         elif row.entry_id is None:
-            self.stamps.setdefault(row.id, event.entry_id)
-
-    def _adopted(self, event: Event, two: Sequence[Event]) -> TailRow | None:
-        """The next row of the other producer that equals this event."""
-        at = _adopt(event, self._adoptable, self._cursor)
-        if at is None and self._is_copy is not None:
-            at = _adopt_copy((event, *two[1:]), self._adoptable, self._cursor, self._is_copy)
-        if at is None:
-            return None
-        row, self._cursor = self._adoptable[at], at + 1
-        if row.fingerprint != event.fingerprint:
-            self.versions.append((row.id, event))
-            self.likely += 1
-        return row
+            stamps.setdefault(row.id, event.entry_id)
+    replayed = len(events) - len(new)
+    return IngestPlan(
+        tuple(new), tuple(stamps.items()), tuple(claims), tuple(versions), replayed=replayed, likely=likely
+    )
 
 
 def with_own_id(event: Event) -> Event:
@@ -172,36 +138,25 @@ def with_own_ids(events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _by_event_key(event: Event, known: KnownRows, called: Collection[str]) -> TailRow | None:
-    """The row of an event by the provider's own id and the words."""
-    key = event.message.event_key
-    row = None if key is None or key in called else known.by_event_key.get(key)
-    return row if row is not None and row.fingerprint == event.fingerprint and _is_free(row, event) else None
+def _adopt(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy | None) -> int | None:
+    """The next row from `start` on that the other producer sent and that equals the first event.
 
-
-def _adopt(event: Event, rows: Sequence[TailRow], start: int) -> int | None:
-    """The first row from `start` on that the other producer sent and that equals this event."""
+    Otherwise the next one of the other producer, if the event is another wording of it: that is certain by itself, or
+    the next event is the next row.
+    """
+    event = two[0]
     for index in range(start, len(rows)):
         if _is_free(rows[index], event) and rows[index].fingerprint == event.fingerprint:
             return index
-    return None
+    free = [index for index in range(start, len(rows)) if _is_free(rows[index], event)][:2]
+    if is_copy is None or not free or rows[free[0]].role != event.message.role:
+        return None
+    is_followed = len(two) == len(free) == 2 and two[1].fingerprint == rows[free[1]].fingerprint
+    return free[0] if is_copy(event, rows[free[0]], not is_followed) else None
 
 
 def _is_free(row: TailRow, event: Event) -> bool:
     return row.entry_id is None if event.entry_id is not None else not row.claimed
-
-
-def _adopt_copy(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy) -> int | None:
-    """The next row of the other producer, when the event is another wording of it.
-
-    That is certain by itself, or the next event is the next row.
-    """
-    event = two[0]
-    free = [index for index in range(start, len(rows)) if _is_free(rows[index], event)][:2]
-    if not free or rows[free[0]].role != event.message.role:
-        return None
-    is_followed = len(two) == len(free) == 2 and two[1].fingerprint == rows[free[1]].fingerprint
-    return free[0] if is_copy(event, rows[free[0]], alone=not is_followed) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +197,12 @@ def plan_window(
     left = cache(lambda: {row.fingerprint for row in hidden()})
     found = match(
         [
-            ShownMessage(
+            MatchedMessage(
                 event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message)
             )
             for event, row in zip(events, known, strict=True)
         ],
-        [StoredMark(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
+        [MatchedMessage(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
@@ -287,7 +242,11 @@ def _revive(
             continue
         said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
         before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
-        some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
+        some = [  # a new entry id is a new event
+            row
+            for row in free[events[n].fingerprint]
+            if events[n].message.role == row.role and (events[n].entry_id is None or row.entry_id is None)
+        ]
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None
         if row is not None:
@@ -299,11 +258,6 @@ def _revive(
     is_open = is_open or all(is_short(events[n].message) for n in back)
     ambiguous = sum(not _is_hosts(events[n].entry_id) for n in back) if is_open else 0
     return frozenset(outside & gone) | {row.id for n in back if (row := rows[n]) is not None}, ambiguous
-
-
-def _is_back(event: Event, row: TailRow) -> bool:
-    """Whether an event may be a row that had left; a new entry id is a new event."""
-    return event.message.role == row.role and (event.entry_id is None or row.entry_id is None)
 
 
 def _make_window_plan(
@@ -329,7 +283,11 @@ def _make_window_plan(
     return IngestPlan(
         tuple(_storable(events[n], stored) for n in new),
         stamps=_stamps(events, rows, stored.by_entry or {}),
-        claims=_claims(events, rows),
+        claims=tuple(
+            row.id
+            for event, row in zip(events, rows, strict=True)
+            if row is not None and event.entry_id is None and not row.claimed
+        ),
         versions=tuple(
             (row.id, event)
             for n, (event, row) in enumerate(zip(events, rows, strict=True))
@@ -388,8 +346,8 @@ def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Coll
             found.setdefault(behind, []).append(events[n].index)
     last = [events[n].index for n in range(end + 1, len(ids))]
     is_mixed = any(ids[n] is not None for n in range(end + 1, len(ids)))
-    ends = (Insertion(tuple(last)),) if is_mixed else ()
-    return (*(Insertion(tuple(indexes), behind) for behind, indexes in found.items()), *ends)
+    ends = ((tuple(last), ()),) if is_mixed else ()
+    return (*((tuple(indexes), behind) for behind, indexes in found.items()), *ends)
 
 
 def _is_hosts(entry_id: str | None) -> bool:
@@ -409,11 +367,3 @@ def _stamps(
         if row.entry_id is None or row.entry_id not in there:
             stamps.setdefault(row.id, event.entry_id)
     return tuple(stamps.items())
-
-
-def _claims(events: Sequence[Event], rows: Sequence[TailRow | None]) -> tuple[int, ...]:
-    return tuple(
-        row.id
-        for event, row in zip(events, rows, strict=True)
-        if row is not None and event.entry_id is None and not row.claimed
-    )

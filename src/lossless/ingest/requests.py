@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.ingest.events import Event
-    from lossless.ingest.plan import IngestPlan
     from lossless.model.messages import Message
-    from lossless.model.records import TailRow, WindowMark
+    from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
 _PRINT = 8
@@ -145,7 +144,10 @@ def goes_on(request: RequestHistory, stored: StoredHistory) -> int:
     Its newest reply may have come back in another form.
     """
     before = stored.after_prompts(request.prints[0]) if request.prints else []
-    return len(before) if _is_beginning(before, request.prints, request, stored) else 0
+    same = next((n for n, (one, other) in enumerate(zip(before, request.prints, strict=False)) if one != other), None)
+    same = min(len(before), len(request.prints)) if same is None else same
+    is_beginning = same == len(before) or (same == len(before) - 1 and _is_newest(request, same, stored))
+    return len(before) if is_beginning else 0
 
 
 def goes_back(request: RequestHistory, stored: StoredHistory) -> bool:
@@ -164,67 +166,39 @@ def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) ->
 
 
 def match_history(archive: Archive, conversation_id: int, request: RequestHistory) -> HistoryMatch | None:
-    mark = archive.ingest.window(conversation_id)
-    if mark is None or not mark.rows or not request.events:
+    """How a request relates to a conversation by the matcher. System messages may change, and do not count."""
+    mark, events = archive.ingest.window(conversation_id), request.events
+    if mark is None or not mark.rows or not events:
         return None
-    laid = _AlignedRequest(request, mark, plan_aligned(archive, conversation_id, request.events, mark))
-    if not laid.known or 2 * len(laid.known) < len(laid.before):
+    plan = plan_aligned(archive, conversation_id, events, mark)
+    places, other = plan.places, {event.index for _, event in (*plan.versions, *plan.cuts)}
+    shown = list(dict.fromkeys(row for row in mark.rows if row > 0))
+    said = [n for n, event in enumerate(events) if event.message.role != "system"]
+    known = [n for n in said if places[n] is not None]
+    end = max(known, default=-1)
+    before, new = [n for n in said if n <= end], [n for n in said if n > end]
+    if not known or 2 * len(known) < len(before):
         return None
-    if laid.newest is not None:
-        return HistoryMatch("on", len(laid.known), laid.is_all) if laid.sure or (laid.equal and laid.is_all) else None
-    if not request.has_reply:
+    equal = [n for n in known if events[n].index not in other]
+    replies = [n for n in equal if events[n].message.role == "assistant"]
+    sure = [n for n in replies if not is_short(events[n].message)]
+    rows = {places[n] for n in known}
+    if shown and places[end] == shown[-1]:
+        is_all = rows.issuperset(shown)
+        return HistoryMatch("on", len(known), is_all) if sure or (equal and is_all) else None
+    is_beginning = len(equal) == len(before)
+    if not request.has_reply or (not new and is_beginning):
+        return HistoryMatch("back", len(known)) if request.has_reply else None
+    # it must have a reply that was given here: examples at the start of all chats of a client do not count
+    given = [id_ for n in (replies if is_beginning else sure) if (id_ := places[n]) is not None]
+    began, tail_rows = mark.began, archive.messages.tail_rows
+    if began is None or not any(row.seq > began for row in tail_rows(conversation_id, given)):
         return None
-    if not laid.new and len(laid.equal) == len(laid.before):
-        return HistoryMatch("back", len(laid.known))
-    if not _has_given(archive, conversation_id, laid):
+    last = max((k for k, row in enumerate(shown) if row in rows), default=-1)
+    users = sum(row.role == "user" for row in tail_rows(conversation_id, shown[last + 1 :]))
+    if new and users > 1 and not any(places[n] in plan.revived for n in replies):
         return None
-    behind = archive.messages.tail_rows(conversation_id, laid.behind)
-    if laid.new and not laid.returns and sum(row.role == "user" for row in behind) > 1:
-        return None
-    return HistoryMatch("instead" if laid.new else "back", len(laid.known))
-
-
-class _AlignedRequest:
-    """A request aligned with the last window of a conversation. System messages may change, and do not count."""
-
-    def __init__(self, request: RequestHistory, mark: WindowMark, plan: IngestPlan) -> None:
-        self.mark, self.events, self.places = mark, request.events, plan.places
-        self.shown = list(dict.fromkeys(row for row in mark.rows or () if row > 0))
-        said = [n for n, event in enumerate(self.events) if event.message.role != "system"]
-        other = {event.index for _, event in (*plan.versions, *plan.cuts)}
-        #: The messages that are rows; those with the same words; and the longer replies among these.
-        self.known = [n for n in said if self.places[n] is not None]
-        self.equal = [n for n in self.known if self.events[n].index not in other]
-        self.sure = [n for n in self.equal if self.is_reply(n) and not is_short(self.events[n].message)]
-        end = max(self.known, default=-1)
-        #: The messages up to the last known one, and those after it.
-        self.before = [n for n in said if n <= end]
-        self.new = [n for n in said if n > end]
-        newest = self.shown[-1] if self.shown else None
-        #: The message that is the conversation's newest, with nothing known after it.
-        self.newest = end if end >= 0 and self.places[end] == newest else None
-        #: Whether it has a reply that had left the conversation.
-        self.returns = any(self.places[n] in plan.revived for n in self.equal if self.is_reply(n))
-        rows = {self.places[n] for n in self.known}
-        self.is_all = rows.issuperset(self.shown)
-        last = max((k for k, row in enumerate(self.shown) if row in rows), default=-1)
-        #: What the conversation shows after the last message of the request.
-        self.behind = self.shown[last + 1 :]
-
-    def is_reply(self, n: int) -> bool:
-        return self.events[n].message.role == "assistant"
-
-
-def _has_given(archive: Archive, conversation_id: int, laid: _AlignedRequest) -> bool:
-    """Whether a request has a reply that was given in a conversation, so that it belongs to it.
-
-    Examples at the start of all chats of a client do not count.
-    """
-    is_beginning = len(laid.equal) == len(laid.before)
-    replies = [n for n in laid.equal if laid.is_reply(n)] if is_beginning else laid.sure
-    ids = [id_ for n in replies if (id_ := laid.places[n]) is not None]
-    began = laid.mark.began
-    return began is not None and any(row.seq > began for row in archive.messages.tail_rows(conversation_id, ids))
+    return HistoryMatch("instead" if new else "back", len(known))
 
 
 def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:
@@ -248,13 +222,6 @@ def _is_within(request: RequestHistory, asked: Sequence[bytes], there: Sequence[
     return False
 
 
-def _is_beginning(
-    before: Sequence[bytes], asked: Sequence[bytes], request: RequestHistory, stored: StoredHistory
-) -> bool:
-    same = _common(before, asked)
-    return same == len(before) or (same == len(before) - 1 and _is_newest(request, same, stored))
-
-
 def _is_newest(request: RequestHistory, place: int, stored: StoredHistory) -> bool:
     """Whether a message of the request is the conversation's newest reply in another form."""
     if place >= len(request.said) or place not in request.replies:
@@ -263,11 +230,6 @@ def _is_newest(request: RequestHistory, place: int, stored: StoredHistory) -> bo
     return (
         copy is not None and newest is not None and newest.role == "assistant" and score_likeness(newest, copy) >= ALIKE
     )
-
-
-def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    size = min(len(one), len(other))
-    return next((n for n in range(size) if one[n] != other[n]), size)
 
 
 def _decoded(message: dict[str, Any]) -> Message | None:

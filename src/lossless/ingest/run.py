@@ -29,7 +29,7 @@ from lossless.ingest.events import (
 )
 from lossless.ingest.likeness import score_likeness
 from lossless.ingest.match import ALIKE
-from lossless.ingest.plan import IngestPlan, KnownRows, plan_append, with_own_id, with_own_ids
+from lossless.ingest.plan import IngestPlan, plan_append, with_own_id, with_own_ids
 from lossless.ingest.synthetic import is_referenced
 from lossless.ingest.window import (
     IncomingWindow,
@@ -179,7 +179,7 @@ def plan_batch(
     again = archive.messages.called_after(conversation.id, {key: row.id for key, row in by_event.items()})
     if any(event.message.role == "system" for event in events):
         adoptable = [*context_prompts(archive, conversation), *adoptable]
-    return plan_append(events, KnownRows(by_entry, by_event, again), adoptable, copy_detector(archive))
+    return plan_append(events, by_entry, by_event, again, adoptable, copy_detector(archive))
 
 
 def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRow]:
@@ -205,7 +205,7 @@ def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
 def copy_detector(archive: Archive) -> IsCopy:
     """Recognises other wordings of stored rows."""
 
-    def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
+    def is_copy(event: Event, row: TailRow, alone: bool) -> bool:
         stored = archive.messages.get(row.id).message
         is_alike = likeness.score_likeness(stored, event.message) >= (1.0 if alone else 0.5)
         return is_alike or is_referenced(stored, event.message) or likeness.is_cut_result(stored, event.message)
@@ -299,13 +299,13 @@ def _place(
     rows = {event.index: id_ for event, id_ in zip(plan.new, ids, strict=True)}
     rows |= plan.rows_by_event
     placed: list[int] = []
-    for one in plan.insertions:
-        some = [rows[index] for index in one.events if index in rows]
+    for events, behind in plan.insertions:
+        some = [rows[index] for index in events if index in rows]
         folded = archive.context.covered(conversation.id, some)
         some = [id_ for id_ in some if id_ not in folded]
-        if one.before:
-            if not join_leaf(archive, conversation.id, some, one.before[0], now):
-                archive.context.insert_before(conversation.id, some, one.before, now)
+        if behind:
+            if not join_leaf(archive, conversation.id, some, behind[0], now):
+                archive.context.insert_before(conversation.id, some, behind, now)
         else:
             archive.context.reveal(conversation.id, some, now)
             some = [id_ for id_ in some if id_ not in ids]
@@ -433,7 +433,7 @@ def _find_payloads(
                 if call.id == call_id:
                     return call.name
         stored = archive.files.call(conversation.id, call_id)
-        return None if stored is None else stored.tool
+        return None if stored is None else stored[0]
 
     found: dict[int, Intercepted] = {}
     for n, item in enumerate(new):
@@ -517,22 +517,9 @@ def _standing_for_several(plan: IngestPlan, stored: dict[int, StoredMessage]) ->
     """Texts that are shown in place of several different results."""
     rows: defaultdict[str, set[str]] = defaultdict(set)
     for id_, event in plan.versions:
-        if _is_result(event) and id_ in stored:
+        if event.message.tool_results and id_ in stored:
             rows[event.message.content].add(stored[id_].message.content)
     return frozenset(text for text, texts in rows.items() if len(texts) > 1)
-
-
-def _is_result(event: Event) -> bool:
-    return bool(event.message.tool_results)
-
-
-@dataclass(frozen=True, slots=True)
-class SystemPrompts:
-    """The leading rows of a context, which of them are new, and which have new text."""
-
-    ids: tuple[int, ...] = ()
-    appended: Appended = field(default_factory=Appended)
-    changed: tuple[tuple[int, Event], ...] = ()
 
 
 def write_system_prompts(
@@ -543,19 +530,20 @@ def write_system_prompts(
     *,
     is_first: bool,
     is_all: bool = False,
-) -> SystemPrompts:
+) -> tuple[Sequence[int], Appended, Sequence[tuple[int, Event]]]:
     """Make these prompts the start of the context; a stored text is reused, one that is gone is hidden.
 
-    Without any, existing ones stay, unless the list is complete.
+    Without any, existing ones stay, unless the list is complete. Returns their rows, which of them are new, and which
+    have new text.
     """
     if not prompts and not is_all:
-        return SystemPrompts()
+        return (), Appended(), ()
     if is_first:
         appended = archive.messages.append(conversation, [_new_prompt(event, now) for event in prompts], now)
-        return SystemPrompts(appended.ids, appended)
+        return appended.ids, appended, ()
     there, _ = archive.context.preamble(conversation.id)
     if [prompt.fingerprint for prompt in there] == [event.fingerprint for event in prompts]:
-        return SystemPrompts(tuple(prompt.message_id for prompt in there))
+        return [prompt.message_id for prompt in there], Appended(), ()
     before = archive.context.tokens(conversation.id)
     ids, appended, changed = _prompt_rows(archive, conversation, prompts, there, now)
     gone = [prompt.message_id for prompt in there if prompt.message_id not in ids]
@@ -568,7 +556,7 @@ def write_system_prompts(
     change = ContextChange("hide", "sync", "superseded", tuple(gone), tuple(ids), 0, before, after)
     archive.context.log(conversation.id, change, now)
     archive.context.close_gaps(conversation.id)
-    return SystemPrompts(tuple(ids), appended, tuple(changed))
+    return ids, appended, changed
 
 
 def _prompt_rows(
@@ -630,9 +618,10 @@ def hide_quiet_turns(
 ) -> None:
     """Hide the turns that end in one of the new answers and only asked whether there is anything to do."""
     for event, id_ in zip(new, ids, strict=True):
-        is_quiet = is_quiet_answer(event.message, conversation.session_key)
-        if is_quiet and (turn := _turn_to(archive, conversation, id_)):
-            hide_as_heartbeat(archive, conversation, turn, now)
+        if is_quiet_answer(event.message, conversation.session_key):
+            rows = [row for row in archive.messages.tail(conversation.id, _MOST_MESSAGES) if row.id <= id_]
+            if turn := _turn_of(archive, conversation, rows):
+                hide_as_heartbeat(archive, conversation, turn, now)
 
 
 def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
@@ -681,12 +670,6 @@ def hide_as_heartbeat(archive: Archive, conversation: Conversation, ids: Sequenc
         conversation.id, ContextChange("hide", "ingest", HEARTBEAT, tuple(ids), (), None, before, after), now
     )
     archive.context.close_gaps(conversation.id)
-
-
-def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
-    """The messages from a heartbeat's question to its answer; empty when a person asked."""
-    rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
-    return _turn_of(archive, conversation, [row for row in rows if row.id <= answer_id])
 
 
 def _turn_of(archive: Archive, conversation: Conversation, rows: Sequence[TailRow]) -> list[int]:

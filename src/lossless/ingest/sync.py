@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import mask_items
+from lossless.ingest.match import SURE
 from lossless.ingest.run import (
     AppendReport,
     _check_names,
@@ -39,7 +40,7 @@ from lossless.model.messages import Incoming, MessageLike
 from lossless.model.records import WindowMark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.plan import IngestPlan
@@ -67,7 +68,7 @@ def choose_tab(
 
     It becomes the active one. `read` compares the window with another conversation.
     """
-    if session.is_cron or not _goes_elsewhere(seen.plan):
+    if session.is_cron or not (seen.plan.abandoned or seen.plan.cause == "disjoint"):
         return conversation, seen
     best = conversation, seen
     for other in archive.conversations.closed_for(conversation, TAB, _TABS):
@@ -85,10 +86,6 @@ def choose_tab(
     return best
 
 
-def _goes_elsewhere(plan: IngestPlan) -> bool:
-    return bool(plan.abandoned) or plan.cause == "disjoint"
-
-
 def _count_abandoned(plan: IngestPlan) -> int:
     return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
 
@@ -102,12 +99,8 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
         return False
     if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
         return False
-    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
-
-
-def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
-    """Whether a user speaks soon after the branches diverge."""
-    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
+    branches = [archive.messages.many(sorted(ids)[:_SOON]) for ids in (plan.revived, plan.abandoned)]
+    return all(any(row.message.role == "user" for row in rows) for rows in branches)
 
 
 #: The maximum difference of a window from the last one for comparing only the rest.
@@ -161,9 +154,10 @@ def sync(
         if apart is None:
             report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
         else:
-            report = _store_window(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
+            beside, other, reason = apart
+            report = _store_window(archive, beside, other, items, payloads, now, whole=whole)
             report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
-            report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
+            report = replace(report, blocked=reason, quarantine_id=beside.id)
         _remember_key(archive, conversation, key, seen.window.events, now)
     return report
 
@@ -181,15 +175,15 @@ def _store_window(
     window, plan = seen.window, seen.plan
     is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
     is_all = whole and seen.is_laid_over
-    prompts = write_system_prompts(
+    prompt_ids, prompts, changed = write_system_prompts(
         archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
     )
-    plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
+    plan = replace(plan, versions=(*plan.versions, *changed)) if changed else plan
     if is_all:
         plan = hide_unshown(archive, conversation, window, plan, now)
     said, revised = write_plan(archive, conversation, plan, payloads, now)
-    appended = prompts.appended + said
-    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
+    appended = prompts + said
+    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompt_ids, said.ids), now)
     update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
     replayed = len(items) - len(appended.ids) - len(window.skips)
     return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
@@ -268,7 +262,13 @@ class _WindowReader:
         start, last = self._head + same, before + same
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
-        window = self._with_prompts(self._window(start))
+        has_lost = self._has_lost_prompts(mark)
+        if has_lost and same < SURE and all(map(self._is_short, self._items[:same])):  # it may be a later message
+            return None
+        window = self._window(start)
+        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
+        skips = (*head.skips, *window.skips)
+        window = replace(window, preamble=head.preamble, skips=skips, size=window.size + head.size)
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
         newer = [
@@ -280,9 +280,8 @@ class _WindowReader:
         if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
-        if not window.events and not self._has_ids() and self._ends_short():
+        if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
-        has_lost = not self._head and min(mark.rows) < 0
         rows_before = (0,) * self._head + mark.rows[before:last]
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
 
@@ -290,25 +289,25 @@ class _WindowReader:
         """The whole window, aligned with the rows."""
         window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
         window = self._without_copies(window, follows=False)
-        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
-        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
+        is_cut = mark is not None and self._has_lost_prompts(mark)
+        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark, is_cut=is_cut)
+        has_lost = is_cut and mark is not None and plan.places[:1] == (mark.first_id,)
+        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True, has_lost_prompts=has_lost)
+
+    def _has_lost_prompts(self, mark: WindowMark) -> bool:
+        return not self._head and min(mark.rows or (0,)) < 0
 
     def _has_ids(self) -> bool:
         """Whether the host assigns ids, so that repeats are certain."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
 
-    def _ends_short(self) -> bool:
-        events, _ = incoming.read_events(self._items[-1:])
+    def _is_short(self, item: MessageLike) -> bool:
+        events, _ = incoming.read_events([item])
         return bool(events) and likeness.is_short(events[0].message)
 
     def _window(self, start: int) -> IncomingWindow:
         rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
         return self._without_copies(rest, follows=True)
-
-    def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
-        """The rest of a window, and its leading system prompts."""
-        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
-        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
 
     def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
         skips = list(window.skips)
@@ -339,32 +338,16 @@ def remember_window(
         rows[event.index] = -id_
     for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
         rows[event.index] = next(fresh) if place is None else place
-    said = [row for row in rows if row > 0]
-    if not said:
+    before, plan, last = seen.before, seen.plan, max(rows, default=0)
+    if last <= 0:
         return
-    before, plan, last = seen.before, seen.plan, max(said)
     older = before is not None and before.last_id is not None and last < before.last_id
     if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
         older = before.chain.endswith(seen.prints)  # only its end
     if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
         return
-    archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
-
-
-def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
-    """The cap that a disjoint window exceeds, or None."""
-    tail = archive.messages.tail(conversation.id, 1)
-    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
-    return cap if len(plan.new) > cap else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Quarantine:
-    """An additional conversation of a session, a window compared with it, and the reason."""
-
-    conversation: Conversation
-    seen: SeenWindow
-    reason: str
+    first = next(row for row in rows if row > 0)
+    archive.ingest.set_window(conversation_id, WindowMark(first, last, length, seen.prints, tuple(rows)), now)
 
 
 def _choose_quarantine(
@@ -373,8 +356,9 @@ def _choose_quarantine(
     read: Callable[[Conversation], SeenWindow],
     plan: IngestPlan,
     now: datetime,
-) -> _Quarantine | None:
-    """Where a disjoint window goes: to a quarantined conversation that it matches.
+) -> tuple[Conversation, SeenWindow, str] | None:
+    """Where a disjoint window goes: to a quarantined conversation that it matches; with the window compared to that,
+    and the reason.
 
     One over the cap is quarantined; None for one that is stored in its own conversation.
     """
@@ -384,9 +368,10 @@ def _choose_quarantine(
         seen = read(other)
         if seen.plan.cause != "disjoint":
             was = "was refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Quarantine(other, seen, f"the window continues what {was}, in conversation {other.id}")
-    cap = _flood_cap(archive, conversation, plan)
-    if cap is None:
+            return other, seen, f"the window continues what {was}, in conversation {other.id}"
+    tail = archive.messages.tail(conversation.id, 1)
+    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
+    if len(plan.new) <= cap:
         return None
     made = archive.conversations.quarantine(conversation, now)
     reason = (
@@ -394,4 +379,4 @@ def _choose_quarantine(
         f"than {cap} at once are not accepted: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
-    return _Quarantine(made, read(made), reason)
+    return made, read(made), reason

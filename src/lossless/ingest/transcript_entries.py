@@ -6,13 +6,13 @@ Both work inside the caller's transaction, which also moves the checkpoint.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip, entry_ids_of, mask_items
-from lossless.ingest.plan import IngestPlan, KnownRows, plan_append
+from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.run import (
     append_report,
     context_prompts,
@@ -48,18 +48,7 @@ _ADOPTION_ROWS = 256
 _MOST_ROWS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class EntryBatch:
-    """Entries that are messages, and those that are not."""
-
-    events: tuple[Event, ...]
-    skips: tuple[Skip, ...]
-    #: Positions of entries with undecodable messages, and the problem of each.
-    unreadable: tuple[Skip, ...]
-    size: int
-
-
-def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> EntryBatch:
+def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> IncomingWindow:
     """Decode entries without what must not be kept; one that cannot be decoded does not prevent storing the others."""
     events: list[Event] = []
     skips: list[Skip] = []
@@ -72,11 +61,16 @@ def read_entries(archive: Archive, conversation_id: int, items: Sequence[Incomin
             continue
         events += found
         skips += skipped
-    return EntryBatch(tuple(events), tuple(skips), tuple(unreadable), len(items))
+    return IncomingWindow((), tuple(events), tuple(skips), len(items), unreadable=tuple(unreadable))
 
 
 def append_entries(
-    archive: Archive, conversation: Conversation, batch: EntryBatch, *, now: datetime, payloads: PayloadPolicy | None
+    archive: Archive,
+    conversation: Conversation,
+    batch: IncomingWindow,
+    *,
+    now: datetime,
+    payloads: PayloadPolicy | None,
 ) -> AppendReport:
     """Store entries that come after what is stored; known ids, copies and twins are skipped."""
     skips = list(batch.skips)
@@ -94,12 +88,12 @@ def append_entries(
 def plan_path(
     archive: Archive,
     conversation: Conversation,
-    batch: EntryBatch,
+    batch: IncomingWindow,
     *,
     rewritten: bool,
     after: int = 0,
     in_use: frozenset[str] = frozenset(),
-) -> tuple[IngestPlan, EntryBatch]:
+) -> tuple[IngestPlan, IncomingWindow]:
     """What a path from some entry to the newest adds, and which stored messages are no longer on it.
 
     Returned with the batch without delivery notes. `rewritten` means that none of its ids is known: then text alone may
@@ -109,7 +103,9 @@ def plan_path(
     skips = list(batch.skips)
     events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=False)
     events, _ = split_by_role(archive, conversation, events)
-    mark = _whole_window(archive, conversation, after) if rewritten else None
+    rows = archive.messages.tail(conversation.id, _MOST_ROWS) if rewritten else []
+    ids = tuple(row.id for row in rows if row.id > after)
+    mark = WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None  # everything, as the host's last window
     if after and mark is None:
         plan = plan_batch(archive, conversation, events)
     else:
@@ -134,13 +130,6 @@ def plan_path(
     return _adopt_rows(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
 
 
-def _whole_window(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
-    """Everything that is stored, as the host's last window."""
-    rows = [row for row in archive.messages.tail(conversation.id, _MOST_ROWS) if row.id > after]
-    ids = tuple(row.id for row in rows)
-    return WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None
-
-
 def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestPlan) -> bool:
     """Whether entries only repeat the text of rows: messages have their own times, and none of them agrees."""
     found = [(event, row) for event, row in zip(events, plan.places, strict=True) if row is not None]
@@ -157,9 +146,8 @@ def _adopt_rows(archive: Archive, conversation: Conversation, plan: IngestPlan) 
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
     rows = [*context_prompts(archive, conversation), *rows]
-    rest = plan_append(
-        plan.new, KnownRows({}, {}), [row for row in rows if row.entry_id is None], copy_detector(archive)
-    )
+    free = [row for row in rows if row.entry_id is None]
+    rest = plan_append(plan.new, {}, adoptable=free, is_copy=copy_detector(archive))
     return replace(
         plan,
         new=rest.new,
@@ -174,7 +162,7 @@ def write_entries(
     archive: Archive,
     conversation: Conversation,
     plan: IngestPlan,
-    batch: EntryBatch,
+    batch: IncomingWindow,
     *,
     now: datetime,
     payloads: PayloadPolicy | None,
@@ -182,8 +170,7 @@ def write_entries(
     """Store what was planned for a batch, and count it; a later entry under the same id revises the first."""
     plan, again = _once_each(plan)
     appended, revised = write_plan(archive, conversation, plan, payloads, now)
-    window = IncomingWindow((), batch.events, batch.skips, batch.size)
-    update_counters(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
+    update_counters(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
     if again:
         ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
         others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))

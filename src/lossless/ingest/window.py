@@ -15,7 +15,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import entry_ids_of
 from lossless.ingest.match import SURE, overlap
-from lossless.ingest.plan import IngestPlan, KnownRows, StoredRows, plan_append, plan_window, with_own_ids
+from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
@@ -41,7 +41,7 @@ _PROBES, _RARE = 32, 16
 
 @dataclass(frozen=True, slots=True)
 class IncomingWindow:
-    """A decoded window: its system prompts, its other messages, and skipped ones."""
+    """A decoded window or batch: its system prompts, its other messages, and skipped ones."""
 
     preamble: tuple[Event, ...]
     events: tuple[Event, ...]
@@ -50,6 +50,8 @@ class IncomingWindow:
     size: int
     #: Whether it contains text of ours that replaces other messages.
     has_ours: bool = False
+    #: Positions of entries of a transcript that cannot be decoded, and the problem of each.
+    unreadable: tuple[Skip, ...] = ()
 
 
 def count_system_head(window: Sequence[MessageLike]) -> int:
@@ -88,7 +90,7 @@ def read_window(
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:
     """The window begins with the last one and nothing was stored since: the rest is new, except known entry ids."""
-    return plan_append(events, KnownRows(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
+    return plan_append(events, archive.messages.known_entries(conversation_id, entry_ids_of(events)))
 
 
 def plan_rest(
@@ -110,10 +112,12 @@ def plan_aligned(
     mark: WindowMark | None,
     *,
     in_use: frozenset[str] = frozenset(),
+    is_cut: bool = False,
 ) -> IngestPlan:
     """Align a window or a path with the newest rows, and with older ones when it does not begin among those.
 
     `in_use` are ids that are not in it and still name messages: a transcript keeps abandoned branches.
+    `is_cut` means that the last window began with prompts that this one lacks.
     """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
@@ -127,7 +131,7 @@ def plan_aligned(
         last = None if mark is None else _rows_shown_by(mark, in_place)
         if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
             last = frozenset(row.id for row in rows)
-        begins = is_whole and bool(rows and events) and _are_one(in_place[0], events[0])
+        begins = is_whole and bool(rows and events) and _begin_alike(in_place, events, () if is_cut else last)
         stored = StoredRows((*older, *in_place), last, follows=begins and not older, by_entry=by_entry)
         return plan_over(archive, conversation_id, events, stored, in_use)
 
@@ -135,7 +139,9 @@ def plan_aligned(
     rows = archive.messages.tail(conversation_id, limit)
     is_whole = len(rows) < limit
     found = plan(rows, is_whole=is_whole)
-    if not events or is_whole or _begins_among(rows, found):
+    ids = {row.id for row in rows}
+    known = sum(place in ids for place in found.places)
+    if not events or is_whole or (found.places[0] in ids and 2 * known >= len(events)):  # it begins among them
         return found
     start = _older_start(archive, conversation_id, events)
     if start is None or start >= rows[0].seq:
@@ -168,6 +174,15 @@ def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
     return thinks and likeness.has_other_thinking(archive.messages.get(row.id).message, event.message)
 
 
+def _begin_alike(rows: Sequence[TailRow], events: Sequence[Event], last: Collection[int] | None) -> bool:
+    """Whether a window begins with the first row; a very short text that was not shown there says too little."""
+    if not _are_one(rows[0], events[0]):
+        return False
+    if not likeness.is_short(events[0].message) or len(events) == 1 or last is None or rows[0].id in last:
+        return True
+    return len(rows) > 1 and _are_one(rows[1], events[1])
+
+
 def _are_one(row: TailRow, event: Event) -> bool:
     is_its = event.entry_id is None or row.entry_id is None or row.entry_id == event.entry_id
     return row.fingerprint == event.fingerprint and is_its
@@ -179,13 +194,6 @@ def _rows_shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
         return frozenset(mark.rows) - {0}
     first, last = mark.first_id or 0, mark.last_id or 0
     return frozenset(row.id for row in rows if first <= row.id <= last)
-
-
-def _begins_among(rows: Sequence[TailRow], plan: IngestPlan) -> bool:
-    """Whether the window's beginning is among these rows."""
-    ids = {row.id for row in rows}
-    known = sum(place in ids for place in plan.places)
-    return plan.places[0] in ids and 2 * known >= len(plan.places)
 
 
 class RowComparer:
@@ -227,8 +235,9 @@ class RowComparer:
     def is_lesser(self, shown: int, row: int) -> bool:
         return likeness.is_reduction(self._load(row), self._events[shown].message)
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        return likeness.are_rewritten([(self._load(row), self._events[shown].message) for shown, row in pairs])
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
+        both = [(self._load(row), self._events[shown].message) for shown, row in pairs]
+        return likeness.are_rewritten(both, is_complete=is_complete)
 
     def _is_same_call(self, shown: int, row: int) -> bool:
         """Whether two results are of one call: ids may be reused, so the message with the call must agree."""
@@ -262,12 +271,8 @@ class RowComparer:
             return True
         if mine in self._in_use:
             return False
-        return self._is_written_anew if is_equal else self._is_same_event(shown, row)
-
-    def _is_same_event(self, shown: int, row: int) -> bool:
-        """Whether the provider's own id agrees; the matcher checks the position."""
-        key = self._events[shown].message.event_key
-        return key is not None and self._load(row).event_key == key
+        key = self._events[shown].message.event_key  # the matcher checks the position
+        return self._is_written_anew if is_equal else key is not None and self._load(row).event_key == key
 
     @cached_property
     def _is_written_anew(self) -> bool:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadInput, ModelError
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
+from lossless.store.archive import Archive
+from lossless.store.files import LargeFileRows
+from lossless.store.state import PendingCompactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
 
@@ -20,19 +23,16 @@ if TYPE_CHECKING:
     from lossless.files.describe import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
-    from lossless.maintenance.backup import Backup
     from lossless.maintenance.doctor import Examination
-    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
-    from lossless.maintenance.repair import CleanPlan, CleanReport, CloseDebtPlan, RebuildPlan, ReindexReport
-    from lossless.maintenance.surgery.tool_outputs import StubReport, StubRevertPlan, StubRevertReport
+    from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
+    from lossless.maintenance.surgery.tool_outputs import StubReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import StoredFile
     from lossless.model.records import TranscriptDecision
     from lossless.settings.event_log import EventLog
-    from lossless.store.archive import Archive
     from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.conversations import Checkpoint
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
@@ -42,47 +42,41 @@ _log = logging.getLogger("lossless.maintenance.admin")
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
 
-class Admin:
+class Admin(EngineGroup):
     """`engine.admin`: maintenance of a whole archive. Nothing is deleted without an explicit call."""
 
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
+    copy = forward(lambda parts: parts, EngineParts.copy)
+    transaction = forward(lambda parts: parts.archive, Archive.writing)
+    catch_up = forward(lambda parts: parts.archive, Archive.catch_up)
+    pending = forward(lambda parts: parts.archive.debts, PendingCompactions.pending)
 
     @property
     def log(self) -> EventLog:
         """The event log of this engine; see `lossless.settings.event_log`."""
         return self._parts.log
 
-    def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
-        """A backup next to the archive under a label, as made before a change; with its payloads."""
-        return self._parts.copy(label, progress, with_files=with_files)
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Several calls of the engine as one transaction."""
-        return self._parts.archive.writing()
-
     def examine(self, *, ask_models: bool = False) -> Examination:
         """Everything that can be wrong with the archive, each with a remedy; read-only."""
         from lossless.maintenance.doctor import examine
 
         summariser = self._parts.loop.summariser if ask_models else None
-        return examine(self._parts.archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
+        return examine(self._archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
 
     def size(self) -> SizeReport:
         """The size of the archive's parts, and what could be freed."""
         from lossless.maintenance.prune import measure_archive
 
-        return measure_archive(self._parts.archive, self._parts.vault, self._parts.clock())
+        return measure_archive(self._archive, self._parts.vault, self._parts.clock())
 
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
         """Which conversations a filter would delete, and their size; changes nothing."""
         from lossless.maintenance import prune
 
-        return prune.plan_prune(self._parts.archive, choice, self._parts.clock())
+        return prune.plan_prune(self._archive, choice, self._parts.clock())
 
     def prune(
         self,
-        work: PrunePlan,
+        plan: PrunePlan,
         *,
         backup: bool = True,
         with_files: bool = True,
@@ -92,10 +86,10 @@ class Admin:
         from lossless.maintenance import prune
 
         now = self._parts.clock()
-        if backup and work.chosen:
+        if backup and plan.chosen:
             self._parts.copy("prune", with_files=with_files)
         vault = self._parts.vault if with_files else None
-        report = prune.apply_prune(self._parts.archive, vault, work, now, progress)
+        report = prune.apply_prune(self._archive, vault, plan, now, progress)
         self._parts.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
         return report
 
@@ -103,7 +97,7 @@ class Admin:
         """Vacuum the file, when that is worthwhile or requested."""
         from lossless.maintenance import prune
 
-        return prune.vacuum_archive(self._parts.archive, always=always)
+        return prune.vacuum_archive(self._archive, always=always)
 
     def forget_plan(
         self,
@@ -141,16 +135,14 @@ class Admin:
     ) -> ForgetRequest:
         from lossless.maintenance.forget import forget_request
 
-        return forget_request(self._parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+        return forget_request(self._archive, phrases, message_ids, [as_session(one).name for one in sessions])
 
     def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
         from lossless.maintenance.forget import ForgetTools
 
         settings, now = self._parts.settings, self._parts.clock()
         threshold = settings.large_file_threshold_tokens
-        return ForgetTools(
-            self._parts.archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress
-        )
+        return ForgetTools(self._archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress)
 
     # --- repairs ---
 
@@ -158,31 +150,31 @@ class Admin:
         """Differences between the search index and the rows, and damaged full-text tables."""
         from lossless.maintenance import repair
 
-        return repair.plan_reindex(self._parts.archive), repair.damaged_indexes(self._parts.archive)
+        return repair.plan_reindex(self._archive), repair.damaged_indexes(self._archive)
 
     def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         from lossless.maintenance import repair
 
-        return repair.apply_reindex(self._parts.archive, progress, anew=anew, vault=self._parts.vault)
+        return repair.apply_reindex(self._archive, progress, anew=anew, vault=self._parts.vault)
 
     def rebuild_plan(self) -> RebuildPlan:
         """Wrong values that can be derived from messages and summaries."""
         from lossless.maintenance import repair
 
-        return repair.plan_rebuild(self._parts.archive)
+        return repair.plan_rebuild(self._archive)
 
     def rebuild(self) -> RebuildPlan:
         """Rebuild them after a backup; returns what was rebuilt."""
         from lossless.maintenance import repair
 
-        return repair.apply_rebuild(self._parts.archive, self._parts.clock(), self._parts.backups())
+        return repair.apply_rebuild(self._archive, self._parts.clock(), self._parts.backups())
 
     def clean_plans(self, filter_id: str | None = None) -> list[CleanPlan]:
         """Which conversations a filter, or each filter, would delete."""
         from lossless.maintenance import repair
 
-        archive, now = self._parts.archive, self._parts.clock()
+        archive, now = self._archive, self._parts.clock()
         if filter_id is None:
             return repair.plan_all_cleans(archive, now)
         return [repair.plan_clean(archive, filter_id, now)]
@@ -191,31 +183,31 @@ class Admin:
         """Delete what a filter selects, after a backup."""
         from lossless.maintenance import repair
 
-        return repair.apply_clean(self._parts.archive, plan, self._parts.backups(), vacuum=vacuum)
+        return repair.apply_clean(self._archive, plan, self._parts.backups(), vacuum=vacuum)
 
     def open_debts(self) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
         from lossless.maintenance import repair
 
-        return repair.open_debts(self._parts.archive, self._parts.clock())
+        return repair.open_debts(self._archive, self._parts.clock())
 
-    def close_debt_plan(self, conversation_id: int) -> CloseDebtPlan:
-        """Closing the pending compaction of a closed conversation; BadInput when it will still run or there is none."""
+    def close_debt_plan(self, conversation_id: int) -> PendingCompactionRow:
+        """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
         from lossless.maintenance import repair
 
-        return repair.plan_close_debt(self._parts.archive, conversation_id, self._parts.clock())
+        return repair.plan_close_debt(self._archive, conversation_id, self._parts.clock())
 
-    def close_debt(self, plan: CloseDebtPlan) -> Path | None:
+    def close_debt(self, debt: PendingCompactionRow) -> Path | None:
         """Close a pending compaction without running it; returns the backup made before."""
         from lossless.maintenance import repair
 
-        return repair.apply_close_debt(self._parts.archive, plan, self._parts.clock(), self._parts.backups())
+        return repair.apply_close_debt(self._archive, debt, self._parts.clock(), self._parts.backups())
 
     def reclaimable(self) -> ReclaimableTables:
         """The search tables that only lossless-claw reads, and their bytes; see `prune.adopt_archive`."""
         from lossless.maintenance import prune
 
-        return prune.find_reclaimable(self._parts.archive)
+        return prune.find_reclaimable(self._archive)
 
     # --- files ---
 
@@ -223,20 +215,20 @@ class Admin:
         """Files on disk that no row refers to, of this archive and of others in the same folder."""
         from lossless.maintenance.prune import find_orphans
 
-        return find_orphans(self._parts.archive, self._vault)
+        return find_orphans(self._archive, self._vault)
 
     def delete_orphan_files(self, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
         """Delete those that still have no row; returns them."""
         from lossless.maintenance.prune import remove_orphans
 
-        return remove_orphans(self._parts.archive, self._vault, orphans)
+        return remove_orphans(self._archive, self._vault, orphans)
 
-    def stub_plan(self, least_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
+    def stub_plan(self, minimum_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
         """Which large tool results would get a file."""
         from lossless.maintenance.surgery import tool_outputs
 
         return tool_outputs.plan_backfilled_stubs(
-            self._parts.archive, threshold_bytes=least_bytes, conversation_id=conversation_id, limit=limit
+            self._archive, threshold_bytes=minimum_bytes, conversation_id=conversation_id, limit=limit
         )
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
@@ -244,19 +236,15 @@ class Admin:
         from lossless.maintenance.surgery import tool_outputs
 
         now = self._parts.clock()
-        return tool_outputs.apply_backfilled_stubs(self._parts.archive, self._vault, plan, now, progress)
+        return tool_outputs.apply_backfilled_stubs(self._archive, self._vault, plan, now, progress)
 
-    def stub_revert_plan(self, conversation_id: int | None = None) -> StubRevertPlan:
-        """Which messages have such a file."""
+    stub_revert_plan = forward(lambda parts: parts.archive.files, LargeFileRows.stubs)
+
+    def stub_revert(self, marks: dict[int, str]) -> tuple[int, int]:
+        """Remove the marks of messages, and rows of files without other references; returns how many of each."""
         from lossless.maintenance.surgery import tool_outputs
 
-        return tool_outputs.plan_stub_revert(self._parts.archive, conversation_id)
-
-    def stub_revert(self, plan: StubRevertPlan) -> StubRevertReport:
-        """Remove the marks of a plan, and rows without other references; their files stay on disk."""
-        from lossless.maintenance.surgery import tool_outputs
-
-        return tool_outputs.revert_stubs(self._parts.archive, plan)
+        return tool_outputs.revert_stubs(self._archive, marks)
 
     @property
     def _vault(self) -> Vault:
@@ -267,40 +255,32 @@ class Admin:
     # --- pending work ---
 
     def set_title(self, conversation_id: int, title: str) -> None:
-        with self._parts.archive.writing():
-            self._parts.archive.conversations.give_title(conversation_id, title)
-
-    def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
-        """Index rows that another program wrote; returns how many."""
-        return self._parts.archive.catch_up(progress=progress)
+        with self._archive.writing():
+            self._archive.conversations.give_title(conversation_id, title)
 
     @property
     def is_behind(self) -> bool:
         """Whether another program wrote rows, or the whole file, so that opening for writing would update it."""
-        archive = self._parts.archive
+        archive = self._archive
         return any(archive.index.unindexed(1)) or archive.checks.schema() is None
-
-    def pending(self, *, archived: bool = False) -> list[int]:
-        """The conversations with a pending compaction, longest waiting first; with `archived` closed ones, too."""
-        return self._parts.archive.debts.pending(archived=archived)
 
     def debt(self, conversation_id: int) -> tuple[CompactionDebt, DebtState]:
         """The recorded compaction: `running` while leased, `closed` when it never will run, else `due` or `waiting`."""
         from lossless.compaction.run import is_debt_due
         from lossless.compaction.summariser import lease_name
 
-        archive, now = self._parts.archive, self._parts.clock()
-        owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
+        archive, now = self._archive, self._parts.clock()
+        debt = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
         if archive.guards.is_leased(lease_name(conversation_id), now):
-            return owed, "running"
+            return debt, "running"
         if not archive.conversations.get(conversation_id).active:
-            return owed, "closed"
-        return owed, "due" if is_debt_due(owed, now) else "waiting"
+            return debt, "closed"
+        return debt, "due" if is_debt_due(debt, now) else "waiting"
 
     def run_later(self, conversation_id: int) -> None:
         """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
         if self.run_pending_of(conversation_id) is None:
-            self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
+            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(conversation_id), None))
         self._parts.describing.run(conversation_id)
         self.embed_messages()
 
@@ -312,7 +292,7 @@ class Admin:
         from lossless.store.search import build_vectors
 
         try:
-            return build_vectors(self._parts.archive, seconds)
+            return build_vectors(self._archive, seconds)
         except ModelError as error:
             _log.warning("embedder: %s", error)
             return 0
@@ -321,10 +301,10 @@ class Admin:
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         asked = self._parts.loop.debt(conversation_id).token_budget
-        situation = self._parts.request(self._parts.archive.conversations.get(conversation_id), asked or None)
-        if may_ask_model and self._parts.loop.is_due(situation):
+        request = self._parts.request(self._archive.conversations.get(conversation_id), asked or None)
+        if may_ask_model and self._parts.loop.is_due(request):
             self._parts.write_stale(conversation_id)
-        report = self._parts.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
+        report = self._parts.loop.drain(request, may_ask_model=may_ask_model, seconds=seconds)
         return None if report is None else self._parts.logged("drain", conversation_id, report)
 
     def run_pending(
@@ -335,7 +315,7 @@ class Admin:
     ) -> list[tuple[int, CompactionReport | None]]:
         """Run all due compactions, as `lcm worker` does. `progress` is called for each one."""
         done = []
-        for conversation_id in self._parts.archive.debts.pending(now=self._parts.clock()):
+        for conversation_id in self._archive.debts.pending(now=self._parts.clock()):
             report = self.run_pending_of(conversation_id, may_ask_model=may_ask_model)
             done.append((conversation_id, report))
             if progress:
@@ -352,10 +332,9 @@ class Admin:
         """
         if not self._parts.settings.prepare_summaries:
             return 0
-        ids = self._parts.archive.guards.active_histories()
+        ids = self._archive.guards.active_histories()
         return sum(
-            self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(id_), None))
-            for id_ in ids
+            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(id_), None)) for id_ in ids
         )
 
     def describe_files(
@@ -409,7 +388,7 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
-    beside = archive.conversations.quarantined_of(conversation)
+    quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
         conversation,
         0 if newest is None else archive.messages.get(newest).seq,
@@ -421,6 +400,6 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
         archive.transcripts.checkpoint(conversation.id),
         tuple(held),
         tuple(refused),
-        tuple(one.id for one in beside if one.archive_cause == "quarantined"),
+        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
         None if kept is None else kept.budget,
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
 from lossless.files import backup
-from lossless.model.paths import create_private_file, fsync_path, make_private_folder
+from lossless.model.paths import make_private_folder, replacing
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
 from lossless.store.database import copy_database, open_any_database, replace_database
@@ -104,22 +104,17 @@ def make_backup(
     if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")
     sweep_leftovers(target)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        create_private_file(beside, mode)
-        copy_database(archive.database, str(beside), progress, name=str(target))
-        fsync_path(beside)
-        kept = frozenset() if vault is None else backup.copy_to_backup(target, archive.files.listed(), vault)
-        os.replace(beside, target)
-        fsync_path(target.parent)
+        with replacing(target, mode) as temporary:
+            try:
+                copy_database(archive.database, str(temporary), progress, name=str(target))
+            finally:
+                Path(f"{temporary}-journal").unlink(missing_ok=True)
+            kept = frozenset() if vault is None else backup.copy_to_backup(target, archive.files.listed(), vault)
         if vault is not None:
             backup.drop_stale_copies(target, kept)
     except OSError as error:
         raise _write_error(target, error) from error
-    finally:
-        for leftover in (beside, Path(f"{beside}-journal")):
-            with suppress(OSError):
-                leftover.unlink()
     return Backup(target, label, now or datetime.now(UTC), target.stat().st_size, len(kept))
 
 
@@ -141,23 +136,16 @@ def list_backups(archive_path: str) -> list[Backup]:
     place = Path(archive_path)
     if not place.parent.is_dir():
         return []
-    beside = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
-    found = [
-        _describe_backup(entry, entry.name.removeprefix(place.name))
-        for entry in beside
-        if entry.name.endswith(".bak") and entry.is_file()
-    ]
+    neighbours = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
+    found = []
+    for entry in neighbours:
+        if entry.name.endswith(".bak") and entry.is_file():
+            status, ending = entry.stat(), entry.name.removeprefix(place.name)
+            label, made_at = ending[1:].removesuffix(".bak"), datetime.fromtimestamp(status.st_mtime, UTC)
+            if named := _NAMED.fullmatch(ending):
+                label, made_at = named[1], datetime.strptime(named[2], _STAMP).replace(tzinfo=UTC)
+            found.append(Backup(entry, label, made_at, status.st_size))
     return sorted(found, key=lambda backup: backup.made_at, reverse=True)
-
-
-def _describe_backup(path: Path, ending: str) -> Backup:
-    status = path.stat()
-    named = _NAMED.fullmatch(ending)
-    if named:
-        made_at = datetime.strptime(named[2], _STAMP).replace(tzinfo=UTC)
-        return Backup(path, named[1], made_at, status.st_size)
-    label = ending.removeprefix(".").removesuffix(".bak")
-    return Backup(path, label, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
 
 
 # --- restore ------------------------------------------------------------------------------------------------
@@ -192,7 +180,10 @@ def restore_backup(
     if _is_same_file(source, place):
         raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
     after = inspect_backup(source, check)
-    files = 0 if vault is None else _with_payloads(source, vault)
+    try:
+        files = 0 if vault is None else backup.restore_payloads(source, vault)
+    except OSError as error:
+        raise _write_error(place if vault is None else vault.root, error) from error
     if not place.exists():
         _put_in_place(source, place, progress)
         return RestoreReport(place, source, None, None, after, files)
@@ -203,7 +194,9 @@ def restore_backup(
     try:
         with other_programs.exclusive_access(database):
             before = _counts(database)
-            previous = _keep_previous(database, place, now, None if before is None else vault)
+            target = backup_path(str(place), "before-restore", now)
+            kept = None if before is None else vault
+            previous = make_backup(Archive(database), target, "before-restore", vault=kept).path
             replace_database(database, str(source), progress)
         found = _counts(database)
     finally:
@@ -213,18 +206,6 @@ def restore_backup(
             f"archive {archive_path!r} does not hold what {str(source)!r} holds; see {str(previous)!r}"
         )
     return RestoreReport(place, source, previous, before, after, files)
-
-
-def _with_payloads(source: Path, vault: Vault) -> int:
-    try:
-        return backup.restore_payloads(source, vault)
-    except OSError as error:
-        raise _write_error(vault.root, error) from error
-
-
-def _keep_previous(database: Database, place: Path, now: datetime, vault: Vault | None) -> Path:
-    target = backup_path(str(place), "before-restore", now)
-    return make_backup(Archive(database), target, "before-restore", vault=vault).path
 
 
 def _counts(database: Database) -> ArchiveCounts | None:
@@ -237,7 +218,11 @@ def _counts(database: Database) -> ArchiveCounts | None:
 def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | None) -> None:
     with Archive.open(source, read_only=True) as archive:
         make_private_folder(place.parent)
-        make_backup(archive, place, replace=True, progress=progress, mode=_mode_of(place))
+        try:  # the permissions of the archive that is replaced; a new one is private
+            mode = os.stat(place).st_mode & 0o777 | 0o600
+        except OSError:
+            mode = 0o600
+        make_backup(archive, place, replace=True, progress=progress, mode=mode)
 
 
 def _replace_damaged(
@@ -265,14 +250,6 @@ def sweep_leftovers(target: Path) -> None:
         for entry in target.parent.iterdir():
             if pattern.fullmatch(entry.name) and entry.lstat().st_mtime < before:
                 entry.unlink(missing_ok=True)
-
-
-def _mode_of(path: Path) -> int:
-    """The permissions of the archive that is replaced; a new one is private."""
-    try:
-        return os.stat(path).st_mode & 0o777 | 0o600
-    except OSError:
-        return 0o600
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -294,24 +294,21 @@ def examine(
             *_leftovers(archive, now),
         ]
     models = _models(summariser, model_seconds) if summariser is not None else ()
-    found += [_silent_model(check) for check in models if not check.ok]
+    for check in models:
+        if not check.ok:
+            message = f"model {check.name} does not answer: {check.error}"
+            found.append(_finding("model", "warning", message, "lcm model test"))
     configured = summariser is not None and summariser.has_model
     return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, symptoms.sqlite(), models, configured)
 
 
 def _broken_summaries(archive: Archive, conversation_id: int | None) -> Iterator[DoctorFinding]:
     kinds: dict[tuple[int, str], list[str]] = {}
-    for one in find_broken(archive, conversation_id):
-        kinds.setdefault((one.conversation_id, one.marker), []).append(one.summary_id)
-    for (owner, marker), ids in kinds.items():
-        yield _finding(
-            f"summary.{marker}",
-            "warning",
-            f"conversation {owner}: {len(ids)} broken summaries ({marker})",
-            f"lcm doctor apply {owner} --confirm",
-            owner,
-            ids,
-        )
+    for owner, id_, marker in find_broken(archive, conversation_id):
+        kinds.setdefault((owner, marker), []).append(id_)
+    for (owner, kind), ids in kinds.items():
+        message, remedy = f"{len(ids)} broken summaries ({kind})", f"lcm doctor apply {owner} --confirm"
+        yield _finding(f"summary.{kind}", "warning", f"conversation {owner}: {message}", remedy, owner, ids)
 
 
 def _index(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
@@ -437,7 +434,3 @@ def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
             error = str(failure)
         found.append(ModelCheck(candidate.name, error is None, round(time.monotonic() - started, 3), error))
     return tuple(found)
-
-
-def _silent_model(check: ModelCheck) -> DoctorFinding:
-    return _finding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")

@@ -8,9 +8,9 @@ import logging
 import threading
 from dataclasses import replace
 from datetime import UTC
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
@@ -40,6 +40,29 @@ if TYPE_CHECKING:
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class EngineGroup:
+    """A group of an engine's methods, such as `engine.browse`."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts, self._archive = parts, parts.archive
+
+
+def forward(
+    first: Callable[[EngineParts], T], function: Callable[Concatenate[T, P], R]
+) -> Callable[Concatenate[Any, P], R]:
+    """A function as a method of `Engine` or a group; its first argument is taken from the parts of the engine."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(first(self._parts), *args, **kwargs)
+
+    return update_wrapper(call, function)
 
 
 class EngineParts:
@@ -130,17 +153,17 @@ class EngineParts:
         tokens = budget or self.settings.default_token_budget
         return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
 
-    def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
+    def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
         from lossless.compaction.compactor import learn_from_usage, record_reply_length
 
-        id_, now = situation.conversation.id, self.clock()
+        id_, now = request.conversation.id, self.clock()
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
             self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
-                learn_from_usage(self.archive, situation, seen.prompt_tokens, sent, now)
+                learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:
                 record_reply_length(self.archive, id_, seen.output_tokens, now)
 
@@ -219,10 +242,10 @@ _log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 class BackgroundWorker:
-    """Runs `pay(conversation_id)` in its own thread, one conversation at a time."""
+    """Runs `work(conversation_id)` in its own thread, one conversation at a time."""
 
-    def __init__(self, pay: Callable[[int], object]) -> None:
-        self._pay = pay
+    def __init__(self, work: Callable[[int], object]) -> None:
+        self._run = work
         #: Waiting conversations, in order; the first one is in progress.
         self._waiting: dict[int, None] = {}
         self._changed = threading.Condition()
@@ -244,7 +267,7 @@ class BackgroundWorker:
         try:
             while (conversation_id := self._next()) is not None:
                 try:
-                    self._pay(conversation_id)
+                    self._run(conversation_id)
                 except LosslessError as error:  # the pending row stays; the next turn or `lcm worker` runs it
                     if not self._closed:
                         _log.warning("conversation %d: %s", conversation_id, error.code)
@@ -279,11 +302,8 @@ class BackgroundWorker:
         return waiting
 
 
-class HostSupport:
+class HostSupport(EngineGroup):
     """`engine.host`: the space in a prompt, providers' feedback, and the end of sessions and sub-agents."""
-
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
 
     def history_budget(
         self,
@@ -291,12 +311,12 @@ class HostSupport:
         *,
         budget: int | None = None,
         model: ModelIdentity | str | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
         reply: int | None = None,
     ) -> HistoryBudget:
         """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
-        situation = self._parts.request(session, budget, model=model_name(model))
-        return self._parts.loop.history(replace(situation, beside=beside, reply=reply))
+        request = self._parts.request(session, budget, model=model_name(model))
+        return self._parts.loop.history(replace(request, beside=overhead, reply=reply))
 
     def refused(
         self,
@@ -306,7 +326,7 @@ class HostSupport:
         sent: int | None = None,
         budget: int | None = None,
         model: ModelIdentity | str | None = None,
-        beside: int | None = None,
+        overhead: int | None = None,
     ) -> None:
         """Record that a provider refused a prompt as too long, with its own count.
 
@@ -314,20 +334,20 @@ class HostSupport:
         """
         from lossless.compaction.compactor import learn_from_usage
 
-        situation = self._parts.request(session, budget, model=model_name(model))
-        situation = replace(situation, beside=beside)
-        assembled = self._parts.sent.pop(situation.conversation.id, None)
+        request = self._parts.request(session, budget, model=model_name(model))
+        request = replace(request, beside=overhead)
+        assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
-        with self._parts.archive.writing():
-            learn_from_usage(self._parts.archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
+        with self._archive.writing():
+            learn_from_usage(self._archive, request, prompt_tokens, sent, self._parts.clock(), was_refused=True)
 
-    def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
+    def reply_reserve(self, session: SessionRef, window: int, max_output: int = 0) -> int:
         """The tokens of a window reserved for the reply, based on the session's replies so far."""
         from lossless.compaction.compactor import reply_reserve
 
         found = self._parts.find(session)
-        kept = None if found is None else self._parts.archive.guards.history(found.id)
-        return reply_reserve(kept, window, most_output)
+        kept = None if found is None else self._archive.guards.history(found.id)
+        return reply_reserve(kept, window, max_output)
 
     def capacity(
         self, session: SessionRef, *, budget: int | None = None, model: ModelIdentity | str | None = None
@@ -339,8 +359,8 @@ class HostSupport:
         """Record how many tokens a model's provider counted, or refused, in a prompt of so many by our estimate."""
         from lossless.compaction.compactor import record_token_count
 
-        with self._parts.archive.writing():
-            record_token_count(self._parts.archive, model, estimated, reported, self._parts.clock(), refused=refused)
+        with self._archive.writing():
+            record_token_count(self._archive, model, estimated, reported, self._parts.clock(), refused=refused)
 
     def end(self, session: Session | str, reason: str) -> Conversation | None:
         """The host says that a session has ended: restarts change nothing, `deleted` closes it, others reset it."""
@@ -348,38 +368,38 @@ class HostSupport:
 
         if self._parts.no_writes(session) is not None:
             return None
-        return sessions.end_session(self._parts.archive, as_session(session), reason, self._parts.clock())
+        return sessions.end_session(self._archive, as_session(session), reason, self._parts.clock())
 
     def subagent_starts(self, parent: Session | str, child: str) -> Grant | None:
         """Let a sub-agent read what its parent may read, until it ends; None when there is nothing to read."""
         from lossless.recall.scope import issue_for_child
 
         parent = as_session(parent)
-        family = [] if self._parts.no_writes(parent) else self._parts.archive.conversations.family(parent)
+        family = [] if self._parts.no_writes(parent) else self._archive.conversations.family(parent)
         if not family:
             return None
         ids = [conversation.id for conversation in family]
         limit = self._parts.settings.max_expand_tokens
-        return issue_for_child(self._parts.archive, parent.name, child, ids, limit, self._parts.clock())
+        return issue_for_child(self._archive, parent.name, child, ids, limit, self._parts.clock())
 
     def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
         """A sub-agent has ended, and so has its read permission."""
         from lossless.recall.scope import end_child_grants
 
-        end_child_grants(self._parts.archive, child, self._parts.clock(), deleted=deleted)
+        end_child_grants(self._archive, child, self._parts.clock(), deleted=deleted)
 
     # --- stored sessions ---
 
     def context_counts(self, conversation_id: int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
-        return self._parts.archive.context.counts(conversation_id)
+        return self._archive.context.counts(conversation_id)
 
     def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
-        archive = self._parts.archive
+        archive = self._archive
         with archive.reading():
             if archive.beside.pins(conversation_id) or archive.beside.active_brief(conversation_id) is not None:
                 return False
@@ -391,30 +411,30 @@ class HostSupport:
 
     def has_key(self, session: SessionRef, key: str) -> bool:
         found = self._parts.find(session)
-        return found is not None and self._parts.archive.ingest.has_key(found.id, key)
+        return found is not None and self._archive.ingest.has_key(found.id, key)
 
     def known_entries(self, session: SessionRef, entry_ids: Sequence[str]) -> set[str]:
         """Which of these entries of the host are stored in a session."""
         found = self._parts.find(session)
-        return set() if found is None else set(self._parts.archive.messages.known_entries(found.id, entry_ids))
+        return set() if found is None else set(self._archive.messages.known_entries(found.id, entry_ids))
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
         """All messages of a session in order, in batches."""
         found, seq = self._parts.find(session), 0
-        while found is not None and (stored := self._parts.archive.messages.in_order(found.id, seq, page)):
+        while found is not None and (stored := self._archive.messages.in_order(found.id, seq, page)):
             yield from stored
             seq = stored[-1].seq
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
         """The newest message that is in the context; None when a summary is newest, or it is empty."""
-        archive, found = self._parts.archive, self._parts.find(session)
+        archive, found = self._archive, self._parts.find(session)
         items = archive.context.items(found.id) if found else []
         last = items[-1] if items else None
         return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
 
     def hide_newest(self, session: SessionRef, actor: str) -> StoredMessage | None:
         """Hide the newest message from the context; the archive keeps it."""
-        archive, now = self._parts.archive, self._parts.clock()
+        archive, now = self._archive, self._parts.clock()
         with archive.writing():
             stored = self.newest_visible(session)
             if stored is None:
@@ -432,11 +452,11 @@ class HostSupport:
         from lossless.ingest.run import write_plan
 
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
-        write_plan(self._parts.archive, conversation, plan, None, self._parts.clock())
+        write_plan(self._archive, conversation, plan, None, self._parts.clock())
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
         """The messages among these that have references to files in place of payloads."""
-        archive = self._parts.archive
+        archive = self._archive
         with archive.reading():
             return archive.messages.many(list(archive.context.recipes(message_ids)), exact=False)
 
@@ -446,7 +466,7 @@ class HostSupport:
         from lossless.files.intercept import restore_message
         from lossless.files.vault import payload_reader
 
-        archive, vault = self._parts.archive, self._parts.vault
+        archive, vault = self._archive, self._parts.vault
         recipe = archive.context.recipes([stored.id]).get(stored.id)
         if recipe is None or vault is None:
             return stored.message
@@ -459,7 +479,7 @@ class HostSupport:
         """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
-        return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
+        return identify_synthetic(self._archive, conversation.id, message, timezone=self._parts.timezone)
 
     # --- the conversation of a request ---
 
@@ -468,24 +488,24 @@ class HostSupport:
         from lossless.ingest.events import mask_bodies
         from lossless.ingest.requests import RequestHistory
 
-        return RequestHistory(mask_bodies(self._parts.archive, window))
+        return RequestHistory(mask_bodies(self._archive, window))
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
         """What a session's conversation shows now, for comparison with requests; None when there is none."""
         from lossless.ingest.requests import StoredHistory
 
         found = self._parts.find(session)
-        return None if found is None else StoredHistory(self._parts.archive, found.id)
+        return None if found is None else StoredHistory(self._archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
         """Recently used sessions with this prefix that a request belongs to, newest first."""
         from lossless.ingest.requests import matching_sessions
 
-        return matching_sessions(self._parts.archive, request, prefix)
+        return matching_sessions(self._archive, request, prefix)
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is already stored, because it was sent before."""
         from lossless.ingest.requests import ResentRequest, find_resent
 
         found = self._parts.find(session)
-        return ResentRequest() if found is None else find_resent(self._parts.archive, found.id, window)
+        return ResentRequest() if found is None else find_resent(self._archive, found.id, window)

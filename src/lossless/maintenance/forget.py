@@ -82,7 +82,7 @@ class ForgetRequest:
     def cut(self) -> CutText:
         cuts = [round_.cut for round_ in self.rounds if round_.cut is not None]
         own = exact_cutter(self.phrases)
-        return lambda text: own(reduce(lambda said, cut: cut(said), cuts, text))
+        return lambda text: own(reduce(lambda rest, cut: cut(rest), cuts, text))
 
     @property
     def cuts(self) -> bool:
@@ -165,7 +165,7 @@ def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
         work = _Forgetting(tools, wanted)
         for found in work.found():
             work.count(found)
-        work.count_beside()
+        work.count_other_tables()
         return work.touched()
 
 
@@ -179,7 +179,7 @@ def apply_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
             work.count(one)
             work.rewrite(one)
         work.rewrite_summaries()
-        work.rewrite_beside()
+        work.rewrite_other_tables()
         work.settle()
         return work.touched()
 
@@ -287,9 +287,9 @@ class _Forgetting:
             is_changed = stored.message.content != FORGOTTEN or bool(versions)
             return _AffectedMessage(stored, fresh, (), is_changed, False, named) if is_changed else None
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
-        self._named += self._wanted.cuts and self._cut(told := _full_text(fresh)) is not told
+        self._named += self._wanted.cuts and self._cut(text := _full_text(fresh)) is not text
         others = [(version, self._original(version.message, version.recipe)) for version in versions]
-        made = tuple((version, mask_message(said, self._cut)) for version, said in others) if self._wanted.cuts else ()
+        made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
         is_changed = fresh is not original or is_sender
         if not is_changed and all(new is old for (_, new), (_, old) in zip(made, others, strict=False)):
@@ -321,10 +321,11 @@ class _Forgetting:
         payloads = self._payloads(has_files=found.has_files)
         new, notes = extract_payloads(archive, conversation, self._new(found), payloads, now)
         versions = []
-        for version, said in found.versions:
+        for version, message in found.versions:
             keeps = self._payloads(has_files=version.recipe is not None)
-            kept, noted = extract_payloads(archive, conversation, replace(self._new(found), message=said), keeps, now)
-            versions.append((version, StoredWording.of(kept.message, noted), words_digest(said)))
+            other = replace(self._new(found), message=message)
+            kept, noted = extract_payloads(archive, conversation, other, keeps, now)
+            versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
         digest = words_digest(found.fresh)
         archive.versions.replace(conversation, stored.id, new, versions, digest=digest, notes=notes)
 
@@ -449,7 +450,7 @@ class _Forgetting:
 
     # --- everything else ------------------------------------------------------------------------------
 
-    def rewrite_beside(self, *, dry_run: bool = False) -> None:
+    def rewrite_other_tables(self, *, dry_run: bool = False) -> None:
         """Remove phrases from every other table."""
         if not self._wanted.cuts:
             return
@@ -467,14 +468,14 @@ class _Forgetting:
         if records:
             self._elsewhere["transcript_records"] += records
 
-    def count_beside(self) -> None:
-        """Count what `rewrite_files`, `rewrite_summaries` and `rewrite_beside` would change."""
+    def count_other_tables(self) -> None:
+        """Count what `rewrite_files`, `rewrite_summaries` and `rewrite_other_tables` would change."""
         self.rewrite_files(dry_run=True)
         affected, above = self._affected()
         extracted = [one for one in affected if one.id in above and (one.model == EXTRACTIVE_MODEL or self._whole)]
         self._rewritten = len(extracted)
         self._cut_summaries = sum(self._clean(one) != one.content for one in affected if one not in extracted)
-        self.rewrite_beside(dry_run=True)
+        self.rewrite_other_tables(dry_run=True)
 
     def settle(self) -> None:
         """Follow-up: old payloads, data derived from whole messages, prints, tombstones, indexes, the log."""
@@ -629,11 +630,11 @@ class AbsenceReport:
 def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
     """Every file of an archive: itself, its logs, payloads, backups with theirs, and unfinished copies."""
     place = Path(archive_path)
-    beside = [entry for entry in sorted(place.parent.iterdir()) if entry.name.lstrip(".").startswith(place.name)]
-    folders = [entry for entry in beside if entry.is_dir()]
-    folders += [backup_folder(entry) for entry in beside if entry.suffix == ".bak"]
+    neighbours = [entry for entry in sorted(place.parent.iterdir()) if entry.name.lstrip(".").startswith(place.name)]
+    folders = [entry for entry in neighbours if entry.is_dir()]
+    folders += [backup_folder(entry) for entry in neighbours if entry.suffix == ".bak"]
     folders += [] if vault is None else [vault.root]
-    found = [entry for entry in beside if entry.is_file()]
+    found = [entry for entry in neighbours if entry.is_file()]
     for folder in dict.fromkeys(folders):
         found += [Path(where) / name for where, _, names in os.walk(folder) for name in sorted(names)]
     return list(dict.fromkeys(found))

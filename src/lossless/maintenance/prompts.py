@@ -39,12 +39,12 @@ _FRAME_TOKENS = 24
 
 def render_evidence(found: Sequence[Evidence]) -> str:
     """The evidence block: one line per quotation, in message order."""
-    said = sorted(found, key=lambda item: (item.created_at, item.conversation_id, item.seq))
-    return EVIDENCE_OPEN + "\n".join(quoted_line(quotation_place(item), item.text) for item in said) + EVIDENCE_CLOSE
+    ordered = sorted(found, key=lambda item: (item.created_at, item.conversation_id, item.seq))
+    return EVIDENCE_OPEN + "\n".join(quoted_line(quotation_place(item), item.text) for item in ordered) + EVIDENCE_CLOSE
 
 
 def find_evidence(
-    archive: Archive, session: Session, words: str, most: int, now: datetime, in_prompt: Container[int]
+    archive: Archive, session: Session, words: str, limit: int, now: datetime, in_prompt: Container[int]
 ) -> tuple[Evidence, ...]:
     """What the family of a session has about a user's words, that is not `in_prompt`, within so many tokens."""
     try:
@@ -52,22 +52,22 @@ def find_evidence(
     except GrantError:
         return ()
     found = unasked_evidence(
-        archive, scope, words, most, now, leave_out=in_prompt, is_fit=lambda text: not looks_secret(text)
+        archive, scope, words, limit, now, leave_out=in_prompt, is_fit=lambda text: not looks_secret(text)
     )
-    while found and _block_tokens(render_evidence(found)) > most:
+    while found and _block_tokens(render_evidence(found)) > limit:
         found = found[:-1]
     return found
 
 
 def evidence_in_file(
-    path: str, conversation_id: int, words: str, most: int, now: datetime, in_prompt: Container[int]
+    path: str, conversation_id: int, words: str, limit: int, now: datetime, in_prompt: Container[int]
 ) -> tuple[Evidence, ...]:
     """The same for a conversation of an archive that is not open: it is only read, and not waited for."""
     from lossless.store.archive import Archive
 
     with Archive.open(path, read_only=True, busy_timeout_ms=_BUSY_MS) as archive:
         session = archive.conversations.get(conversation_id).session
-        return find_evidence(archive, session, words, most, now, in_prompt)
+        return find_evidence(archive, session, words, limit, now, in_prompt)
 
 
 @dataclass(slots=True)

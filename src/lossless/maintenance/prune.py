@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput, LosslessError
-from lossless.files.vault import OrphanFile, delete_orphans
+from lossless.files.vault import OrphanFile, delete_orphans, vault_users
 from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.records import ArchiveCounts
     from lossless.store.bundles.other_programs import ReclaimableTables
-    from lossless.store.maintenance.deletion import ConversationSize, PayloadLocation
+    from lossless.store.maintenance.deletion import ConversationSize
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
@@ -37,15 +37,15 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     """
     if not vault.root.is_dir():
         return frozenset()
-    users = vault.users()
+    users, are_all = vault_users(vault.root)
     mine = os.path.realpath(archive.path)
-    if not users.are_all:
+    if not are_all:
         raise BadInput(
             f"the folder {str(vault.root)!r} dates from before archives had their own folders, so others may keep "
             "files there: name all archives that do, once, with `lcm files gc --used-by PATH`"
         )
     found: set[str] = set()
-    for place in users.archives:
+    for place in users:
         if os.path.realpath(place) == mine:
             continue
         try:
@@ -205,7 +205,7 @@ def choose_conversations(
     now: datetime,
 ) -> PrunePlan:
     """The conversations that a filter selects, longest inactive first, with their sizes."""
-    weights = [_text_bytes(item) for item in held]
+    weights = [item.text_bytes + _ROW_BYTES * (item.messages + item.summaries + 1) for item in held]
     total = sum(weights) or 1
     sized = [
         PruneCandidate(item, live_bytes * weight // total + item.file_bytes)
@@ -215,13 +215,14 @@ def choose_conversations(
     free_to_go = not_in_use({item.held.id for item in meant}, borrowed)
     candidates = [item for item in meant if item.held.id in free_to_go]
     before = live_bytes + sum(item.file_bytes for item in held)
-    chosen = candidates if choice.to_bytes is None else _until_below(candidates, before, choice.to_bytes)
+    chosen, left = [], before
+    for item in candidates:
+        if choice.to_bytes is not None and left <= choice.to_bytes:
+            break
+        chosen.append(item)
+        left -= item.bytes
     in_use = tuple(item.held.id for item in meant if item.held.id not in free_to_go)
-    return PrunePlan(tuple(chosen), in_use, before, before - sum(item.bytes for item in chosen))
-
-
-def _text_bytes(held: ConversationSize) -> int:
-    return held.text_bytes + _ROW_BYTES * (held.messages + held.summaries + 1)
+    return PrunePlan(tuple(chosen), in_use, before, left)
 
 
 def _is_meant(held: ConversationSize, choice: PruneFilter, now: datetime) -> bool:
@@ -244,17 +245,6 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
     while used := {owner for holder, owner in pairs if owner in free and holder not in free}:
         free -= used
     return free
-
-
-def _until_below(candidates: Sequence[PruneCandidate], size: int, limit: int) -> list[PruneCandidate]:
-    """As many of the oldest as needed."""
-    taken: list[PruneCandidate] = []
-    for item in candidates:
-        if size <= limit:
-            break
-        taken.append(item)
-        size -= item.bytes
-    return taken
 
 
 # --- apply ------------------------------------------------------------------------------------------------
@@ -292,14 +282,16 @@ def apply_prune(
     return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(left), files_left)
 
 
-def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[PayloadLocation]) -> list[OrphanFile]:
+def _remove_files(
+    archive: Archive, vault: Vault | None, files: Sequence[tuple[str, int, str, int]]
+) -> list[OrphanFile]:
     """Delete the bytes of files whose rows are gone; files outside of the vault stay."""
     if vault is None or not files:
         return []
     orphans = [
-        OrphanFile(vault.root / str(file.conversation_id) / Path(file.place).name, file.id, file.bytes)
-        for file in files
-        if Path(file.place).name.startswith(f"{file.id}.")
+        OrphanFile(vault.root / str(conversation_id) / Path(place).name, id_, size)
+        for id_, conversation_id, place, size in files
+        if Path(place).name.startswith(f"{id_}.")
     ]
     there = [orphan for orphan in orphans if orphan.path.is_file()]
     try:
@@ -422,13 +414,14 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     sizes = group_tables(tables, size - free)
     orphans = [] if vault is None else vault.orphans(known)
     on_disk = sum(item.file_bytes for item in held)
+    backups = [] if archive.path == ":memory:" else backup.list_backups(archive.path)
     rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
     gone = [
         *_prunable_by_age(held, borrowed, size - free, now),
         SpaceSaving("files without a row", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"),
         SpaceSaving("lossless-claw's search tables", len(claw.tables), claw.bytes, "lcm adopt --apply"),
         SpaceSaving("free pages", 1 if free else 0, free, "lcm prune --vacuum --apply"),
-        _old_backups(archive.path),
+        SpaceSaving("backups next to the archive", len(backups), sum(item.bytes for item in backups), "lcm backups"),
     ]
     could_go = tuple(item for item in gone if item.count and item.bytes)
     return SizeReport(rows, could_go, size, free, on_disk, text, pages is not None)
@@ -494,8 +487,3 @@ def _prunable_by_age(
         what = f"closed conversations older than {age}"
         found.append(SpaceSaving(what, len(work.chosen), work.bytes, f"lcm prune --older-than {age} --apply"))
     return found
-
-
-def _old_backups(path: str) -> SpaceSaving:
-    found = [] if path == ":memory:" else backup.list_backups(path)
-    return SpaceSaving("backups next to the archive", len(found), sum(item.bytes for item in found), "lcm backups")

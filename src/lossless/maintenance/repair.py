@@ -4,9 +4,8 @@ close pending compactions. Each is planned first, then applied.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from lossless.files.vault import locate_payload
 from lossless.maintenance.prune import not_in_use
 from lossless.maintenance.surgery.common import applying
 from lossless.maintenance.surgery.rewriting import (
-    MARKER_MEANINGS,
     RewritePlan,
     find_marker,
     rewrite_target,
@@ -46,51 +44,25 @@ MAX_TARGETS = 25
 MAX_BUDGET_SHARE = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenSummary:
-    """A summary that should be rewritten, and its marker."""
-
-    summary_id: str
-    conversation_id: int
-    marker: BrokenMarker
-
-    @property
-    def meaning(self) -> str:
-        return MARKER_MEANINGS[self.marker]
+def find_broken(archive: Archive, conversation_id: int | None = None) -> list[tuple[int, str, BrokenMarker]]:
+    """Broken summaries of a conversation, or of all, shallowest first: their conversations, ids and markers."""
+    return [
+        (owner, id_, marker)
+        for id_, owner, content, model in archive.checks.suspects(conversation_id)
+        if (marker := find_marker(content, model)) is not None
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
-    """What a repair would do, and why it needs confirmation."""
+def plan_repair(
+    archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()
+) -> tuple[RewritePlan, list[str]]:
+    """Which broken summaries would be rewritten, each with its marker as the reason; and why that needs confirmation.
 
-    plan: RewritePlan
-    kinds: dict[str, int]
-    #: Why it needs confirmation; empty when it does not.
-    blocked: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return "\n".join([self.plan.text, *(f"! {reason}" for reason in self.blocked)])
-
-
-def find_broken(archive: Archive, conversation_id: int | None = None) -> list[BrokenSummary]:
-    """Broken summaries of a conversation, or of all, shallowest first."""
-    found = []
-    for summary_id, owner, content, model in archive.checks.suspects(conversation_id):
-        marker = find_marker(content, model)
-        if marker is not None:
-            found.append(BrokenSummary(summary_id, owner, marker))
-    return found
-
-
-def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()) -> RepairPlan:
-    """Which broken summaries of a conversation would be rewritten: subtree by subtree, in context order, bottom-up.
-
-    With `summary_ids` only those; one that is not broken is BadInput. Summaries made of them are rewritten as well when
-    they would no longer be smaller than their sources.
+    Subtree by subtree, in context order, bottom-up. With `summary_ids` only those; one that is not broken is BadInput.
+    Summaries made of them are rewritten as well when they would no longer be smaller than their sources.
     """
     with archive.reading():
-        marks = {one.summary_id: one.marker for one in find_broken(archive, conversation_id)}
+        marks = {id_: marker for _, id_, marker in find_broken(archive, conversation_id)}
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
             summary_in_conversation(archive, sound[0], conversation_id)
@@ -102,8 +74,7 @@ def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_
         found = subtree_by_subtree(found)
         targets = tuple(rewrite_target(archive, summary, marks[summary.id]) for summary in found)
         work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
-        blocked = tuple(_preflight(archive, work, budget))
-    return RepairPlan(work, dict(Counter(str(marks[target.id]) for target in targets)), blocked)
+        return work, list(_preflight(archive, work, budget))
 
 
 def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str]:
@@ -157,60 +128,44 @@ def apply_reindex(
     lossless-claw's own search tables are completed, too; rows of other programs and of older versions get their
     digests, and so do payloads with their vault.
     """
-    work = _IndexJob(archive, progress or (lambda _: None), batch)
+    advance = progress or (lambda _: None)
+    unreadable: set[int] = set()
+
+    def stepwise(step: Callable[[int], int]) -> int:
+        """Repeat a step in separate transactions until nothing is left; returns how much it did."""
+        done = 0
+        while True:
+            with archive.writing():
+                some = step(batch)
+            if not some:
+                return done
+            done += some
+            advance(some)
+
     with archive.writing():
         if anew or archive.index.has_stray_passages or damaged_indexes(archive):
             archive.index.empty()
         archive.index.renew_upstream()
-    dropped = _stepwise(work, archive.index.drop_gone)
-    dropped += _stepwise(work, archive.index.drop_gone_summaries)
-    dropped += _stepwise(work, archive.versions.drop_gone)
-    _stepwise(work, archive.versions.refill)
-    messages = _fill(work, passages=False) + _fill(work, passages=True)
-    summaries = _summaries(work)
-    more = _catch_up(work)
-    _stepwise(work, archive.index.refill_upstream)
+    drops = (archive.index.drop_gone, archive.index.drop_gone_summaries, archive.versions.drop_gone)
+    dropped = sum(map(stepwise, drops))
+    stepwise(archive.versions.refill)
+    messages = sum(_fill(archive, batch, advance, unreadable, passages=passages) for passages in (False, True))
+    summaries = _summaries(archive, batch, advance)
+    more = _catch_up(archive, batch, advance, unreadable)
+    stepwise(archive.index.refill_upstream)
     with archive.writing():
         archive.row_digests.fill()
-        _digest_payloads(archive, vault)
-    ids = tuple(f"msg#{id_}" for id_ in sorted(work.unreadable))
+        for file in archive.checks.file_places():  # some ids do not contain a digest, such as those of other programs
+            with suppress(OSError, ValueError):
+                data = locate_payload(file.place, vault).read_bytes()
+                if file.digest is None and not file.has_id_of(data):
+                    archive.row_digests.put_payloads({file.id: payload_digest(data)})
+    ids = tuple(f"msg#{id_}" for id_ in sorted(unreadable))
     return ReindexReport(messages + more[0], summaries + more[1], dropped, ids)
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexJob:
-    """Indexes an archive in transactions of so many rows; collects unreadable messages."""
-
-    archive: Archive
-    advance: Callable[[int], None]
-    batch: int
-    unreadable: set[int] = field(default_factory=set)
-
-
-def _digest_payloads(archive: Archive, vault: Vault | None) -> None:
-    """Record digests of files whose ids do not contain one, such as those of other programs."""
-    for file in archive.checks.file_places():
-        with suppress(OSError, ValueError):
-            data = locate_payload(file.place, vault).read_bytes()
-            if file.digest is None and not file.has_id_of(data):
-                archive.row_digests.put_payloads({file.id: payload_digest(data)})
-
-
-def _stepwise(work: _IndexJob, step: Callable[[int], int]) -> int:
-    """Repeat a step in separate transactions until nothing is left; returns how much it did."""
-    done = 0
-    while True:
-        with work.archive.writing():
-            some = step(work.batch)
-        if not some:
-            return done
-        done += some
-        work.advance(some)
-
-
-def _catch_up(work: _IndexJob) -> tuple[int, int]:
+def _catch_up(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int]) -> tuple[int, int]:
     """Index messages and summaries that never were, at any position; returns how many of each."""
-    archive = work.archive
     drift = plan_reindex(archive)
     if not (drift.unindexed_messages or drift.unindexed_summaries):
         return 0, 0
@@ -219,7 +174,7 @@ def _catch_up(work: _IndexJob) -> tuple[int, int]:
     messages = 0
     while True:
         with archive.writing():
-            ids, summaries = archive.index.unindexed(work.batch)
+            ids, summaries = archive.index.unindexed(batch)
             if not ids and not summaries:
                 return messages, drift.unindexed_summaries
             found = _readable(archive, ids)
@@ -229,24 +184,24 @@ def _catch_up(work: _IndexJob) -> tuple[int, int]:
                 archive.index.put_summary(summary_id, content)
             if ids:
                 archive.index.mark_caught_up(ids[-1])
-        work.unreadable.update(set(ids).difference(one.id for one in found))
+        unreadable.update(set(ids).difference(one.id for one in found))
         messages += len(found)
-        work.advance(len(ids) + len(summaries))
+        advance(len(ids) + len(summaries))
 
 
-def _fill(work: _IndexJob, *, passages: bool) -> int:
-    archive, filled, after = work.archive, 0, 0
+def _fill(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
+    filled = after = 0
     while True:
         with archive.writing():
-            ids = archive.index.lost(after, passages=passages, limit=work.batch)
+            ids = archive.index.lost(after, passages=passages, limit=batch)
             if not ids:
                 return filled
             found = _readable(archive, ids)
             archive.index.refill([(one.id, indexed_text(one.message.content, one.message)) for one in found])
-        work.unreadable.update(set(ids).difference(one.id for one in found))
+        unreadable.update(set(ids).difference(one.id for one in found))
         filled += len(found)
         after = ids[-1]
-        work.advance(len(ids))
+        advance(len(ids))
 
 
 def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
@@ -260,14 +215,14 @@ def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
     return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
 
 
-def _summaries(work: _IndexJob) -> int:
-    archive, stale = work.archive, plan_reindex(work.archive).stale_summaries
-    for start in range(0, len(stale), work.batch):
-        some = stale[start : start + work.batch]
+def _summaries(archive: Archive, batch: int, advance: Callable[[int], None]) -> int:
+    stale = plan_reindex(archive).stale_summaries
+    for start in range(0, len(stale), batch):
+        some = stale[start : start + batch]
         with archive.writing():
             for summary in archive.summaries.many(some):
                 archive.index.put_summary(summary.id, summary.content)
-        work.advance(len(some))
+        advance(len(some))
     return len(stale)
 
 
@@ -293,12 +248,9 @@ class RebuildPlan:
 def plan_rebuild(archive: Archive) -> RebuildPlan:
     """What is wrong and can be derived; read-only."""
     with archive.reading():
-        return _read_rebuild(Rebuilder(archive))
-
-
-def _read_rebuild(work: Rebuilder) -> RebuildPlan:
-    sources, miscounted = tuple(work.without_sources()), tuple(work.miscounted())
-    return RebuildPlan(tuple(work.contexts()), sources, miscounted, tuple(work.counters()))
+        work = Rebuilder(archive)
+        sources, miscounted = tuple(work.without_sources()), tuple(work.miscounted())
+        return RebuildPlan(tuple(work.contexts()), sources, miscounted, tuple(work.counters()))
 
 
 def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> RebuildPlan:
@@ -411,17 +363,11 @@ def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuu
     return CleanReport(len(work.conversations), messages, copy, vacuum and refusal is None, refusal)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseDebtPlan:
-    """A pending compaction that would be closed by the user's decision; nothing is written yet."""
-
-    debt: PendingCompactionRow
-
-    @property
-    def text(self) -> str:
-        since = f" since {self.debt.requested_at:%Y-%m-%d %H:%M} UTC" if self.debt.requested_at else ""
-        what = f"the pending compaction{since} ({self.debt.reason})"
-        return f"conversation {self.debt.conversation_id}: {what} is closed without running"
+def describe_close(debt: PendingCompactionRow) -> str:
+    """What closing a pending compaction by the user's decision does."""
+    since = f" since {debt.requested_at:%Y-%m-%d %H:%M} UTC" if debt.requested_at else ""
+    what = f"the pending compaction{since} ({debt.reason})"
+    return f"conversation {debt.conversation_id}: {what} is closed without running"
 
 
 def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
@@ -434,21 +380,20 @@ def is_stuck(debt: PendingCompactionRow) -> bool:
     return (debt.pending and not debt.active) or (debt.running and not debt.leased)
 
 
-def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> CloseDebtPlan:
-    """Closing the pending compaction of a closed conversation; BadInput when it will still run or there is none."""
+def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> PendingCompactionRow:
+    """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
     archive.conversations.get(conversation_id)
     found = next((debt for debt in open_debts(archive, now) if debt.conversation_id == conversation_id), None)
     if found is None or not found.pending:
         raise BadInput(f"conversation {conversation_id} has no pending compaction")
     if found.active:
         raise BadInput(f"conversation {conversation_id} is active: `lcm worker` runs its compaction")
-    return CloseDebtPlan(found)
+    return found
 
 
-def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backup: BackupMaker) -> Path | None:
+def apply_close_debt(archive: Archive, debt: PendingCompactionRow, now: datetime, backup: BackupMaker) -> Path | None:
     """Close it as `operator-ignored`, if it has not changed since; returns the backup."""
     with applying(archive, now, backup, "maintenance") as step:
-        debt = work.debt
         symptoms = archive.checks
         if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
             raise Stale(

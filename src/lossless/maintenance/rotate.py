@@ -12,10 +12,10 @@ import secrets
 import stat
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lossless import formats
 from lossless.errors import LosslessError
@@ -29,6 +29,7 @@ from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_o
 from lossless.maintenance.backup import sweep_leftovers
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.paths import fsync_path
 from lossless.store.maintenance.deletion import ConversationRemover
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.model.messages import JsonObject, Message, Role
-    from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
 #: Records with the session's state; the latest of each kind stays.
@@ -65,10 +65,8 @@ class TranscriptRecord:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
-    entry_id: str | None
-    message: JsonObject
+#: A message of a transcript with the id of its entry.
+RecordedMessage: TypeAlias = "tuple[str | None, JsonObject]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +138,15 @@ def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
     path, behind = tree.leaf_path(), records[1:]
     if path is None:
         return list(behind)
-    places = path.order if path.order is not None else [n for n, kept in enumerate(path.kept) if kept]
+    kept, order = path
+    places = order if order is not None else [n for n, is_kept in enumerate(kept) if is_kept]
     return [behind[place] for place in places]
 
 
 def messages_in(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[RecordedMessage]:
     """The messages among some records, parsed one by one."""
     for record, value in load_records(data, [record for record in records if record.role is not None]):
-        yield RecordedMessage(record.id, value["message"] if value.get("type") == "message" else value)
+        yield record.id, value["message"] if value.get("type") == "message" else value
 
 
 def load_records(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[TranscriptRecord, dict[str, Any]]]:
@@ -169,7 +168,11 @@ def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
     records = parse_records(data)
     path = leaf_path_of(records)
     start = _tail_start(path, tail_count)
-    kept = [*_states_before(path[:start]), *_without_trailing(path[start:])]
+    latest = {record.kind: record for record in path[:start] if record.kind in STATE_KINDS}
+    tail = [record for record in path[start:] if record.role is not None or record.kind in STATE_KINDS]
+    while tail and tail[-1].role is None:  # it ends with a message
+        tail.pop()
+    kept = [*sorted(latest.values(), key=lambda record: record.start), *tail]
     lines = [data[records[0].start : records[0].end], *_link_records(data, kept)]
     messages = sum(record.role is not None for record in kept)
     on_path = sum(record.role is not None for record in path)
@@ -189,20 +192,6 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
     return places[first] if first < len(places) else len(path)
 
 
-def _states_before(head: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """The latest record of each kind of state, in file order."""
-    latest = {record.kind: record for record in head if record.kind in STATE_KINDS}
-    return sorted(latest.values(), key=lambda record: record.start)
-
-
-def _without_trailing(tail: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
-    """Messages and states of the tail, up to its last message."""
-    kept = [record for record in tail if record.role is not None or record.kind in STATE_KINDS]
-    while kept and kept[-1].role is None:
-        kept.pop()
-    return kept
-
-
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
     """The lines of these records, each with the previous one as its parent."""
     before: str | None = None
@@ -211,46 +200,12 @@ def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[byt
         if record.id is None or record.parent == before:
             yield raw
         else:
-            yield _dumped(json.loads(raw) | {"parentId": before})
+            yield compact_json(json.loads(raw) | {"parentId": before}).encode() + b"\n"
         before = record.id or before
-
-
-def _dumped(value: dict[str, Any]) -> bytes:
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, separators=(",", ":")).encode()
-    return text + b"\n"
 
 
 _PAGE = 500
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-def _do_nothing() -> None:
-    return None
-
-
-def _ignore(_: object) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class RotationSteps:
-    """The steps around the rewriting of a transcript; a returned text is the reason for a refusal."""
-
-    #: Why a message of the transcript is not safely stored.
-    unstored: Callable[[Iterable[RecordedMessage]], str | None]
-    #: Import the transcript into the archive.
-    reconcile: Callable[[], str | None] = _do_nothing
-    #: Fold what is outside the tail.
-    compact: Callable[[], str | None] = _do_nothing
-    #: Store what leaves the file and is not a message of the archive: host records, abandoned branches.
-    keep: Callable[[Iterable[tuple[str | None, str, JsonObject]]], None] = _ignore
-    #: Copy the archive; returns the path.
-    backup: Callable[[], Path | None] = _do_nothing
-    #: Record the new file as read; returns its size.
-    checkpoint: Callable[[], int | None] = _do_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,68 +234,66 @@ NOTHING_TO_REMOVE = "nothing to remove"
 def plan_rotation(path: Path, tail_count: int) -> RotateReport:
     """What a rotation would keep and drop; changes nothing."""
     try:
-        with _open_transcript(path) as file:
-            shorter = shorten_transcript(file.data, tail_count)
+        with _open_transcript(path) as (_, _, data):
+            shorter = shorten_transcript(data, tail_count)
     except UnsafeTranscript as error:
         return RotateReport(path, reason=str(error))
-    return _plan_report(path, len(file.data), shorter)
-
-
-def _plan_report(path: Path, size: int, shorter: ShortenedTranscript) -> RotateReport:
-    dropped = shorter.dropped_messages + shorter.abandoned
     reason = None if shorter.is_shorter else NOTHING_TO_REMOVE
-    return RotateReport(path, False, reason, size, len(shorter.data), shorter.kept_messages, dropped)
+    dropped = shorter.dropped_messages + shorter.abandoned
+    return RotateReport(path, False, reason, len(data), len(shorter.data), shorter.kept_messages, dropped)
 
 
-def rotate_transcript(path: Path, tail_count: int, steps: RotationSteps) -> RotateReport:
-    """Rewrite a transcript to its tail, or say why not; the archive keeps everything either way."""
+def rotate_transcript(
+    path: Path,
+    tail_count: int,
+    unstored: Callable[[Iterable[RecordedMessage]], str | None],
+    *,
+    reconcile: Callable[[], str | None] | None = None,
+    compact: Callable[[], str | None] | None = None,
+    keep: Callable[[Iterable[tuple[str | None, str, JsonObject]]], None] | None = None,
+    backup: Callable[[], Path | None] | None = None,
+    checkpoint: Callable[[], int | None] | None = None,
+) -> RotateReport:
+    """Rewrite a transcript to its tail, or say why not; the archive keeps everything either way.
+
+    `reconcile` imports the transcript and `compact` folds what is outside the tail; a returned text is the reason for a
+    refusal. `backup` copies the archive. `unstored` says why a message is not safely stored. `keep` stores what leaves
+    the file and is not a message of the archive: host records, abandoned branches. `checkpoint` records the new file as
+    read and returns its size.
+    """
     look = plan_rotation(path, tail_count)
     if look.reason is not None:
         return look
-    for step in (steps.reconcile, steps.compact):
-        if (reason := step()) is not None:
-            return _refused_report(look, reason)
-    backup = steps.backup()
+    for step in (reconcile, compact):
+        if step is not None and (reason := step()) is not None:
+            return replace(look, reason=reason)
+    look = replace(look, backup=None if backup is None else backup())
     try:
-        with _open_transcript(path) as file:
-            shorter = shorten_transcript(file.data, tail_count)
+        with _open_transcript(path) as (handle, status, data):
+            shorter = shorten_transcript(data, tail_count)
             if not shorter.is_shorter:
-                return _refused_report(look, NOTHING_TO_REMOVE, backup)
-            if (reason := steps.unstored(messages_in(file.data, leaf_path_of(parse_records(file.data))))) is not None:
-                return _refused_report(look, reason, backup)
-            leaving = load_records(file.data, shorter.dropped)
-            steps.keep(stored_form(record, value) for record, value in leaving)
-            _replace(path, file, shorter.data)
+                return replace(look, reason=NOTHING_TO_REMOVE)
+            if (reason := unstored(messages_in(data, leaf_path_of(parse_records(data))))) is not None:
+                return replace(look, reason=reason)
+            if keep is not None:
+                keep(stored_form(record, value) for record, value in load_records(data, shorter.dropped))
+            _replace(path, handle, status, shorter.data)
     except UnsafeTranscript as error:
-        return _refused_report(look, str(error), backup)
+        return replace(look, reason=str(error))
     dropped = shorter.dropped_messages + shorter.abandoned
-    size = path.stat().st_size
-    return RotateReport(
-        path, True, None, len(file.data), size, shorter.kept_messages, dropped, backup, steps.checkpoint()
-    )
-
-
-def _refused_report(look: RotateReport, reason: str, backup: Path | None = None) -> RotateReport:
-    return RotateReport(
-        look.path, False, reason, look.size_before, look.size_after, look.kept_messages, look.dropped_messages, backup
-    )
+    size, read = path.stat().st_size, None if checkpoint is None else checkpoint()
+    return RotateReport(path, True, None, len(data), size, shorter.kept_messages, dropped, look.backup, read)
 
 
 # --- the file ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _OpenTranscript:
-    """A transcript as it was read, kept open to detect later changes."""
-
-    handle: int
-    status: os.stat_result
-    data: bytes = field(repr=False)
-
-
 @contextmanager
-def _open_transcript(path: Path) -> Iterator[_OpenTranscript]:
-    """The bytes of a transcript that may be replaced; raises `UnsafeTranscript` otherwise."""
+def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
+    """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes.
+
+    Raises `UnsafeTranscript` otherwise.
+    """
     if path.is_symlink():
         raise UnsafeTranscript("it is a link")
     try:
@@ -349,26 +302,21 @@ def _open_transcript(path: Path) -> Iterator[_OpenTranscript]:
         raise UnsafeTranscript(f"it cannot be read: {error.strerror}") from error
     try:
         status = os.fstat(handle)
-        _refuse_by(status)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeTranscript("it is not a file")
+        if not status.st_mode & stat.S_IWUSR:  # even for a process that may ignore that
+            raise UnsafeTranscript("it is read-only")
+        if status.st_nlink > 1:
+            raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
         with os.fdopen(os.dup(handle), "rb") as file:
             data = file.read()
         if len(data) != status.st_size:
             raise UnsafeTranscript("it is being written")
         if (kind := foreign_kind(data) or kind_by_folder(path)) is not None:
             raise UnsafeTranscript(foreign_kind_reason(kind))
-        yield _OpenTranscript(handle, status, data)
+        yield handle, status, data
     finally:
         os.close(handle)
-
-
-def _refuse_by(status: os.stat_result) -> None:
-    """Raise `UnsafeTranscript` by the mode bits of the file, even for a process that may ignore them."""
-    if not stat.S_ISREG(status.st_mode):
-        raise UnsafeTranscript("it is not a file")
-    if not status.st_mode & stat.S_IWUSR:
-        raise UnsafeTranscript("it is read-only")
-    if status.st_nlink > 1:
-        raise UnsafeTranscript("it has another name (a hard link), which would keep the old content")
 
 
 def foreign_kind_reason(kind: str) -> str:
@@ -376,23 +324,23 @@ def foreign_kind_reason(kind: str) -> str:
     return f"it belongs to {PROGRAM_NAMES[kind]} (a transcript of kind {kind}); only OpenClaw's are rewritten"
 
 
-def _replace(path: Path, file: _OpenTranscript, data: bytes) -> None:
+def _replace(path: Path, old: int, status: os.stat_result, data: bytes) -> None:
     """Replace a file atomically by `data`; `UnsafeTranscript` when it has changed since it was read."""
     sweep_leftovers(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    mode = stat.S_IMODE(file.status.st_mode)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    mode = stat.S_IMODE(status.st_mode)
     try:
-        new = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
+        new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
         try:
             with suppress(PermissionError):
-                os.fchown(new, file.status.st_uid, file.status.st_gid)
+                os.fchown(new, status.st_uid, status.st_gid)
             os.fchmod(new, mode)
             _write(new, data)
             os.fsync(new)
-            if _file_mark(os.lstat(path)) != _file_mark(file.status):
+            if _file_mark(os.lstat(path)) != _file_mark(status):
                 raise UnsafeTranscript("it changed meanwhile")
-            os.replace(beside, path)
-            _carry_over(file, new)
+            os.replace(temporary, path)
+            _carry_over(old, status.st_size, new)
         finally:
             os.close(new)
         fsync_path(path.parent)
@@ -400,16 +348,16 @@ def _replace(path: Path, file: _OpenTranscript, data: bytes) -> None:
         raise UnsafeTranscript(f"it cannot be replaced: {error.strerror}") from error
     finally:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
 
 
-def _carry_over(file: _OpenTranscript, new: int) -> None:
+def _carry_over(old: int, size: int, new: int) -> None:
     """Append to the new file what a host wrote to the old one at the moment of its replacement."""
-    more = os.fstat(file.handle).st_size - file.status.st_size
+    more = os.fstat(old).st_size - size
     if more > 0:
-        os.lseek(file.handle, file.status.st_size, os.SEEK_SET)
+        os.lseek(old, size, os.SEEK_SET)
         os.lseek(new, 0, os.SEEK_END)
-        _write(new, os.read(file.handle, more))
+        _write(new, os.read(old, more))
         os.fsync(new)
 
 
@@ -449,21 +397,17 @@ def record_keeper(
             new: list[tuple[str | None, str, JsonObject]] = []
             for id_, kind, record in page:
                 if id_ is None or (id_ not in rows and id_ not in others):
-                    new.append((None if _is_made_up(id_) else id_, kind, record))
+                    is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
+                    new.append((None if is_generated else id_, kind, record))
                     continue
-                is_row = id_ in rows and _is_same(archive, conversation_id, rows[id_], id_, record)
+                found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
+                is_row = found is not None and found[0] == rows[id_].fingerprint
                 if not is_row and not _is_among(record, kept):
                     new.append((None, kind, record))
             with archive.writing():
                 archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
 
     return keep
-
-
-def _is_same(archive: Archive, conversation_id: int, row: TailRow, id_: str, record: JsonObject) -> bool:
-    """Whether a row has the same content as a record."""
-    found = _identity(archive, conversation_id, RecordedMessage(id_, _message_in(record)))
-    return found is not None and found[0] == row.fingerprint
 
 
 def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
@@ -479,10 +423,6 @@ def _message_in(record: JsonObject) -> JsonObject:
 def _digest(record: JsonObject) -> bytes:
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _is_made_up(id_: str | None) -> bool:
-    return id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
 
 
 # --- completeness -------------------------------------------------------------------------------------------
@@ -505,15 +445,15 @@ def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterabl
         identities: dict[bytes, tuple[str, str | None]] = {}
         rest = iter(messages)
         while page := list(islice(rest, _PAGE)):
-            ids = [said.entry_id for said in page if said.entry_id is not None]
+            ids = [entry_id for entry_id, _ in page if entry_id is not None]
             rows = archive.messages.known_entries(conversation_id, ids)
             known.update(row.fingerprint for row in rows.values())
             kept = {*rows, *retention.kept_records(conversation_id, ids)}
-            for said in page:
-                found = None if said.entry_id in kept else _identity(archive, conversation_id, said)
+            for entry_id, message in page:
+                found = None if entry_id in kept else _identity(archive, conversation_id, message)
                 if found is not None:
                     unknown[found[0]] += 1
-                    identities.setdefault(found[0], (found[1], said.entry_id))
+                    identities.setdefault(found[0], (found[1], entry_id))
         for mark, count in unknown.items():
             identity, entry_id = identities[mark]
             wanted = known[mark] + count
@@ -524,10 +464,10 @@ def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterabl
     return first_unstored
 
 
-def _identity(archive: Archive, conversation_id: int, said: RecordedMessage) -> tuple[bytes, str] | None:
+def _identity(archive: Archive, conversation_id: int, body: JsonObject) -> tuple[bytes, str] | None:
     """The identity of a message; None for one that is never stored."""
     try:
-        (kept,) = mask_items(archive, conversation_id, [formats.decode(said.message, "openclaw")])
+        (kept,) = mask_items(archive, conversation_id, [formats.decode(body, "openclaw")])
         message = cast("Message", kept)
     except LosslessError:
         return b"unreadable", ""

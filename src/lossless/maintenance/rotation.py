@@ -12,36 +12,61 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.plan import FAILED_STOPS
+from lossless.compaction.plan import FAILED_STOPS, threshold_rounds
+from lossless.compaction.run import CompactionJob, compact
 from lossless.errors import LosslessError
 from lossless.ingest.sessions import imported_from
-from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+from lossless.ingest.transcripts.following import renumber_lines
+from lossless.ingest.transcripts.reading import open_transcript
+from lossless.maintenance.backup import ROLLING
+from lossless.maintenance.engine_parts import EngineGroup
+from lossless.maintenance.rotate import (
+    NOTHING_TO_REMOVE,
+    RotateReport,
+    UnsafeTranscript,
+    foreign_kind_reason,
+    leaf_path_of,
+    messages_in,
+    parse_records,
+    plan_rotation,
+    record_keeper,
+    rotate_transcript,
+    unstored_finder,
+)
+from lossless.maintenance.surgery import tool_outputs
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, Session, SessionRef
-    from lossless.settings.event_log import EventLog, LogLevel
+    from lossless.settings.event_log import LogLevel
 
+RotationMode = Literal["rotate", "warn", "off"]
+RotationAction = Literal["rotate", "warn", "skip", "defer", "off"]
+#: A session of a host's index: its key, its id and its transcript.
+IndexedSession: TypeAlias = "tuple[str, str, Path]"
+#: A transcript that an active conversation follows, and its size.
+RotationCandidate: TypeAlias = "tuple[Conversation, Path, int]"
+AUTO_ROTATE_EVENT = "auto-rotate"
 #: How many compactions fold what is outside the tail before a transcript is rewritten.
 _SWEEPS = 50
 #: Results of a compaction after which no transcript is rewritten.
 _REFUSALS = FAILED_STOPS | {"busy", "stale"}
 
 
-class Rotation:
+class Rotation(EngineGroup):
     """`engine.rotation`: rewrites completely stored transcripts to their tails. Deletes nothing from the archive."""
 
     def __init__(self, parts: EngineParts, transcripts: HostTranscripts) -> None:
-        self._parts, self._transcripts = parts, transcripts
+        super().__init__(parts)
+        self._transcripts = transcripts
         #: The size from which on a large transcript is logged again.
         self._noted_sizes: dict[str, int] = {}
 
@@ -72,19 +97,9 @@ class Rotation:
         For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
         again afterwards.
         """
-        from lossless.maintenance.backup import ROLLING
-        from lossless.maintenance.rotate import (
-            RotateReport,
-            RotationSteps,
-            plan_rotation,
-            record_keeper,
-            rotate_transcript,
-            unstored_finder,
-        )
-
         found = self._parts.find(session)
-        found = None if found is None else self._parts.archive.conversations.get(found.id)
-        point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
+        found = None if found is None else self._archive.conversations.get(found.id)
+        point = None if found is None else self._archive.transcripts.checkpoint(found.id)
         followed = None if point is None or not point.path else Path(point.path)
         place = followed or Path() if path is None else Path(path)
         reason = self._why_not(found, place, place if reconcile else followed)
@@ -94,38 +109,33 @@ class Rotation:
         tail_count = self._parts.loop.policy(self._parts.request(conversation, None)).fresh_tail_count
         if dry_run:
             return plan_rotation(place, tail_count)
-        steps = RotationSteps(
-            unstored_finder(self._parts.archive, conversation.id),
-            reconcile or (lambda: self._reconciled(conversation, place)),
-            lambda: self._folded(conversation),
-            record_keeper(self._parts.archive, conversation.id),
-            (lambda: self._parts.copy(ROLLING).path) if backup else lambda: None,
-            checkpoint or (lambda: self._checkpointed(conversation, place)),
+        return rotate_transcript(
+            place,
+            tail_count,
+            unstored_finder(self._archive, conversation.id),
+            reconcile=reconcile or (lambda: self._reconciled(conversation, place)),
+            compact=lambda: self._folded(conversation),
+            keep=record_keeper(self._archive, conversation.id),
+            backup=(lambda: self._parts.copy(ROLLING).path) if backup else None,
+            checkpoint=checkpoint or (lambda: self._checkpointed(conversation, place)),
         )
-        return rotate_transcript(place, tail_count, steps)
 
     def _why_not(self, found: Conversation | None, place: Path, followed: Path | None) -> str | None:
         """Why a transcript of this conversation is not rewritten now, before anything is read."""
         if found is None or not found.active:
             return "no active conversation"
         if (kind := imported_from(found.session)) is not None:
-            from lossless.maintenance.rotate import foreign_kind_reason
-
             return foreign_kind_reason(kind)
         if (reason := self._parts.no_writes(found)) is not None:
             return reason
         if followed is None or os.path.realpath(place) != os.path.realpath(followed):
             return "the conversation does not follow this transcript"
-        if (blocked := self._parts.archive.ingest.state(found.id).blocked_reason) is not None:
+        if (blocked := self._archive.ingest.state(found.id).blocked_reason) is not None:
             return f"input is refused: {blocked}"
-        if any(epoch.conversation_id == found.id for epoch in self._parts.archive.transcripts.held()):
+        if any(epoch.conversation_id == found.id for epoch in self._archive.transcripts.held()):
             return "a transcript is held and waits for a decision"
-        return self._model_rests(found.id)
-
-    def _model_rests(self, conversation_id: int) -> str | None:
-        """Why no model would be called now, if one is configured."""
         summariser = self._parts.loop.summariser
-        return summariser.gate(self._parts.archive, conversation_id, self._parts.clock).resting(summariser.candidates())
+        return summariser.gate(self._archive, found.id, self._parts.clock).resting(summariser.candidates())
 
     def _reconciled(self, conversation: Conversation, place: Path) -> str | None:
         """Import the transcript into the archive; returns why that failed, or None."""
@@ -137,25 +147,19 @@ class Rotation:
         return f"the transcript is not in the archive: {report.reason or report.status}"
 
     def _checkpointed(self, conversation: Conversation, place: Path) -> int | None:
-        from lossless.ingest.transcripts.following import renumber_lines
-        from lossless.ingest.transcripts.reading import open_transcript
-
-        renumber_lines(self._parts.archive, conversation.id, open_transcript(place).path())
+        renumber_lines(self._archive, conversation.id, open_transcript(place).path())
         self._transcripts.bootstrap(conversation.session, place)
-        point = self._parts.archive.transcripts.checkpoint(conversation.id)
+        point = self._archive.transcripts.checkpoint(conversation.id)
         return None if point is None else point.size
 
     def _folded(self, conversation: Conversation) -> str | None:
         """Fold everything outside the tail into leaves; returns why that failed, or None."""
-        from lossless.compaction.plan import threshold_rounds
-        from lossless.compaction.run import CompactionJob, compact
-
-        situation = self._parts.request(conversation, None)
-        policy = self._parts.loop.policy(situation)
+        request = self._parts.request(conversation, None)
+        policy = self._parts.loop.policy(request)
         for _ in range(_SWEEPS):
-            decision = self._parts.loop.evaluate(situation)
+            decision = self._parts.loop.evaluate(request)
             job = CompactionJob(
-                archive=self._parts.archive,
+                archive=self._archive,
                 conversation_id=conversation.id,
                 policy=policy,
                 decision=decision,
@@ -178,44 +182,125 @@ class Rotation:
 
     def at_start(self, state_dir: str | os.PathLike[str]) -> StartRotationReport:
         """Shorten large transcripts below a host's state folder, by the settings."""
-
-        limits = self._limits(self._parts.settings.auto_rotate_session_files_startup)
-        if limits.mode == "off":
+        limit, mode = self._limits(self._parts.settings.auto_rotate_session_files_startup)
+        if mode == "off":
             return StartRotationReport()
-        indexed = indexed_sessions(Path(state_dir))
-        followed = {
-            os.path.realpath(path): self._parts.archive.conversations.get(id_)
-            for id_, path, *_ in self._parts.archive.transcripts.tracked()
-        }
-        found = find_candidates(indexed, followed, lambda item: self._parts.no_writes(item) is not None)
-        return rotate_at_start(found, len(indexed), limits, self._tools("auto-rotate"))
+        began, indexed = time.monotonic(), indexed_sessions(Path(state_dir))
+        large = [item for item in self._candidates(indexed) if decide_rotation(item[2], limit, mode) != "skip"]
+        backup, failed = self._backup("auto-rotate") if large and mode == "rotate" else (None, None)
+        actions = [self._rotate_one("startup", item, mode, backup, failed) for item in large]
+        report = StartRotationReport(
+            len(indexed),
+            len(large),
+            sum(action == "rotate" for action, _ in actions),
+            sum(action == "warn" for action, _ in actions),
+            len(indexed) - len(large) + sum(action == "skip" for action, _ in actions),
+            sum(removed for _, removed in actions),
+            backup,
+        )
+        self._parts.log.say(
+            AUTO_ROTATE_EVENT,
+            phase="startup",
+            action="summary",
+            scanned=report.scanned,
+            eligible=report.eligible,
+            rotated=report.rotated,
+            warned=report.warned,
+            skipped=report.skipped,
+            durationMs=_since(began),
+            bytesRemoved=report.bytes_removed,
+            backupPath=backup,
+        )
+        return report
 
     def between_turns(
         self, session: SessionRef, path: str | os.PathLike[str], *, unsafe: str | None = None
     ) -> RotationAction:
         """Check the transcript's size after a turn; `unsafe` says why it must not be rewritten now."""
-
-        limits, found = self._limits(self._parts.settings.auto_rotate_session_files_runtime), self._parts.find(session)
-        size = file_size(Path(path))
+        limit, mode = self._limits(self._parts.settings.auto_rotate_session_files_runtime)
+        found, size = self._parts.find(session), file_size(Path(path))
         if found is None or not found.active or size is None or self._parts.no_writes(found) is not None:
             return "off"
-        item = RotationCandidate(found, Path(path), size)
-        blocked = self._parts.archive.ingest.state(found.id).blocked_reason
-        return rotate_between_turns(item, limits, self._tools("rotate-latest"), unsafe or blocked)
+        item = (found, Path(path), size)
+        unsafe = unsafe or self._archive.ingest.state(found.id).blocked_reason
+        action = decide_rotation(size, limit, mode, unsafe)
+        if action == "defer":
+            self._log("info", "runtime", action, item, reason=unsafe)
+        if action not in ("rotate", "warn"):
+            return action
+        backup, failed = self._backup("rotate-latest") if action == "rotate" else (None, None)
+        return self._rotate_one("runtime", item, mode, backup, failed)[0]
 
-    def _limits(self, mode: RotationMode) -> RotationLimits:
+    def _limits(self, mode: RotationMode) -> tuple[int, RotationMode]:
+        """From which size on a transcript is large, and what happens then."""
+        settings = self._parts.settings
+        enabled = settings.auto_rotate_session_files_enabled
+        return settings.auto_rotate_session_files_size_bytes, mode if enabled else "off"
 
-        enabled = self._parts.settings.auto_rotate_session_files_enabled
-        return RotationLimits(self._parts.settings.auto_rotate_session_files_size_bytes, mode if enabled else "off")
+    def _candidates(self, indexed: Iterable[IndexedSession]) -> list[RotationCandidate]:
+        """The indexed transcripts that active conversations follow, with their sizes."""
+        followed = {
+            os.path.realpath(path): self._archive.conversations.get(id_)
+            for id_, path, *_ in self._archive.transcripts.tracked()
+        }
+        found: dict[Path, RotationCandidate] = {}
+        for key, session_id, path in indexed:
+            conversation = followed.get(os.path.realpath(path))
+            if conversation is None or not conversation.active or self._parts.no_writes(conversation) is not None:
+                continue
+            if session_id != conversation.session_id and key != conversation.session_key:
+                continue
+            if (size := file_size(path)) is not None:
+                found.setdefault(path, (conversation, path, size))
+        return list(found.values())
 
-    def _tools(self, label: str) -> RotationTools:
+    def _backup(self, label: str) -> tuple[Path | None, str | None]:
+        """A copy of the archive before the first rewriting, if enabled; or why there is none."""
+        if not self._parts.settings.auto_rotate_session_files_create_backups:
+            return None, None
+        try:
+            return self._parts.copy(label).path, None
+        except LosslessError as error:
+            return None, f"no backup could be made ({error.code})"
 
-        wants = self._parts.settings.auto_rotate_session_files_create_backups
+    def _rotate_one(
+        self, phase: str, item: RotationCandidate, mode: RotationMode, backup: Path | None, failed: str | None
+    ) -> tuple[RotationAction, int]:
+        """Rotate one transcript or warn about it, and log it; returns the action and the bytes removed."""
+        began = time.monotonic()
+        if mode == "warn" or failed is not None:
+            self._log("warning", phase, "warn", item, reason=failed or "transcript is larger than the threshold")
+            return "warn", 0
+        try:
+            done = self.rotate(item[0], item[1], backup=False)
+        except LosslessError as error:
+            self._log("warning", phase, "warn", item, durationMs=_since(began), backupPath=backup, error=error)
+            return "warn", 0
+        about: dict[str, object] = {"durationMs": _since(began), "backupPath": done.backup or backup}
+        if done.rotated:
+            about |= {"bytesRemoved": done.bytes_removed, "preservedTailMessageCount": done.kept_messages}
+            self._log("info", phase, "rotate", item, **about, checkpointSize=done.checkpoint_size)
+            return "rotate", done.bytes_removed
+        action: RotationAction = "skip" if done.reason == NOTHING_TO_REMOVE else "warn"
+        self._log("info" if action == "skip" else "warning", phase, action, item, **about, reason=done.reason)
+        return action, 0
 
-        def copy() -> Path | None:
-            return self._parts.copy(label).path if wants else None
-
-        return RotationTools(lambda who, path: self.rotate(who, path, backup=False), copy, self._parts.log)
+    def _log(
+        self, level: LogLevel, phase: str, action: RotationAction, item: RotationCandidate, **fields: object
+    ) -> None:
+        conversation, path, size = item
+        self._parts.log.say(
+            AUTO_ROTATE_EVENT,
+            level,
+            phase=phase,
+            action=action,
+            sessionId=conversation.session_id,
+            sessionKey=conversation.session_key,
+            sessionFile=path,
+            sizeBytes=size,
+            thresholdBytes=self._parts.settings.auto_rotate_session_files_size_bytes,
+            **fields,
+        )
 
     def collect(
         self,
@@ -226,9 +311,6 @@ class Rotation:
         approved: bool,
     ) -> TranscriptGcReport:
         """Ask the host to replace old tool results in its transcript by short forms, if settings and host allow it."""
-        from lossless.maintenance.rotate import UnsafeTranscript, leaf_path_of, messages_in, parse_records
-        from lossless.maintenance.surgery import tool_outputs
-
         enabled = self._parts.settings.transcript_gc_enabled
         try:
             data = Path(path).read_bytes() if enabled and approved else b""
@@ -237,37 +319,8 @@ class Rotation:
             return tool_outputs.TranscriptGcReport(reason=f"the transcript cannot be read: {error}")
         id_ = self._parts.conversation(session).id
         return tool_outputs.replace_tool_outputs(
-            self._parts.archive, id_, messages, rewrite_entries, enabled=enabled, approved=approved
+            self._archive, id_, messages, rewrite_entries, enabled=enabled, approved=approved
         )
-
-
-RotationMode = Literal["rotate", "warn", "off"]
-RotationAction = Literal["rotate", "warn", "skip", "defer", "off"]
-AUTO_ROTATE_EVENT = "auto-rotate"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedSession:
-    key: str
-    session_id: str
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class RotationCandidate:
-    """A transcript that an active conversation follows, and its size."""
-
-    conversation: Conversation
-    path: Path
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class RotationLimits:
-    """From which size on, and what happens then."""
-
-    size_bytes: int
-    mode: RotationMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,19 +334,6 @@ class StartRotationReport:
     skipped: int = 0
     bytes_removed: int = 0
     backup: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RotationTools:
-    """The parts of an engine that rotation needs."""
-
-    rotate: Callable[[Conversation, Path], RotateReport]
-    #: Copies the archive once before the first rewriting, if enabled.
-    backup: Callable[[], Path | None]
-    log: EventLog
-
-
-# --- which transcripts -------------------------------------------------------------------------------------
 
 
 def indexed_sessions(state_dir: Path) -> list[IndexedSession]:
@@ -315,24 +355,7 @@ def _indexed(key: str, entry: object, folder: Path) -> IndexedSession | None:
         return None
     file = entry.get("sessionFile")
     name = file if isinstance(file, str) and file.strip() else f"{session_id}.jsonl"
-    return None if "\0" in name else IndexedSession(key, session_id, folder / expand_path(name))
-
-
-def find_candidates(
-    indexed: Iterable[IndexedSession], followed: Mapping[str, Conversation], is_excluded: Callable[[Conversation], bool]
-) -> list[RotationCandidate]:
-    """The indexed transcripts that active conversations follow; `followed` is by real path."""
-    found: dict[Path, RotationCandidate] = {}
-    for session in indexed:
-        conversation = followed.get(os.path.realpath(session.path))
-        if conversation is None or not conversation.active or is_excluded(conversation):
-            continue
-        if session.session_id != conversation.session_id and session.key != conversation.session_key:
-            continue
-        size = file_size(session.path)
-        if size is not None:
-            found.setdefault(session.path, RotationCandidate(conversation, session.path, size))
-    return list(found.values())
+    return None if "\0" in name else (key, session_id, folder / expand_path(name))
 
 
 def file_size(path: Path) -> int | None:
@@ -343,131 +366,15 @@ def file_size(path: Path) -> int | None:
         return None
 
 
-def decide_rotation(size: int, limits: RotationLimits, unsafe: str | None = None) -> RotationAction:
+def decide_rotation(size: int, limit: int, mode: RotationMode, unsafe: str | None = None) -> RotationAction:
     """What to do with a transcript of this size; `unsafe` says why it must not be rewritten now."""
-    if limits.mode == "off":
+    if mode == "off":
         return "off"
-    if size <= limits.size_bytes:
+    if size <= limit:
         return "skip"
-    if limits.mode == "warn":
+    if mode == "warn":
         return "warn"
     return "defer" if unsafe else "rotate"
-
-
-# --- at start ----------------------------------------------------------------------------------------------
-
-
-def rotate_at_start(
-    found: Sequence[RotationCandidate], scanned: int, limits: RotationLimits, tools: RotationTools
-) -> StartRotationReport:
-    """Rotate, or warn about, every large transcript; one summary line at the end."""
-    if limits.mode == "off":
-        return StartRotationReport()
-    began = time.monotonic()
-    large = [item for item in found if decide_rotation(item.size, limits) in ("rotate", "warn")]
-    backup: Path | None = None
-    failed: str | None = None
-    if large and limits.mode == "rotate":
-        try:
-            backup = tools.backup()
-        except LosslessError as error:
-            failed = f"no backup could be made ({error.code})"
-    actions = [_rotate_one("startup", item, limits, tools, backup, failed) for item in large]
-    report = StartRotationReport(
-        scanned,
-        len(large),
-        sum(action == "rotate" for action, _ in actions),
-        sum(action == "warn" for action, _ in actions),
-        scanned - len(large) + sum(action == "skip" for action, _ in actions),
-        sum(removed for _, removed in actions),
-        backup,
-    )
-    tools.log.say(
-        AUTO_ROTATE_EVENT,
-        phase="startup",
-        action="summary",
-        scanned=report.scanned,
-        eligible=report.eligible,
-        rotated=report.rotated,
-        warned=report.warned,
-        skipped=report.skipped,
-        durationMs=_since(began),
-        bytesRemoved=report.bytes_removed,
-        backupPath=backup,
-    )
-    return report
-
-
-# --- between turns -----------------------------------------------------------------------------------------
-
-
-def rotate_between_turns(
-    item: RotationCandidate, limits: RotationLimits, tools: RotationTools, unsafe: str | None = None
-) -> RotationAction:
-    """Check the current transcript after a turn; rewrite it only when that is safe now."""
-    action = decide_rotation(item.size, limits, unsafe)
-    if action in ("off", "skip"):
-        return action
-    if action == "defer":
-        tools.log.say(
-            AUTO_ROTATE_EVENT, "info", phase="runtime", action="defer", **_log_fields(item, limits), reason=unsafe
-        )
-        return action
-    backup: Path | None = None
-    if action == "rotate":
-        try:
-            backup = tools.backup()
-        except LosslessError as error:
-            return _rotate_one("runtime", item, limits, tools, None, f"no backup could be made ({error.code})")[0]
-    return _rotate_one("runtime", item, limits, tools, backup)[0]
-
-
-def _rotate_one(
-    phase: str,
-    item: RotationCandidate,
-    limits: RotationLimits,
-    tools: RotationTools,
-    backup: Path | None,
-    failed: str | None = None,
-) -> tuple[RotationAction, int]:
-    """Rotate one transcript or warn about it, and log it; returns the action and the bytes removed."""
-    began = time.monotonic()
-    about = _log_fields(item, limits)
-    if limits.mode == "warn" or failed is not None:
-        reason = failed or "transcript is larger than the threshold"
-        tools.log.say(AUTO_ROTATE_EVENT, "warning", phase=phase, action="warn", **about, reason=reason)
-        return "warn", 0
-    try:
-        done = tools.rotate(item.conversation, item.path)
-    except LosslessError as error:
-        about |= {"durationMs": _since(began), "backupPath": backup, "error": error}
-        tools.log.say(AUTO_ROTATE_EVENT, "warning", phase=phase, action="warn", **about)
-        return "warn", 0
-    about |= {"durationMs": _since(began), "backupPath": done.backup or backup}
-    if done.rotated:
-        about |= {"bytesRemoved": done.bytes_removed, "preservedTailMessageCount": done.kept_messages}
-        tools.log.say(
-            AUTO_ROTATE_EVENT, "info", phase=phase, action="rotate", **about, checkpointSize=done.checkpoint_size
-        )
-        return "rotate", done.bytes_removed
-    is_short = done.reason == NOTHING_TO_REMOVE
-    level, action = _LEVELS[is_short]
-    tools.log.say(AUTO_ROTATE_EVENT, level, phase=phase, action=action, **about, reason=done.reason)
-    return action, 0
-
-
-#: The log level and action for a transcript that is unchanged: refused, or already as short as possible.
-_LEVELS: dict[bool, tuple[LogLevel, RotationAction]] = {False: ("warning", "warn"), True: ("info", "skip")}
-
-
-def _log_fields(item: RotationCandidate, limits: RotationLimits) -> dict[str, object]:
-    return {
-        "sessionId": item.conversation.session_id,
-        "sessionKey": item.conversation.session_key,
-        "sessionFile": item.path,
-        "sizeBytes": item.size,
-        "thresholdBytes": limits.size_bytes,
-    }
 
 
 def _since(began: float) -> int:

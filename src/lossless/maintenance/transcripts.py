@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError, NotFound
+from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.model.conversations import as_session
+from lossless.store.conversations import Conversations, TranscriptRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
     from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
-    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import MessageLike
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
@@ -28,15 +30,12 @@ if TYPE_CHECKING:
 _TURN = 500
 
 
-class HostTranscripts:
+class HostTranscripts(EngineGroup):
     """`engine.transcripts`: keeps hosts' transcripts and the archive in sync."""
-
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
 
     def bootstrap(
         self,
-        session: Session,
+        session: Session | str,
         transcript: str | os.PathLike[str] | Transcript | Iterable[MessageLike],
         *,
         kind: str | None = None,
@@ -59,6 +58,7 @@ class HostTranscripts:
         from lossless.ingest.transcripts import reading
         from lossless.ingest.transcripts.following import TranscriptReport
 
+        session = as_session(session)
         if (reason := self._parts.no_writes(session)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
         if accept and (waiting := self._held_for(session, transcript)) is not None:
@@ -79,32 +79,32 @@ class HostTranscripts:
         from lossless.ingest.transcripts.following import find_quarantine
         from lossless.ingest.transcripts.reading import Transcript
 
-        found = self._parts.archive.conversations.find(session)
+        found = self._archive.conversations.find(session)
         path = ""
         if isinstance(transcript, str | os.PathLike):
             path = str(Path(transcript).absolute())
         elif isinstance(transcript, Transcript):
             path = str(transcript.state.path)
-        last = None if found is None else self._parts.archive.transcripts.last_decision(found.id, path)
+        last = None if found is None else self._archive.transcripts.last_decision(found.id, path)
         if found is None or last is None or last.decision not in ("held", "refused"):
             return None
-        apart = find_quarantine(self._parts.archive, found, path, last.header_id)
-        return None if apart is None else (found, path)
+        quarantine = find_quarantine(self._archive, found, path, last.header_id)
+        return None if quarantine is None else (found, path)
 
     def _is_first(self, session: Session) -> bool:
         """Whether a session was empty before a transcript of it was read completely for the first time."""
-        found = self._parts.archive.conversations.find(session)
+        found = self._archive.conversations.find(session)
         if found is None:
-            return not self._parts.archive.conversations.family(session)
-        if found.bootstrapped_at is not None or self._parts.archive.conversations.former(found) is not None:
+            return not self._archive.conversations.family(session)
+        if found.bootstrapped_at is not None or self._archive.conversations.former(found) is not None:
             return False
-        point = self._parts.archive.transcripts.checkpoint(found.id)
-        return (point is not None and bool(point.path)) or self._parts.archive.messages.newest_id(found.id) is None
+        point = self._archive.transcripts.checkpoint(found.id)
+        return (point is not None and bool(point.path)) or self._archive.messages.newest_id(found.id) is None
 
-    def _fold_after(self, report: TranscriptReport, most: int) -> None:
+    def _fold_after(self, report: TranscriptReport, limit: int) -> None:
         """Fold what a reading stored, if it is more than a turn."""
-        if report.stored > most and report.conversation_id is not None:
-            self.fold_import(self._parts.archive.conversations.get(report.conversation_id))
+        if report.stored > limit and report.conversation_id is not None:
+            self.fold_import(self._archive.conversations.get(report.conversation_id))
 
     def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored nevertheless."""
@@ -135,7 +135,7 @@ class HostTranscripts:
 
         keep = self._parts.settings.bootstrap_max_tokens
         asked = BootstrapRequest(
-            self._parts.archive,
+            self._archive,
             session,
             lane,
             accept,
@@ -146,8 +146,8 @@ class HostTranscripts:
             into,
             again,
         )
-        found = into or self._parts.archive.conversations.find(session)
-        before = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
+        found = into or self._archive.conversations.find(session)
+        before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
             resumed = resume(asked, place) if kind is None and not accept and not again else None
@@ -174,13 +174,13 @@ class HostTranscripts:
             added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
             entries = list(entries_of_lane(added, lane))
         else:
-            after = self._parts.archive.transcripts.checkpoint(report.conversation_id)
+            after = self._archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
             entries = read.path(lane)
-        conversation = self._parts.archive.conversations.get(report.conversation_id)
+        conversation = self._archive.conversations.get(report.conversation_id)
         revised, stored = store_grown_entries(
-            self._parts.archive, conversation, entries, self._parts.clock(), self._parts.payloads
+            self._archive, conversation, entries, self._parts.clock(), self._parts.payloads
         )
         if not revised and not stored:
             return report
@@ -191,24 +191,22 @@ class HostTranscripts:
         from lossless.ingest.run import hide_quiet_history
 
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
-            with self._parts.archive.writing():
-                conversation = self._parts.archive.conversations.get(report.conversation_id)
-                hide_quiet_history(self._parts.archive, conversation, self._parts.clock())
+            with self._archive.writing():
+                conversation = self._archive.conversations.get(report.conversation_id)
+                hide_quiet_history(self._archive, conversation, self._parts.clock())
         return report
 
     def newest(self, session: Session) -> int:
         """The newest message of a session; 0 when there is none."""
         found = self._parts.find(session)
-        return 0 if found is None else self._parts.archive.messages.newest_id(found.id) or 0
+        return 0 if found is None else self._archive.messages.newest_id(found.id) or 0
 
     def hide_heartbeat(self, conversation_id: int, after: int) -> None:
         """Hide a turn that the host calls a heartbeat, if it had nothing to report."""
         from lossless.ingest.run import hide_heartbeat
 
-        with self._parts.archive.writing():
-            hide_heartbeat(
-                self._parts.archive, self._parts.archive.conversations.get(conversation_id), after, self._parts.clock()
-            )
+        with self._archive.writing():
+            hide_heartbeat(self._archive, self._archive.conversations.get(conversation_id), after, self._parts.clock())
 
     def _read_page(
         self,
@@ -223,7 +221,7 @@ class HostTranscripts:
         from lossless.ingest.transcripts.reading import entries_from_objects
 
         report = store_page(
-            self._parts.archive,
+            self._archive,
             session,
             entries_from_objects(items),
             after=after,
@@ -237,30 +235,23 @@ class HostTranscripts:
     def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""
         found = self._parts.find(session)
-        point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
+        point = None if found is None else self._archive.transcripts.checkpoint(found.id)
         return None if point is None else point.cursor
 
     def seen(self, path: str | os.PathLike[str]) -> dict[int, tuple[int, int]]:
         """The conversations that have read a file, with its size and its time in milliseconds then."""
-        return self._parts.archive.transcripts.seen(os.fspath(path))
+        return self._archive.transcripts.seen(os.fspath(path))
 
     def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
         """How many messages the main path of a transcript has, and how many of them are stored in a session."""
         from lossless.ingest.transcripts.following import survey_path
 
         found = self._parts.find(session)
-        return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
+        return survey_path(self._archive, 0 if found is None else found.id, transcript.path())
 
-    def decisions(self) -> list[TranscriptDecision]:
-        return self._parts.archive.transcripts.decisions()
-
-    def followed(self, conversation_id: int) -> Checkpoint | None:
-        """The transcript that a conversation follows, and how far it was read."""
-        return self._parts.archive.transcripts.checkpoint(conversation_id)
-
-    def held(self) -> list[TranscriptDecision]:
-        """Transcripts that wait for a decision: `accept` or `refuse`."""
-        return self._parts.archive.transcripts.held()
+    decisions = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.decisions)
+    followed = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.checkpoint)
+    held = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.held)
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
         """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
@@ -269,58 +260,58 @@ class HostTranscripts:
         """
         from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
-        archive = self._parts.archive
+        archive = self._archive
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
-        apart = find_quarantine(archive, conversation, path, epoch.header_id)
-        if apart is None:  # it was held by a version that stored nothing of it
+        quarantine = find_quarantine(archive, conversation, path, epoch.header_id)
+        if quarantine is None:  # it was held by a version that stored nothing of it
             report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
         else:
-            report = self._accept_apart(conversation, epoch, apart)
+            report = self._accept_quarantine(conversation, epoch, quarantine)
         self._fold_after(report, _TURN)
         return report
 
-    def _accept_apart(
-        self, conversation: Conversation, epoch: TranscriptDecision, apart: Conversation
+    def _accept_quarantine(
+        self, conversation: Conversation, epoch: TranscriptDecision, quarantine: Conversation
     ) -> TranscriptReport:
         """The same for one with stored messages; entries appended to the file since are stored, too."""
         from lossless.ingest.sessions import accept_quarantined
         from lossless.ingest.transcripts.following import TranscriptReport
         from lossless.ingest.transcripts.reading import open_transcript
 
-        archive, now = self._parts.archive, self._parts.clock()
+        archive, now = self._archive, self._parts.clock()
         with archive.writing():
-            newest = archive.messages.newest_id(apart.id)
+            newest = archive.messages.newest_id(quarantine.id)
             stored = 0 if newest is None else archive.messages.get(newest).seq
             archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
             if archive.conversations.get(conversation.id).active:
-                accept_quarantined(archive, apart.id, now)
+                accept_quarantined(archive, quarantine.id, now)
             else:
-                archive.conversations.accept(apart.id, now, is_closed=True)
-        report = TranscriptReport(apart.id, "stored", stored=stored)
+                archive.conversations.accept(quarantine.id, now, is_closed=True)
+        report = TranscriptReport(quarantine.id, "stored", stored=stored)
         if not Path(epoch.path).is_file():
             return report
-        point = archive.transcripts.checkpoint(apart.id)
+        point = archive.transcripts.checkpoint(quarantine.id)
         transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
         lane = None if point is None else point.lane
-        added = self._read_file(apart.session, transcript, None, lane, accept=False, into=apart)
+        added = self._read_file(quarantine.session, transcript, None, lane, accept=False, into=quarantine)
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, conversation: Conversation, path: str) -> None:
         """Keep this transcript out of every prompt, unless it gets another header or is accepted."""
         from lossless.ingest.transcripts.following import find_quarantine
 
-        archive, now = self._parts.archive, self._parts.clock()
+        archive, now = self._archive, self._parts.clock()
         epoch = self._waiting(conversation, path, archive.transcripts.held())
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
-            if (apart := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
-                archive.conversations.refuse(apart.id, now)
+            if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
+                archive.conversations.refuse(quarantine.id, now)
 
     def refused(self) -> list[TranscriptDecision]:
         """Transcripts that were refused; `accept` reverses that."""
-        return self._parts.archive.transcripts.refused()
+        return self._archive.transcripts.refused()
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
         for epoch in epochs:
@@ -330,36 +321,34 @@ class HostTranscripts:
 
     # --- quarantine ---
 
-    def quarantined(self) -> list[QuarantinedConversation]:
-        """Conversations of windows and transcripts that did not fit their session, with the decisions."""
-        return self._parts.archive.conversations.quarantined()
+    quarantined = forward(lambda parts: parts.archive.conversations, Conversations.quarantined)
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""
         from lossless.ingest.sessions import accept_quarantined
 
-        with self._parts.archive.writing():
+        with self._archive.writing():
             self._settle_for(conversation_id, "accepted")
-            return accept_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+            return accept_quarantined(self._archive, conversation_id, self._parts.clock())
 
     def refuse_quarantined(self, conversation_id: int) -> QuarantinedConversation:
         """Keep a quarantined conversation out of every prompt; it stays in the archive."""
         from lossless.ingest.sessions import refuse_quarantined
 
-        with self._parts.archive.writing():
+        with self._archive.writing():
             self._settle_for(conversation_id, "refused")
-            return refuse_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+            return refuse_quarantined(self._archive, conversation_id, self._parts.clock())
 
     def _settle_for(self, conversation_id: int, decision: Literal["accepted", "refused"]) -> None:
         """Record a decision about a quarantined conversation for its transcript, too."""
         from lossless.ingest.transcripts.following import find_quarantine
 
-        archive = self._parts.archive
+        archive = self._archive
         held = archive.transcripts.held()
         for epoch in held if decision == "refused" else [*held, *archive.transcripts.refused()]:
-            beside = archive.conversations.get(epoch.conversation_id)
-            apart = find_quarantine(archive, beside, epoch.path, epoch.header_id)
-            if apart is not None and apart.id == conversation_id:
+            conversation = archive.conversations.get(epoch.conversation_id)
+            quarantine = find_quarantine(archive, conversation, epoch.path, epoch.header_id)
+            if quarantine is not None and quarantine.id == conversation_id:
                 archive.transcripts.settle(epoch, decision, f"someone {decision} it", self._parts.clock())
 
     def fold_import(
@@ -374,7 +363,7 @@ class HostTranscripts:
 
         Without a model unless one may be called; makes at most `most` summaries.
         """
-        if self._parts.archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
+        if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None
-        situation = self._parts.request(conversation, None)
-        return self._parts.loop.fold_import(situation, may_ask_model=may_ask_model, most=most, progress=progress)
+        request = self._parts.request(conversation, None)
+        return self._parts.loop.fold_import(request, may_ask_model=may_ask_model, most=most, progress=progress)

@@ -81,51 +81,68 @@ def _verified(
     torn = [_problem("schema", offender) for offender in archive.checks.tables()]
     if torn:  # every other check reads these tables
         return Verification((*problems, *torn), 0, 0)
-    problems.extend(_readable("rows", "database", (_problem("rows", one) for one in archive.checks.rows())))
-    problems.extend(_readable("order", "context_items", _order(archive)))
-    problems.extend(_readable("digests", "database", _digests(archive)))
-    messages = _MessageChecks(archive, vault, progress)
-    problems.extend(_readable("messages", "messages", messages.problems()))
-    problems.extend(_readable("versions", "message_versions", _versions(archive, vault)))
-    problems.extend(_readable("schema", "database", _schema(archive)))
-    problems.extend(_readable("forgetting", "archive_state", _half_forgotten(archive)))
-    problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
-    problems.extend(_readable("index", "database", _not_finding(archive)))
-    problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
-    problems.extend(_readable("reachable", "context_items", _reachability(archive)))
-    problems.extend(_readable("files", "large_files", _files(archive, vault)))
-    return Verification(tuple(problems), messages.count, archive.listings.counts().summaries)
+    checked = 0
+
+    def count(rows: int) -> None:
+        nonlocal checked
+        checked += rows
+        if progress:
+            progress(rows)
+
+    for check, table, found in (
+        ("rows", "database", (_problem("rows", one) for one in archive.checks.rows())),
+        ("order", "context_items", _order(archive)),
+        ("digests", "database", _digests(archive)),
+        ("messages", "messages", _messages_and_summaries(archive, vault, count)),
+        ("versions", "message_versions", _versions(archive, vault)),
+        ("schema", "database", _schema(archive)),
+        ("forgetting", "archive_state", _half_forgotten(archive)),
+        ("index", "messages_fts", _upstream_index(archive)),
+        ("index", "database", _not_finding(archive)),
+        ("shrink", "summaries", _shrinking(archive)),
+        ("reachable", "context_items", _reachability(archive)),
+        ("files", "large_files", _files(archive, vault)),
+    ):
+        problems.extend(_readable(check, table, found))
+    return Verification(tuple(problems), checked, archive.listings.counts().summaries)
 
 
-class _MessageChecks:
-    """Checks all messages and summaries in batches, and their search index."""
+def _messages_and_summaries(
+    archive: Archive, vault: Vault | None, count: Callable[[int], None]
+) -> Iterator[VerificationProblem]:
+    """Checks all messages and summaries in batches, and their search index.
 
-    def __init__(self, archive: Archive, vault: Vault | None, progress: Callable[[int], None] | None) -> None:
-        self._archive, self._vault, self._progress = archive, vault, progress
-        self.count = 0
+    Rows of other programs that are not indexed yet become one warning per table, as there may be very many of them.
+    """
+    messages, summaries = WordTotals(), WordTotals()
+    wrong: set[str] = set()
+    unindexed: dict[str, VerificationProblem] = {}
+    counts: Counter[str] = Counter()
 
-    def problems(self) -> Iterator[VerificationProblem]:
-        archive, unindexed = self._archive, _Unindexed()
-        messages, summaries = WordTotals(), WordTotals()
-        wrong: set[str] = set()
+    def in_batches() -> Iterator[VerificationProblem]:
         for page in archive.checks.derived():
-            for problem in unindexed.without(_check_messages(archive, page, self._vault, messages)):
-                wrong.add(problem.table)
-                yield problem
-            self.count += len(page)
-            if self._progress:
-                self._progress(len(page))
-        for problem in unindexed.without(_summary_texts(archive, summaries)):
+            yield from _check_messages(archive, page, vault, messages)
+            count(len(page))
+        found = (_index_problem(archive, one) for one in archive.checks.summary_digests(summaries))
+        yield from _readable("index", "summary_index", found)
+
+    for problem in in_batches():
+        if (problem.check, problem.severity) == ("index", "warning"):
+            unindexed.setdefault(problem.table, problem)
+            counts[problem.table] += 1
+        else:
             wrong.add(problem.table)
             yield problem
-        wrong |= unindexed.tables & {"summaries"}  # rewritten by another program: the index still has the old text
-        yield from unindexed.problems()
-        for table, rows, totals in (
-            ("message_index", {"messages", "message_passages", "message_extras"}, messages),
-            ("summary_index", {"summaries"}, summaries),
-        ):
-            if not wrong & {table, *rows}:  # known problems make the totals wrong, too
-                yield from _index_offenders(table, archive.checks.index_totals(table, totals))
+    wrong |= unindexed.keys() & {"summaries"}  # rewritten by another program: the index still has the old text
+    for table, first in unindexed.items():
+        more = counts[table] - 1
+        yield replace(first, id=f"{first.id} and {more:,} more") if more else first
+    for table, rows, totals in (
+        ("message_index", {"messages", "message_passages", "message_extras"}, messages),
+        ("summary_index", {"summaries"}, summaries),
+    ):
+        if not wrong & {table, *rows}:  # known problems make the totals wrong, too
+            yield from _index_offenders(table, archive.checks.index_totals(table, totals))
 
 
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
@@ -165,33 +182,6 @@ def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
         yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
-class _Unindexed:
-    """Rows of other programs that are not indexed yet: counted, as there may be very many of them."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, VerificationProblem] = {}
-        self._counts: Counter[str] = Counter()
-
-    def without(self, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
-        """The other problems; these are counted."""
-        for problem in found:
-            if (problem.check, problem.severity) == ("index", "warning"):
-                self._first.setdefault(problem.table, problem)
-                self._counts[problem.table] += 1
-            else:
-                yield problem
-
-    @property
-    def tables(self) -> set[str]:
-        return set(self._first)
-
-    def problems(self) -> Iterator[VerificationProblem]:
-        """One warning per table with the first row and a count."""
-        for table, first in self._first.items():
-            more = self._counts[table] - 1
-            yield replace(first, id=f"{first.id} and {more:,} more") if more else first
-
-
 def _problem(check: str, offender: BrokenRow) -> VerificationProblem:
     return VerificationProblem(check, offender.table, offender.id, offender.detail)
 
@@ -225,12 +215,6 @@ def _check_messages(
     indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
     current = [(derived, text) for derived, text in indexed if derived.indexed == index_digest(text)]
     yield from _index_offenders("message_index", archive.checks.index_rows(current, totals))
-
-
-def _summary_texts(archive: Archive, totals: WordTotals) -> Iterator[VerificationProblem]:
-    return _readable(
-        "index", "summary_index", (_index_problem(archive, one) for one in archive.checks.summary_digests(totals))
-    )
 
 
 def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:

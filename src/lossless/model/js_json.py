@@ -202,3 +202,13 @@ def _write(value: Json) -> str:
     if isinstance(value, (int, float)):
         return js_number(value)
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def compact_json(value: object) -> str:
+    """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text

@@ -187,11 +187,10 @@ def _step5(word: str) -> str:
     return word
 
 
-_LISTS = files(__package__).joinpath("stop_words.txt").read_text(encoding="utf-8").split("\n\n")
-#: The stop words of each language, by its code.
-STOP_WORDS = {code: frozenset(words.split()) for code, _, words in (one.partition(":") for one in _LISTS)}
-#: Stop words of other languages that are meaningful English words: they do not identify the language.
-_AMBIGUOUS = STOP_WORDS.pop("ambiguous")
+_LISTS = files(__package__).joinpath("word_lists.txt").read_text(encoding="utf-8").split("\n\n")
+#: Stop words by the code of their language, those that are meaningful English words (`ambiguous`), and lists for terms.
+WORD_LISTS = {name: frozenset(words.split()) for name, _, words in (one.partition(":") for one in _LISTS)}
+STOP_WORDS = {code: WORD_LISTS[code] for code in ("en", "de", "fr", "es", "pt", "it", "nl", "ru")}
 ENGLISH, FRENCH = STOP_WORDS["en"], STOP_WORDS["fr"]
 
 
@@ -204,7 +203,7 @@ def stop_words(words: Iterable[str]) -> frozenset[str]:
     spoken = set(words)
     best = max(STOP_WORDS, key=lambda language: len(spoken & STOP_WORDS[language]))
     found = spoken & STOP_WORDS[best]
-    telling = found - _AMBIGUOUS - ENGLISH
+    telling = found - WORD_LISTS["ambiguous"] - ENGLISH  # ambiguous words do not identify the language
     enough = len(found) >= 2 or (not spoken & ENGLISH and any(len(word) >= 4 for word in telling))
     return STOP_WORDS[best] if telling and enough else ENGLISH
 

@@ -1,6 +1,4 @@
-"""The words of a text: which of them carry meaning, how much each weighs among the others, and the phrase that names it
-best.
-"""
+"""The words of a text: which carry meaning, how much each weighs among others, and the phrase that names it best."""
 
 from __future__ import annotations
 
@@ -12,15 +10,13 @@ from math import log
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from lossless.model.search_text import WORD_LISTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 #: Words of directives to a model: a text without any of them holds none.
-_DIRECTIVES = """
-    ignore disregard forget override bypass overrule prompt prompts instruction instructions jail jailbreak
-    jailbreaks jailbreaking jailbroken anything dan mode now point pretend only solely exclusively ignorez ignorer
-    ignora ignoriere ignorieren ignoriert ignorierst 忽略 无视 無視 忘记 忘掉"""
-DIRECTIVE_WORDS = frozenset(_DIRECTIVES.split())
+DIRECTIVE_WORDS = WORD_LISTS["directive"]
 #: Marks that may stand inside a word.
 _JOINERS = "./:@+~#%&=?'’-"
 WORD_PATTERN = re.compile(rf"\w+(?:[{_JOINERS}]+\w+)*")
@@ -42,38 +38,7 @@ _IDENTIFIER_WEIGHT = 2.0
 _NUMBER_WEIGHT = 2.0
 
 #: Function words of eight languages, and the small change of English conversation.
-_STOP_WORDS = """
-    a an the and or but if so of to in on at for from with by as is are was were be been being am do does did done
-    have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their
-    theirs this that these those there here what which who whom whose when where why how not no nor yes yeah than then
-    too very can could will would shall should may might must just about into over under up down out off again more
-    most some any all each few other such own same also cannot im ive id dont didnt cant isnt wasnt thats lets
-    really like know think get got getting going go gonna went one thing things much many lot lots make makes made
-    making way sure want wanted wants well oh hey hi hello wow ok okay let kind bit still even back now never ever
-    always something anything everything someone everyone feel feels feeling felt see seen look looks looking great
-    good nice cool awesome amazing happy glad love loved thanks thank hope sounds sound congrats take taking time keep
-    sorry definitely totally absolutely pretty super new day today come coming say said tell please haha guess maybe
-    yay bye aww aw ah woah whoa yep yup nope nah phew oops gosh woohoo hmm huh lol omg btw
-    through around because while before after until since though although both only first last next another
-    don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn ain ll ve re
-    der die das und oder aber ein eine einen einem einer ist sind war waren ich du er sie es wir ihr nicht mit von zu
-    im den dem des auf für als auch wie dass noch nur so hat haben wird werden bei aus nach kann mich mir dich sich
-    le la les un une des et ou mais de du au aux en dans pour par sur avec est sont était je tu il elle nous vous ils
-    ne pas que qui ce cette ces se son sa ses plus mon ma mes
-    el los las una unos y o pero del al con por para es son era yo él ella nosotros ellos no se su sus lo como más que
-    um uma os as e ou mas do da dos das no na nos nas com por para é são eu ele ela não se seu sua
-    il lo gli uno ed ma di del della dei con per è sono era io lui lei noi loro non che si suo sua più
-    de het een en of maar van aan op voor met is zijn was waren ik je hij ze wij niet dat die ook als bij uit naar
-    и в во не на я он она мы вы они что это как с со а но из у к по за от для то же бы был была было были есть так
-    его её их мне меня тебя все ещё уже"""
-_STOP = frozenset(_STOP_WORDS.split())
-_DECISIONS = """
-    decided decision agreed chose chosen instead deadline blocked blocker todo confirmed approved rejected
-    deployed migrated rollback merged shipped released fixed caused entschieden entscheidung décidé décision decidido
-    decisión решил решили 决定 決定"""
-_ERRORS = """
-    error errors failed failure fails exception traceback fatal panic denied refused timeout aborted crash crashed
-    enoent segfault fehler erreur fallo ошибка 错误 失败 エラ 失敗"""
+_STOP = WORD_LISTS["function"]
 
 
 class Word(NamedTuple):
@@ -209,8 +174,8 @@ def _term(text: str) -> str:
 
 
 #: Terms of units that speak of something decided or done, and of something that failed.
-DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
-ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))
+DECISION_TERMS = frozenset(map(_term, WORD_LISTS["decision"]))
+ERROR_TERMS = frozenset(map(_term, WORD_LISTS["error"]))
 
 
 _MAX_WORDS = 4

@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.providers.api import (
+    ProviderAPI,
     Raw,
-    ReplyUsage,
+    ReplyEvents,
     RequestedCall,
     add_usage,
     dict_or_empty,
     dicts_in,
     is_dict_list,
     positive_int,
-    usage_count,
 )
 from lossless.recall.tools import openai_tools
 
@@ -22,18 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
-class ChatCompletions:
+class ChatCompletions(ProviderAPI):
     """`POST /v1/chat/completions`."""
 
     format = "openai-chat"
     names_events = False
-
-    def window(self, body: Raw) -> list[Raw]:
-        return dicts_in(body.get("messages"))
-
-    def knows_history(self, body: Raw) -> bool:  # noqa: ARG002
-        """Never: every request has the whole history."""
-        return False
+    output_limits = ("max_completion_tokens", "max_tokens")
+    usage_fields = ("prompt_tokens", "completion_tokens")
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
         """The request with these messages, system prompts included."""
@@ -58,26 +53,14 @@ class ChatCompletions:
         has_place = bool(body.get("messages")) and is_dict_list(body["messages"]) and is_dict_list(body.get("tools"))
         return has_place and body.get("tool_choice") in (None, "auto") and positive_int(body.get("n")) <= 1
 
-    def most_output(self, body: Raw) -> int:
-        """Either spelling of the limit."""
-        return positive_int(body.get("max_completion_tokens")) or positive_int(body.get("max_tokens"))
-
-    def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        """In the spelling of the request."""
-        name = "max_completion_tokens" if positive_int(body.get("max_completion_tokens")) else "max_tokens"
-        return body | {name: tokens}
-
     def reply_messages(self, reply: Raw) -> list[Raw]:
         message = _message(reply)
         spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
         return [message] if spoken else []
 
     def calls(self, reply: Raw) -> list[RequestedCall]:
-        found = []
-        for call in dicts_in(_message(reply).get("tool_calls")):
-            function = dict_or_empty(call.get("function"))
-            found.append(RequestedCall(str(call.get("id")), str(function.get("name")), function.get("arguments")))
-        return found
+        calls = [(call, dict_or_empty(call.get("function"))) for call in dicts_in(_message(reply).get("tool_calls"))]
+        return [RequestedCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
         """The message without these calls; an empty list is removed."""
@@ -89,44 +72,36 @@ class ChatCompletions:
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
         return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
 
-    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
-        """The message, then a tool message per call."""
-        results = [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
-        return body | {"messages": [*body["messages"], _message(reply), *results]}
+    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+        return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
 
     def joined(self, first: Raw, second: Raw) -> Raw:
         """The text of both in one message, the calls and the finish reason of the second."""
         before, after = _message(first).get("content"), _message(second)
-        whole = _with_message(second, after | {"content": _texts(before, after.get("content"))})
-        return whole | {"usage": add_usage(first.get("usage"), second.get("usage"))}
-
-    def usage(self, reply: Raw) -> ReplyUsage:
-        """Prompt tokens include the cached ones."""
-        usage = reply.get("usage")
-        cached = usage_count(usage, "prompt_tokens_details", "cached_tokens")
-        return ReplyUsage(usage_count(usage, "prompt_tokens"), cached, usage_count(usage, "completion_tokens"))
+        text = after.get("content")
+        both = before + text if isinstance(before, str) and isinstance(text, str) else text or before
+        usage = add_usage(first.get("usage"), second.get("usage"))
+        return _with_message(second, after | {"content": both}) | {"usage": usage}
 
     def stream(self, hidden: Collection[str]) -> ChatStream:
         return ChatStream(hidden)
 
 
-class ChatStream:
-    """Chunks: the first choice is assembled, hidden calls are removed, the last chunks are held back."""
+class ChatStream(ReplyEvents):
+    """Chunks: the first choice is assembled."""
 
     def __init__(self, hidden: Collection[str]) -> None:
-        self._hidden, self._id = frozenset(hidden), None
-        self._shown = 0
+        self._id: Any = None
         self._usage: Any = None
-        self.again()
+        super().__init__(hidden)
 
     def again(self) -> None:
         """Another round: its chunks have the first one's id."""
+        super().again()
         self._head: Raw = {}
         self._message: Raw = {"role": "assistant", "content": None}
         self._calls: dict[int, Raw] = {}
-        self._places: dict[int, int | None] = {}
         self._finish: Any = None
-        self._held: list[Raw] = []
         self._round_usage: Any = None
 
     def feed(self, event: Raw) -> list[Raw]:
@@ -189,18 +164,12 @@ class ChatStream:
         for name in ("name", "arguments"):
             call["function"][name] = _grown(call["function"][name], str(function.get(name) or ""))
         if index not in self._places and call["function"]["name"]:
-            is_hidden = call["function"]["name"] in self._hidden
-            self._places[index] = None if is_hidden else self._shown
-            self._shown += not is_hidden
+            self._add_item(index, call["function"]["name"])
 
     def _seen(self, event: Raw, choice: Raw, delta: Raw) -> list[Raw]:
         """The chunk without parts of hidden calls; None when nothing is left."""
         pieces = dicts_in(delta.get("tool_calls"))
-        kept = []
-        for piece in pieces:
-            place = self._places.get(positive_int(piece.get("index")))
-            if place is not None:
-                kept.append(piece if piece.get("index") == place else piece | {"index": place})
+        kept = [one for piece in pieces for one in self._renumbered(piece, "index")]
         unchanged = len(kept) == len(pieces) and all(a is b for a, b in zip(kept, pieces, strict=True))
         if unchanged and event.get("id") == self._id:
             return [event]
@@ -243,7 +212,3 @@ def _blocks(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     return [{"type": "text", "text": value}] if value else []
-
-
-def _texts(first: Any, second: Any) -> Any:
-    return first + second if isinstance(first, str) and isinstance(second, str) else second or first

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.providers.api import (
+    ProviderAPI,
     Raw,
-    ReplyUsage,
+    ReplyEvents,
     RequestedCall,
-    add_usage,
     dict_or_empty,
     dicts_in,
     is_dict_list,
@@ -25,20 +25,14 @@ if TYPE_CHECKING:
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-class MessagesApi:
+class MessagesApi(ProviderAPI):
     """`POST /v1/messages`."""
 
     format = "anthropic"
-    names_events = True
-
-    def window(self, body: Raw) -> list[Raw]:
-        """The system prompt as a message, then the messages."""
-        system = body.get("system")
-        return [*([{"role": "system", "content": system}] if system else []), *dicts_in(body.get("messages"))]
-
-    def knows_history(self, body: Raw) -> bool:  # noqa: ARG002
-        """Never: every request has the whole history."""
-        return False
+    system_field = "system"
+    output_limits = ("max_tokens",)
+    items_field = "content"
+    call_fields = ("tool_use", "id", "input")
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
         """The request with these messages; the separate system prompt stays."""
@@ -53,11 +47,7 @@ class MessagesApi:
         return body | {"system": blocks, "tools": [*(body.get("tools") or []), *tools]}
 
     def tools(self) -> list[Raw]:
-        """The recall tools with their input schemas."""
         return anthropic_tools()
-
-    def tool_names(self, body: Raw) -> set[str]:
-        return {str(tool.get("name")) for tool in dicts_in(body.get("tools"))}
 
     def may_call(self, body: Raw) -> bool:
         """Not when tools are off or one is forced."""
@@ -71,10 +61,6 @@ class MessagesApi:
             return False
         return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
 
-    def most_output(self, body: Raw) -> int:
-        """`max_tokens`, which is required."""
-        return positive_int(body.get("max_tokens"))
-
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
         """With another `max_tokens`, which must exceed the thinking budget."""
         thinking = positive_int(dict_or_empty(body.get("thinking")).get("budget_tokens"))
@@ -84,58 +70,34 @@ class MessagesApi:
         content = dicts_in(reply.get("content"))
         return [{"role": "assistant", "content": content}] if content else []
 
-    def calls(self, reply: Raw) -> list[RequestedCall]:
-        """The blocks that call a tool of the client."""
-        return [
-            RequestedCall(str(block.get("id")), str(block.get("name")), block.get("input"))
-            for block in dicts_in(reply.get("content"))
-            if block.get("type") == "tool_use"
-        ]
-
-    def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        blocks = dicts_in(reply.get("content"))
-        kept = [block for block in blocks if block.get("type") != "tool_use" or str(block.get("name")) not in names]
-        return reply if len(kept) == len(blocks) else reply | {"content": kept}
-
-    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
-        """The reply's message, then one of results."""
+    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+        """One message."""
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
-        return body | {
-            "messages": [*body["messages"], *self.reply_messages(reply), {"role": "user", "content": results}]
-        }
+        return [{"role": "user", "content": results}]
 
-    def joined(self, first: Raw, second: Raw) -> Raw:
-        """The blocks of both, the stop reason of the second."""
-        content = [*dicts_in(first.get("content")), *dicts_in(second.get("content"))]
-        return second | {"content": content, "usage": add_usage(first.get("usage"), second.get("usage"))}
-
-    def usage(self, reply: Raw) -> ReplyUsage:
+    def usage(self, reply: Raw) -> dict[str, int]:
         """Cached tokens are reported separately, and added here."""
         usage = reply.get("usage")
         read, written = usage_count(usage, "cache_read_input_tokens"), usage_count(usage, "cache_creation_input_tokens")
-        return ReplyUsage(
-            usage_count(usage, "input_tokens") + read + written, read, usage_count(usage, "output_tokens")
-        )
+        counted = super().usage(reply)
+        return counted | {"prompt_tokens": counted["prompt_tokens"] + read + written, "cached_tokens": read}
 
     def stream(self, hidden: Collection[str]) -> MessageStream:
         return MessageStream(hidden)
 
 
-class MessageStream:
-    """Events: blocks are assembled, hidden calls are removed, the end is held back until the reply is complete."""
+class MessageStream(ReplyEvents):
+    """Events: blocks are assembled."""
 
-    def __init__(self, hidden: Collection[str]) -> None:
-        self._hidden, self._rounds, self._shown, self._output = frozenset(hidden), 0, 0, 0
-        self.again()
+    #: Output tokens of all rounds.
+    _output = 0
 
     def again(self) -> None:
-        """Another round: block numbers continue, its start is not shown."""
-        self._rounds += 1
+        """Another round: its start is not shown."""
+        super().again()
         self._message: Raw = {"type": "message", "role": "assistant", "content": []}
         self._blocks: dict[int, Raw] = {}
         self._json: dict[int, str] = {}
-        self._places: dict[int, int | None] = {}
-        self._held: list[Raw] = []
 
     def feed(self, event: Raw) -> list[Raw]:
         kind = event.get("type")
@@ -153,10 +115,7 @@ class MessageStream:
             self._start(index, event.get("content_block"))
         elif kind == "content_block_delta":
             self._take(index, dict_or_empty(event.get("delta")))
-        place = self._places.get(index)
-        if place is None:
-            return []
-        return [event] if place == index else [event | {"index": place}]
+        return self._renumbered(event, "index")
 
     def reply(self) -> Raw:
         return self._message | {"content": [self._block(index) for index in sorted(self._blocks)]}
@@ -167,14 +126,16 @@ class MessageStream:
 
     def ending(self) -> list[Raw]:
         """The last events, with the output tokens of all rounds."""
-        return [self._with_output(event) for event in self._held]
+        usages = [dict_or_empty(event.get("usage")) for event in self._held]
+        return [
+            event | {"usage": usage | {"output_tokens": self._output}} if self._rounds > 1 and usage else event
+            for event, usage in zip(self._held, usages, strict=True)
+        ]
 
     def _start(self, index: int, block: Any) -> None:
         self._blocks[index] = dict(block) if isinstance(block, dict) else {}
         made = self._blocks[index]
-        is_hidden = made.get("type") == "tool_use" and str(made.get("name")) in self._hidden
-        self._places[index] = None if is_hidden else self._shown
-        self._shown += not is_hidden
+        self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
 
     def _take(self, index: int, delta: Raw) -> None:
         block, kind = self._blocks.setdefault(index, {}), str(delta.get("type"))
@@ -199,9 +160,3 @@ class MessageStream:
         if usage := dict_or_empty(event.get("usage")):
             self._message["usage"] = dict_or_empty(self._message.get("usage")) | usage
             self._output += usage_count(usage, "output_tokens")
-
-    def _with_output(self, event: Raw) -> Raw:
-        usage = dict_or_empty(event.get("usage"))
-        if self._rounds == 1 or not usage:
-            return event
-        return event | {"usage": usage | {"output_tokens": self._output}}

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.providers.api import (
+    ProviderAPI,
     Raw,
-    ReplyUsage,
+    ReplyEvents,
     RequestedCall,
-    add_usage,
     dict_or_empty,
     dicts_in,
     is_dict_list,
     positive_int,
-    usage_count,
 )
 from lossless.recall.tools import TOOLS
 
@@ -24,17 +23,15 @@ _BEGINNINGS = frozenset(("response.created", "response.queued", "response.in_pro
 _ENDINGS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 
 
-class ResponsesApi:
+class ResponsesApi(ProviderAPI):
     """`POST /v1/responses`."""
 
     format = "openai-responses"
-    names_events = True
-
-    def window(self, body: Raw) -> list[Raw]:
-        """The instructions as a message, then the items; a string is a user message."""
-        system, given = body.get("instructions"), body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else dicts_in(given)
-        return [*([{"role": "system", "content": system}] if system else []), *items]
+    system_field = "instructions"
+    messages_field = "input"
+    output_limits = ("max_output_tokens",)
+    items_field = "output"
+    call_fields = ("function_call", "call_id", "arguments")
 
     def knows_history(self, body: Raw) -> bool:
         """Whether the request continues from history that the provider stores."""
@@ -67,9 +64,6 @@ class ResponsesApi:
             for tool in TOOLS
         ]
 
-    def tool_names(self, body: Raw) -> set[str]:
-        return {str(tool.get("name")) for tool in dicts_in(body.get("tools"))}
-
     def may_call(self, body: Raw) -> bool:
         """Not when tools are off or one is forced, and not in the background."""
         is_free = body.get("tool_choice") in (None, "auto") and not body.get("background")
@@ -77,71 +71,31 @@ class ResponsesApi:
         has_place = is_dict_list(body.get("tools")) and (isinstance(given, str) or is_dict_list(given))
         return is_free and has_place and isinstance(body.get("instructions") or "", str)
 
-    def most_output(self, body: Raw) -> int:
-        return positive_int(body.get("max_output_tokens"))
-
-    def with_most_output(self, body: Raw, tokens: int) -> Raw:
-        return body | {"max_output_tokens": tokens}
-
     def reply_messages(self, reply: Raw) -> list[Raw]:
         return dicts_in(reply.get("output"))
 
-    def calls(self, reply: Raw) -> list[RequestedCall]:
-        return [
-            RequestedCall(str(item.get("call_id")), str(item.get("name")), item.get("arguments"))
-            for item in dicts_in(reply.get("output"))
-            if item.get("type") == "function_call"
-        ]
-
-    def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
-        output = dicts_in(reply.get("output"))
-        kept = [item for item in output if item.get("type") != "function_call" or str(item.get("name")) not in names]
-        return reply if len(kept) == len(output) else reply | {"output": kept}
-
-    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
-        """The output, then the output of each function."""
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given or [])
-        results = [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in answers]
-        return body | {"input": [*items, *self.reply_messages(reply), *results]}
-
-    def joined(self, first: Raw, second: Raw) -> Raw:
-        """The items of both; id and status of the second."""
-        output = [*dicts_in(first.get("output")), *dicts_in(second.get("output"))]
-        return second | {"output": output, "usage": add_usage(first.get("usage"), second.get("usage"))}
-
-    def usage(self, reply: Raw) -> ReplyUsage:
-        """Input tokens include the cached ones."""
-        usage = reply.get("usage")
-        cached = usage_count(usage, "input_tokens_details", "cached_tokens")
-        return ReplyUsage(usage_count(usage, "input_tokens"), cached, usage_count(usage, "output_tokens"))
+    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+        return [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in answers]
 
     def stream(self, hidden: Collection[str]) -> ResponseStream:
         return ResponseStream(hidden)
 
 
-class ResponseStream:
-    """Events: items are assembled, hidden calls are removed, the end is held back until the reply is complete."""
+class ResponseStream(ReplyEvents):
+    """Events: items are assembled."""
 
-    def __init__(self, hidden: Collection[str]) -> None:
-        self._hidden, self._rounds, self._shown = frozenset(hidden), 0, 0
-        self._number: int | None = None
-        self._before: Raw | None = None
+    #: The next sequence number, where events are numbered; and all that was shown in the rounds before.
+    _number: int | None = None
+    _before: Raw | None = None
+
+    def again(self) -> None:
+        """Another round: its start is not shown."""
+        if self._rounds:
+            self._before = self._whole()
+        super().again()
         self._response: Raw = {}
         self._items: dict[int, Raw] = {}
         self._texts: dict[int, str] = {}
-        self.again()
-
-    def again(self) -> None:
-        """Another round: item numbers continue, its start is not shown."""
-        if self._rounds:
-            self._before = self._whole()
-        self._rounds += 1
-        self._response = {}
-        self._items = {}
-        self._texts = {}
-        self._places: dict[int, int | None] = {}
-        self._held: list[Raw] = []
 
     def feed(self, event: Raw) -> list[Raw]:
         kind = str(event.get("type"))
@@ -159,10 +113,7 @@ class ResponseStream:
             self._take(index, event.get("item"))
         elif kind == "response.output_text.delta":
             self._texts[index] = self._texts.get(index, "") + str(event.get("delta") or "")
-        place = self._places.get(index)
-        if place is None:
-            return []
-        return self._numbered(event if place == index else event | {"output_index": place})
+        return [one for moved in self._renumbered(event, "output_index") for one in self._numbered(moved)]
 
     def reply(self) -> Raw:
         if self._response.get("output"):
@@ -195,9 +146,7 @@ class ResponseStream:
         made = dict(item) if isinstance(item, dict) else {}
         self._items[index] = made
         if index not in self._places:
-            is_hidden = made.get("type") == "function_call" and str(made.get("name")) in self._hidden
-            self._places[index] = None if is_hidden else self._shown
-            self._shown += not is_hidden
+            self._add_item(index, str(made.get("name")) if made.get("type") == "function_call" else None)
 
     def _item(self, index: int) -> Raw:
         """An item; the text of one that was cut off is what was received of it."""

@@ -1,6 +1,4 @@
-"""Token limits of a request: known windows, the conversation's share, message sizes, too-long errors, recall
-results.
-"""
+"""Token limits of a request: known windows, the conversation's share, sizes, too-long errors, recall results."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
 from lossless.context.render import (
@@ -99,19 +97,15 @@ _COUNTS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TooLongError:
-    """A refusal; the provider's count of the prompt and its window, if given."""
-
-    prompt: int | None = None
-    window: int | None = None
+#: The provider's count of a prompt that it refused as too long and its window, as far as it tells them.
+TooLong: TypeAlias = tuple[int | None, int | None]
 
 
-def parse_too_long(answer: str, status: int | None = None) -> TooLongError | None:
-    """The refusal in an error about the length of the prompt; else None. The status is optional.
+def parse_too_long(answer: str, status: int | None = None) -> TooLong | None:
+    """What an error about the length of the prompt tells; None for other errors. The status is optional.
 
     >>> parse_too_long("prompt is too long: 210,431 tokens > 200,000 maximum", 400)
-    TooLongError(prompt=210431, window=200000)
+    (210431, 200000)
     """
     answer = answer[:_MOST_CHARS]
     if (status is not None and status not in _STATUSES) or not _SIGNS.search(answer):
@@ -120,8 +114,8 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLongError | Non
         if (found := pattern.search(answer)) is not None:
             prompt, window = (int(re.sub(r"\D", "", found[name]) or 0) for name in ("prompt", "window"))
             if prompt > window > 0:
-                return TooLongError(prompt, window)
-    return TooLongError()
+                return prompt, window
+    return None, None
 
 
 #: The conversation gets at least this fraction (one in N) of a window.
@@ -130,23 +124,17 @@ _LEAST_SHARE = 16
 _REPLY_LEAVES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationBudget:
-    """The conversation's tokens, and by how much they exceed what is available."""
+def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> tuple[int, int, str]:
+    """The tokens left in a window besides the reply and all else: tools, and what is not in the messages.
 
-    budget: int
-    over: int = 0
-    why_over: str = ""
-
-
-def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> ConversationBudget:
-    """The tokens left in a window besides the reply and all else: tools, and what is not in the messages."""
+    The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
+    """
     left, least = window - reply - beside, max(1, window // _LEAST_SHARE)
     if left >= least:
-        return ConversationBudget(left)
+        return left, 0, ""
     budget = max(window - min(reply, window - window // _REPLY_LEAVES) - beside, least)
     why = f"tools and system prompt take {beside:,} and the reply may take {reply:,} of {window:,} tokens"
-    return ConversationBudget(budget, budget - left, why)
+    return budget, budget - left, why
 
 
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
@@ -243,33 +231,33 @@ class PromptLimits:
     def history(self, who: SessionRef) -> HistoryBudget:
         """The conversation's share of the window; NotFound when nothing of it is stored yet."""
         return self.engine.host.history_budget(
-            who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
+            who, budget=self.size, overhead=self.beside, reply=self.reply, model=self.model
         )
 
     def capacity(self, who: SessionRef) -> int:
         """The tokens that messages of a session may use."""
         if self.engine.browse.find(who) is None:
-            return conversation_budget(self.size, self.reply or 0, self.beside).budget
+            return conversation_budget(self.size, self.reply or 0, self.beside)[0]
         return self.history(who).tokens
 
     def store(self, session: Session, **turn: Any) -> AppendReport:
         """Store a turn, with the other arguments of `Engine.after_turn`, and compact when it is due."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside, "reply": self.reply}
         return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
 
     def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
         """The prompt that leaves so many tokens free; None when nothing is stored."""
-        known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside + more, "reply": self.reply}
         try:
             return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
         except NotFound:
             return None
 
-    def refused(self, session: Session, found: TooLongError, sent: int | None) -> None:
-        """Record that a provider refused a prompt, of so many tokens by our estimate, as too long."""
-        counted = found.prompt or int(self.size * REFUSED_SHARE)
+    def refused(self, session: Session, counted: int | None, sent: int | None) -> None:
+        """Record that a provider refused a prompt as too long: of so many tokens by its count and our estimate."""
+        counted = counted or int(self.size * REFUSED_SHARE)
         self.engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, overhead=self.beside
         )
 
 
@@ -286,7 +274,12 @@ def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, pr
 
 def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
     """Whether a message is so large that the archive has a reference in place of its text."""
-    return any(2 * _characters(message) >= threshold <= message_tokens(message) for message in window)
+
+    def characters(message: Raw) -> int:
+        content = message.get("content")
+        return len(content) if isinstance(content, str) else len(item_json(without_carried(message)))
+
+    return any(2 * characters(message) >= threshold <= message_tokens(message) for message in window)
 
 
 def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:
@@ -303,11 +296,6 @@ def _shorter(item: Raw, length: int, format: str) -> list[Raw]:
     if message_tokens(item) <= length:
         return [item]
     return encode_for_model(shorten_message(formats.decode(item), None, length, format), format).written.items
-
-
-def _characters(message: Raw) -> int:
-    content = message.get("content")
-    return len(content) if isinstance(content, str) else len(item_json(without_carried(message)))
 
 
 #: The arguments that limit a tool's result.

@@ -17,7 +17,6 @@ from lossless.ingest.window import count_system_head
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
-    ConversationBudget,
     PromptLimits,
     conversation_budget,
     holds_payload,
@@ -63,11 +62,6 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     return report
 
 
-def mark_cut_off(engine: Engine, session: Session, message_id: int) -> None:
-    """Record that the reply that begins with this message was cut off."""
-    engine.append(session, (), key=cut_off_key(message_id))
-
-
 #: When a model gets our recall tools: when its prompt does not show everything, always, never.
 RecallTools: TypeAlias = Literal["auto", "always", "never"]
 _OURS = frozenset(tool.name for tool in TOOLS)
@@ -101,8 +95,8 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def conversation_budget_of(self, body: Raw, beside: int) -> ConversationBudget:
-        """The conversation's share of the model's window, besides so many other tokens."""
+    def conversation_budget_of(self, body: Raw, beside: int) -> tuple[int, int, str]:
+        """The conversation's share of the model's window, besides so many other tokens; what is over it, and why."""
         return conversation_budget(self.size(body), self.reply(body), beside)
 
     def reply(self, body: Raw) -> int:
@@ -111,10 +105,6 @@ class TurnRecorder:
 
     def size(self, body: Raw) -> int:
         return self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
-
-    def leaves_enough(self, body: Raw, beside: int) -> bool:
-        """Whether so many other tokens leave the conversation a fair share of the window."""
-        return self.conversation_budget_of(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
 
 
 @dataclass(slots=True)
@@ -176,12 +166,13 @@ class Turn:
         tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
         self._overhead = overhead_tokens(tools=dicts_in(self.body.get("tools")))
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
+        self._window_size, self._reply = keeping.size(self.body), keeping.reply(self.body)
         if keeping.tools == "auto":
-            may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
+            share = keeping.conversation_budget_of(self.body, self._overhead + ours)[0]
+            may_add = may_add and share >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
-        there = keeping.conversation_budget_of(self.body, self._overhead + ours)
-        self.budget, self._beside = there.budget, self._overhead + ours
-        self._window_size, self._reply, self._may_recall = keeping.size(self.body), keeping.reply(self.body), may_add
+        self.budget, over, why_over = keeping.conversation_budget_of(self.body, self._overhead + ours)
+        self._beside, self._may_recall = self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -196,8 +187,10 @@ class Turn:
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
         else:
-            there = keeping.conversation_budget_of(self.body, self._overhead)
-        self._tell(there)
+            _, over, why_over = keeping.conversation_budget_of(self.body, self._overhead)
+        if over:
+            self.over += over
+            self.why_over = "; ".join(filter(None, (why_over, self.why_over)))
         self._with_recall()
 
     def _with_recall(self) -> None:
@@ -224,24 +217,21 @@ class Turn:
         made = None if is_all else self._assemble()
         count = len(self.window) - len(report.skipped)
         if made is None or (_is_whole(made, count) and self._has_room(report)):
-            self._is_counted = not self._holds_payload()
+            most, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
+            self._is_counted = (most is not None and most < threshold) or not holds_payload(self.window, threshold)
             return
         self._show(made)
         id_ = report.conversation_id
         self.is_partial = not appends or id_ is None or not _is_complete(made, engine.host.context_counts(id_))
 
     def _show(self, made: Assembled) -> None:
-        """Sends this prompt instead of the client's own messages."""
+        """Sends this prompt instead of the client's own messages, with the recall results so far."""
         system = made.system if self.keeping.history == "append" else ""
         self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages, system)
         self.is_assembled, self.shortened = True, made.receipt.shortened
         self.over, self.why_over = made.receipt.over, made.receipt.why_over
-
-    def _tell(self, there: ConversationBudget) -> None:
-        """Records by how much the request exceeds the window, and why."""
-        if there.over:
-            self.over += there.over
-            self.why_over = "; ".join(filter(None, (there.why_over, self.why_over)))
+        for reply, answers in self._recalled:
+            self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -273,17 +263,15 @@ class Turn:
         ):
             return False
         self._was_refused = True
-        window = min(found.window or self._window_size, self._window_size)
+        counted, window = found
         sent = window_tokens(self.keeping.dialect.window(self._bare))
-        self._window_size = window
-        self._limits.refused(self.keeping.session, found, sent)
+        self._window_size = min(window or self._window_size, self._window_size)
+        self._limits.refused(self.keeping.session, counted, sent)
         self._store()
         made = self._assemble()
         if made is None or window_tokens(made.messages) >= sent:
             return False
         self._show(made)
-        for reply, answers in self._recalled:
-            self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
         self._with_recall()
         return True
 
@@ -304,16 +292,13 @@ class Turn:
         """Store the received part of a stream that was cut off or abandoned."""
         keeping = self.keeping
         if self._kept is None:
-            self._keep_rest()
+            dialect, rest = keeping.dialect, self.stream.reply()
+            rest = dialect.without_calls(rest, {call.name for call in dialect.calls(rest)})
+            self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
+            if dialect.reply_messages(self._whole):
+                self._record(rest)
         if self._kept and keeping.history == "append":
-            mark_cut_off(keeping.engine, keeping.session, self._kept[0])
-
-    def _keep_rest(self) -> None:
-        dialect = self.keeping.dialect
-        rest = dialect.without_calls(self.stream.reply(), {call.name for call in dialect.calls(self.stream.reply())})
-        self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
-        if dialect.reply_messages(self._whole):
-            self._record(rest)
+            keeping.engine.append(keeping.session, (), key=cut_off_key(self._kept[0]))
 
     def _store(self) -> AppendReport:
         keeping = self.keeping
@@ -323,20 +308,19 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # compact before, not after
+        if (
+            id_ is not None and engine.browse.context_budget(id_) > self._history(session).tokens
+        ):  # compact before, not after
             new, shown = ((), None) if appends else (None, window)
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
         """Whether the client's own window fits as it would be sent."""
-        there = self._capacity(report.conversation or self.keeping.session)
+        there = self._history(report.conversation or self.keeping.session).tokens
         if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True
         return window_tokens(self.window) <= there
-
-    def _capacity(self, who: Session | Conversation) -> int:
-        return self._history(who).tokens
 
     def _history(self, who: Session | Conversation) -> HistoryBudget:
         return self._limits.history(who)
@@ -344,10 +328,6 @@ class Turn:
     @property
     def _limits(self) -> PromptLimits:
         return PromptLimits(self.keeping.engine, self._window_size, self._beside, self._reply, self._identity())
-
-    def _holds_payload(self) -> bool:
-        threshold = self.keeping.engine.settings.large_file_threshold_tokens
-        return (self.most_tokens is None or self.most_tokens >= threshold) and holds_payload(self.window, threshold)
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with so many tokens left free."""
@@ -372,18 +352,12 @@ class Turn:
         dialect = self.keeping.dialect
         self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
         self._bare = dialect.answered(self._bare, *self._recalled[-1])
-        capacity, size = self._capacity(self.keeping.session), window_tokens(dialect.window(self._bare))
+        capacity, size = self._history(self.keeping.session).tokens, window_tokens(dialect.window(self._bare))
         if size > capacity:
-            self._assembled_for(size - window_tokens(dialect.window(self._base)))
+            made = self._assemble(size - window_tokens(dialect.window(self._base)))
+            if made is not None:
+                self._show(made)
         self._with_recall()
-
-    def _assembled_for(self, more: int) -> None:
-        """Assembles the prompt again, with less history and with the recall results so far."""
-        made = self._assemble(more)
-        if made is not None:
-            self._show(made)
-            for reply, answers in self._recalled:
-                self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
 
     def _answer(self, call: RequestedCall, count: int) -> str:
         if self.rounds > _ROUNDS:
@@ -400,16 +374,15 @@ class Turn:
         if self.not_kept is not None or self._whole is None:
             return
         said, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
-        prompt = usage.prompt if not self.rounds else 0
-        counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
-        counted["output_tokens"] = usage.output
+        prompt = 0 if self.rounds else usage["prompt_tokens"]
+        counted = usage if prompt > 0 else {"output_tokens": usage["output_tokens"]}
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = self._limits.store(
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             whole=not is_added,
-            beside=self._overhead,
+            overhead=self._overhead,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
         )

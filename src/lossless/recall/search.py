@@ -199,7 +199,7 @@ def _matches(
     if vault is not None:
         with suppress(NotFound, ArchiveError):
             scan = inside.grep_file(vault, file, find)
-            return (scan.matches, scan.is_cut) if scan is not None else ((), False)
+            return scan if scan is not None else ((), False)
     text = archive.files.text_of(file)
     if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
         return (), vault is None

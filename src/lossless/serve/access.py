@@ -79,14 +79,6 @@ _LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 @dataclass(frozen=True, slots=True)
-class AccessDenied:
-    """Why a request is not served."""
-
-    status: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class AccessGranted:
     """An accepted request: its headers without the token, those with the client's own key, and that key's name."""
 
@@ -106,24 +98,26 @@ class Access:
     token: str
     origins: frozenset[str] = frozenset()
 
-    def check(self, headers: Mapping[str, str], url: str = "") -> AccessGranted | AccessDenied:
-        """Accept a request, or say why not. The token is never forwarded, whichever header it is in."""
+    def check(self, headers: Mapping[str, str], url: str = "") -> AccessGranted | tuple[int, str]:
+        """Accept a request, or say with which status it is refused, and why.
+
+        The token is never forwarded, whichever header it is in.
+        """
         if not is_loopback(headers.get("host", "")):
-            return AccessDenied(403, "this Host is not served: the proxy answers on the loopback address only")
+            return 403, "this Host is not served: the proxy answers on the loopback address only"
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
-            return AccessDenied(403, "this Origin is not served; `lcm proxy --allow-origin` lets a page in")
+            return 403, "this Origin is not served; `lcm proxy --allow-origin` lets a page in"
         given = headers.get(TOKEN_HEADER)
         pairs = list(headers.items())
         if given is not None and not self._is_token(given):
-            return AccessDenied(401, "the proxy's token is wrong")
-        if given is None and not any(self._brings_token(value) for name, value in pairs if name in _KEY_HEADERS):
+            return 401, "the proxy's token is wrong"
+        keys = [_split(value)[1].partition(":")[0] for name, value in pairs if name in _KEY_HEADERS]
+        if given is None and not any(map(self._is_token, keys)):
             hint = f"send the proxy's token as {TOKEN_HEADER}, as the API key, or as TOKEN:KEY"
-            return AccessDenied(401, f"the proxy's token is missing or wrong: {hint}")
+            return 401, f"the proxy's token is missing or wrong: {hint}"
         if self._holds_token(url):
-            return AccessDenied(
-                400, "the proxy's token is in the URL, which is sent to the provider: send it in a header"
-            )
+            return 400, "the proxy's token is in the URL, which is sent to the provider: send it in a header"
         return self._granted(pairs)
 
     def _granted(self, pairs: list[tuple[str, str]]) -> AccessGranted:
@@ -153,9 +147,6 @@ class Access:
     def _holds_token(self, value: str) -> bool:
         """Whether a text contains the token: verbatim, percent-encoded, or in base64 as for Basic authorization."""
         return any(self.token in text for text in (value, unquote(value), *_decoded(value)))
-
-    def _brings_token(self, value: str) -> bool:
-        return self._is_token(_split(value)[1].partition(":")[0])
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())

@@ -108,14 +108,18 @@ class ArchiveTools:
         if tool is None:
             return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(tool_table())}.")
         caller, given = self.caller, dict(args or {})
-        names_place = not _takes_all(tool) or any(given.get(name) for name in _PLACES)
+        takes_all = any(parameter.name == "allConversations" for parameter in tool.parameters)
+        names_place = not takes_all or any(given.get(name) for name in _PLACES)
         try:
             with self.engine() as engine:
                 if not names_place and self.session_key is None:
                     if self.host is not None and engine.browse.find(self.host) is not None:
                         result = _use(engine, tool, given, caller)
-                        if _found_something(tool, result):
-                            return _with_note(result)
+                        found = {"lcm_grep": "matches", "lcm_recall": "evidence"}.get(tool.name)
+                        if not result.is_error if found is None else result.details.get(found):
+                            return (
+                                result if result.is_error else replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
+                            )
                     given["allConversations"] = True
                 return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
@@ -144,19 +148,6 @@ def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> T
         return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
     except NotFound as error:
         return error_to_result(error, caller)
-
-
-def _found_something(tool: Tool, result: ToolCallResult) -> bool:
-    found = {"lcm_grep": "matches", "lcm_recall": "evidence"}.get(tool.name)
-    return not result.is_error if found is None else bool(result.details.get(found))
-
-
-def _with_note(result: ToolCallResult) -> ToolCallResult:
-    return result if result.is_error else replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
-
-
-def _takes_all(tool: Tool) -> bool:
-    return any(parameter.name == "allConversations" for parameter in tool.parameters)
 
 
 def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolCallResult:

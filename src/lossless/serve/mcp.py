@@ -6,7 +6,6 @@ The archive is not opened before the first question, so `initialize` is answered
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from lossless.maintenance.browse import Browse
     from lossless.model.records import SummaryRow
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.tools import Tool
@@ -48,44 +46,30 @@ _PAGE = 50
 _NAME_CHARS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceEntry:
-    uri: str
-    name: str
-    about: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResourcePage:
-    """A page of resources, and where the next one begins."""
-
-    items: tuple[ResourceEntry, ...]
-    cursor: str | None
-
-
-def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage:
+def resource_page(room: ArchiveTools, cursor: str | None = None) -> types.ListResourcesResult:
     """Summaries, newest first; only the configured session's if there is one. Messages and files are opened by id.
 
     Empty when nothing is stored yet.
     """
-    start = None if cursor is None else _place(cursor)
+    found = None if cursor is None else _CURSOR.fullmatch(cursor)
+    if cursor is not None and found is None:
+        raise BadInput("this cursor is not from this list")
+    start = None if found is None else PageStart(found[1], found[2])
+    nothing = types.ListResourcesResult(resources=[])
     try:
         with room.engine() as engine:
-            return _shelf(engine.browse, room.session_key, engine.tools.visible(room.caller), start)
+            browse, only = engine.browse, None
+            if room.session_key is not None:
+                conversation = browse.find(Session(key=room.session_key))
+                if conversation is None:
+                    return nothing
+                only = conversation.id
+            within = engine.tools.visible(room.caller)
+            page = browse.summaries(_PAGE, start, conversation_id=only, within=within)
     except NoArchive:
-        return ResourcePage((), None)
-
-
-def _shelf(
-    browse: Browse, session_key: str | None, within: tuple[int, ...] | None, start: PageStart | None
-) -> ResourcePage:
-    conversation = None if session_key is None else browse.find(Session(key=session_key))
-    if session_key is not None and conversation is None:
-        return ResourcePage((), None)
-    only = None if conversation is None else conversation.id
-    page = browse.summaries(_PAGE, start, conversation_id=only, within=within)
+        return nothing
     following = None if page.next is None else f"{page.next.at}|{page.next.id}"
-    return ResourcePage(tuple(_listed(row) for row in page.rows), following)
+    return types.ListResourcesResult(resources=[_listed(row) for row in page.rows], next_cursor=following)
 
 
 def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
@@ -100,21 +84,15 @@ def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
     return room.call("lcm_describe", {"id": wanted})
 
 
-def _listed(row: SummaryRow) -> ResourceEntry:
+def _listed(row: SummaryRow) -> types.Resource:
     about = " ".join(row.content.split())[:_NAME_CHARS]
     span = " to ".join(state_time(at) for at in (row.earliest_at, row.latest_at) if at is not None)
-    return ResourceEntry(
-        f"lcm://summary/{row.summary_id}",
-        row.summary_id,
-        f"conversation {row.conversation_id}, depth {row.depth}, {span or 'undated'}: {about}",
+    return types.Resource(
+        uri=f"lcm://summary/{row.summary_id}",
+        name=row.summary_id,
+        description=f"conversation {row.conversation_id}, depth {row.depth}, {span or 'undated'}: {about}",
+        mime_type="text/plain",
     )
-
-
-def _place(cursor: str) -> PageStart:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        raise BadInput("this cursor is not from this list")
-    return PageStart(found[1], found[2])
 
 
 T = TypeVar("T")
@@ -160,7 +138,13 @@ def make_server(room: ArchiveTools) -> Server[Any]:
     async def list_templates(
         _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=_templates())
+        templates = [
+            types.ResourceTemplate(
+                uri_template=f"lcm://{kind}/{{id}}", name=kind, description=about, mime_type="text/plain"
+            )
+            for kind, about in RESOURCE_TEMPLATES.items()
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(
         _ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
@@ -216,24 +200,10 @@ def _tool(tool: Tool, room: ArchiveTools) -> types.Tool:
 
 def _resources(room: ArchiveTools, cursor: str | None) -> types.ListResourcesResult:
     try:
-        page = resource_page(room, cursor)
+        return resource_page(room, cursor)
     except LosslessError as error:
         code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
         raise MCPError(code, str(error)) from None
-    found = [
-        types.Resource(uri=item.uri, name=item.name, description=item.about, mime_type="text/plain")
-        for item in page.items
-    ]
-    return types.ListResourcesResult(resources=found, next_cursor=page.cursor)
-
-
-def _templates() -> list[types.ResourceTemplate]:
-    return [
-        types.ResourceTemplate(
-            uri_template=f"lcm://{kind}/{{id}}", name=kind, description=about, mime_type="text/plain"
-        )
-        for kind, about in RESOURCE_TEMPLATES.items()
-    ]
 
 
 def _read(room: ArchiveTools, uri: str) -> str:

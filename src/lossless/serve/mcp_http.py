@@ -24,25 +24,21 @@ PORT = 4878
 PATH = "/mcp"
 
 
-class TokenRequired:
-    """Passes requests with the token on; all others get 401."""
+def require_token(app: ASGIApp, token: str) -> ASGIApp:
+    """The application for requests with the token; all others get 401."""
+    expected = f"Bearer {token}".encode()
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        is_http = scope["type"] == "http"
+        given = [value for name, value in scope["headers"] if name == b"authorization"] if is_http else []
+        if scope["type"] == "lifespan" or (len(given) == 1 and hmac.compare_digest(given[0], expected)):
+            await app(scope, receive, send)
+        elif is_http:
+            headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._is_known(scope)):
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
-
-    def _is_known(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+    return checked
 
 
 def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
@@ -50,7 +46,7 @@ def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
     security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
     app = make_server(room).streamable_http_app(streamable_http_path=PATH, transport_security=security)
-    return TokenRequired(app, token)
+    return require_token(app, token)
 
 
 def serve_http(room: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:

@@ -30,7 +30,6 @@ from lossless.serve.access import (
     OPENAI_URL,
     SESSION_HEADER,
     TOKEN_HEADER,
-    AccessDenied,
 )
 from lossless.serve.proxy_bodies import JsonListCache, read_body, rewrite_body
 from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, RelayResponse, error_response
@@ -149,15 +148,6 @@ class ProxyOptions:
     history: History = "window"
 
 
-@dataclass(frozen=True, slots=True)
-class _ProviderTarget:
-    """The provider, path and API of a request."""
-
-    provider: str
-    url: str
-    dialect: ProviderAPI | None
-
-
 class Proxy:
     """Serves requests over one engine."""
 
@@ -177,47 +167,46 @@ class Proxy:
         """Handles one request: a conversation is stored and fitted, anything else is forwarded unchanged."""
         provider = _provider(request)
         granted = self._access.check(request.headers, str(request.url))
-        if isinstance(granted, AccessDenied):
-            return error_response(provider, granted.status, granted.reason)
-        target = self._target(request, provider)
+        if isinstance(granted, tuple):
+            return error_response(provider, *granted)
+        url, dialect = self._target(request, provider)
+
+        def relayed(sent_body: bytes, *, is_same: bool = True, **turn: Any) -> Response:
+            sent = self._request(request, provider, url, granted, sent_body, is_same)
+            return RelayResponse(self._client, provider, sent, sessions=self._sessions, **turn)
+
         try:
             content = await read_whole_body(request, self._options.body_seconds)
         except TimeoutError:
             answer = error_response(provider, 408, f"the request paused for more than {self._options.body_seconds:g} s")
             answer.headers["connection"] = "close"
             return answer
-        if target.dialect is None or request.method != "POST":
-            return self._passed(request, target, granted, content)
+        if dialect is None or request.method != "POST":
+            return relayed(content)
         try:
             body = read_body(content, request.headers.get("content-encoding", ""), self._lists)
             if body is None:
-                return self._passed(request, target, granted, content, "it is not a JSON object")
-            turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers)
+                return relayed(content, not_kept="it is not a JSON object")
+            turn = await to_thread.run_sync(self._turn, provider, dialect, body, granted, request.headers)
         except BadInput as error:
             return error_response(provider, 400, str(error))
         except LosslessError as error:  # a message that cannot be stored is refused: it would be lost silently
             return error_response(provider, 503, f"the archive cannot store this: {error}")
         is_same = turn.body is body.raw
-        sent = self._request(request, target, granted, content if is_same else rewrite_body(body, turn.body), is_same)
-        return RelayResponse(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
-
-    def _passed(
-        self,
-        request: Request,
-        target: _ProviderTarget,
-        granted: AccessGranted,
-        content: bytes,
-        not_kept: str | None = None,
-    ) -> Response:
-        """Forwards a request unchanged, without storing anything."""
-        sent = self._request(request, target, granted, content)
-        return RelayResponse(self._client, target.provider, sent, None, self._sessions, not_kept=not_kept)
+        sent = content if is_same else rewrite_body(body, turn.body)
+        return relayed(sent, is_same=is_same, turn=turn, body=body, not_kept=turn.not_kept)
 
     def _turn(
-        self, target: _ProviderTarget, given: RequestBody, granted: AccessGranted, headers: Mapping[str, str]
+        self,
+        provider: str,
+        dialect: ProviderAPI,
+        given: RequestBody,
+        granted: AccessGranted,
+        headers: Mapping[str, str],
     ) -> Turn:
-        assert target.dialect is not None
-        header = headers.get(SESSION_HEADER) or _told_by_client(headers, granted.key_name)
+        told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
+        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in told if id_), None)
+        header = headers.get(SESSION_HEADER) or own
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
@@ -225,44 +214,37 @@ class Proxy:
         options = self._options
         history = _history(headers.get(HISTORY_HEADER), options, is_named=bool(header or goes_on))
         alone = history == "append"
-        session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on, as_named=alone)
+        session = self._sessions.of(dialect.window(body), granted.key_name, header, goes_on, as_named=alone)
         if isinstance(stored, str) and (real := self._sessions.real_id(stored)) != stored:
             body = body | {"previous_response_id": real}
-        keeping = TurnRecorder(
-            self._engine, session, target.dialect, target.provider, options.window, options.tools, history
-        )
+        keeping = TurnRecorder(self._engine, session, dialect, provider, options.window, options.tools, history)
         try:
             return keeping.turn(body, given.most_tokens)
         except LosslessError:
             self._sessions.release(session)
             raise
 
-    def _target(self, request: Request, provider: str) -> _ProviderTarget:
+    def _target(self, request: Request, provider: str) -> tuple[str, ProviderAPI | None]:
+        """Where a request goes, and the API if it is a conversation."""
         base = self._options.openai_url if provider == "openai" else self._options.anthropic_url
         query = f"?{request.url.query}" if request.url.query else ""
         path = _at_provider(_plain(_path(request)), provider)
         dialect = _DIALECTS.get((provider, path.rstrip("/")))
         if dialect is None:
             path = _at_provider(_path(request), provider)
-        return _ProviderTarget(provider, f"{base.rstrip('/')}{path}{query}", dialect)
+        return f"{base.rstrip('/')}{path}{query}", dialect
 
     def _request(
-        self, request: Request, target: _ProviderTarget, granted: AccessGranted, content: bytes, is_same: bool = True
+        self, request: Request, provider: str, url: str, granted: AccessGranted, content: bytes, is_same: bool
     ) -> httpx2.Request:
         """The request for the provider: the client's headers, without those meant for us."""
         gone = _OURS if is_same else _OURS | {"content-encoding"}
         kept = [(name, value) for name, value in granted.headers if name not in gone]
-        own = self._options.keys.get(target.provider)
+        own = self._options.keys.get(provider)
         if not granted.key_headers and own:
-            kept.append(("authorization", f"Bearer {own}") if target.provider == "openai" else ("x-api-key", own))
+            kept.append(("authorization", f"Bearer {own}") if provider == "openai" else ("x-api-key", own))
         headers = [*kept, ("accept-encoding", "identity")]
-        return self._client.build_request(request.method, target.url, headers=headers, content=content)
-
-
-def _told_by_client(headers: Mapping[str, str], key_name: str) -> str | None:
-    """The session id that a client sends on its own; None when there is none."""
-    told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
-    return next((f"proxy:{key_name}:{client}:{id_}" for client, id_ in told if id_), None)
+        return self._client.build_request(request.method, url, headers=headers, content=content)
 
 
 def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -29,19 +28,6 @@ _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _OPEN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSentEvent:
-    """One event: its original bytes, and its data when that is a JSON object."""
-
-    raw: bytes
-    data: dict[str, Any] | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is the end marker of OpenAI's streams."""
-        return self.data is None and b"[DONE]" in self.raw
-
-
 class SSEReader:
     """Bytes in, complete events out, wherever the bytes were split; each byte is searched once."""
 
@@ -49,8 +35,9 @@ class SSEReader:
         self._held = bytearray()
         self._searched = 0
 
-    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        return map(_event, self._complete(chunk))
+    def feed(self, chunk: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+        """Events: the original bytes of each, and its data when that is a JSON object."""
+        return ((raw, _data(raw)) for raw in self._complete(chunk))
 
     def rest(self) -> bytes:
         rest, self._held, self._searched = bytes(self._held), bytearray(), 0
@@ -72,10 +59,6 @@ def encode_sse(data: dict[str, Any], *, named: bool) -> bytes:
     name = f"event: {data.get('type')}\n" if named else ""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return f"{name}data: {text}\n\n".encode("utf-8", "backslashreplace")
-
-
-def _event(raw: bytes) -> ServerSentEvent:
-    return ServerSentEvent(raw, _data(raw))
 
 
 def _data(raw: bytes) -> dict[str, Any] | None:
@@ -103,11 +86,6 @@ def error_response(provider: str, status: int, reason: str, not_kept: str | None
     return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
 
 
-def _passed_headers(answer: httpx2.Response) -> list[tuple[bytes, bytes]]:
-    """The response headers that are forwarded to the client."""
-    return [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
-
-
 class RelayResponse(Response):
     """Sends a request to its provider and streams the response to the client."""
 
@@ -116,8 +94,8 @@ class RelayResponse(Response):
         client: httpx2.AsyncClient,
         provider: str,
         request: httpx2.Request,
-        turn: Turn | None,
         sessions: SessionFinder,
+        turn: Turn | None = None,
         body: RequestBody | None = None,
         not_kept: str | None = None,
     ) -> None:
@@ -221,18 +199,18 @@ class RelayResponse(Response):
         """A streamed reply; false when there is another round, which continues in the same response."""
         await self._start(answer, send, is_read=True)
         reader, done, named = SSEReader(), b"", turn.keeping.dialect.names_events
-        held: dict[int, ServerSentEvent] = {}
+        held: dict[int, tuple[bytes, dict[str, Any]]] = {}
         async for chunk in answer.aiter_bytes():
             shown = b""
-            for event in reader.feed(chunk):
-                if event.data is None:
-                    done, shown = (event.raw, shown) if event.is_done else (done, shown + event.raw)
+            for raw, data in reader.feed(chunk):
+                if data is None:
+                    done, shown = (raw, shown) if b"[DONE]" in raw else (done, shown + raw)
                     continue
-                held[id(event.data)] = event
-                seen = turn.feed(event.data)
-                shown += b"".join(_bytes(data, held, named=named) for data in seen)
+                held[id(data)] = raw, data
+                seen = turn.feed(data)
+                shown += b"".join(_bytes(one, held, named=named) for one in seen)
                 if seen:
-                    del held[id(event.data)]
+                    del held[id(data)]
             await _body(send, shown)
         last = await to_thread.run_sync(_ended, turn)
         if last is None:
@@ -251,12 +229,15 @@ class RelayResponse(Response):
         if self._begun:
             return
         self._begun = True
-        headers = _passed_headers(answer)
+        headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
         if self._turn is not None:
             changed = (b"content-length", b"content-encoding") if is_read else (b"content-length",)
             headers = [(name, value) for name, value in headers if name not in changed]
             headers.append((b"x-lossless-session", _word(self._turn.keeping.session.name)))
-            headers += _fitted_headers(self._turn)
+            if self._turn.shortened:
+                headers.append((SHORTENED_HEADER.encode(), _word(" ".join(self._turn.shortened))))
+            if self._turn.over:
+                headers.append((OVER_HEADER.encode(), _word(f"{self._turn.over} {self._turn.why_over}")))
             headers += [] if length is None else [(b"content-length", b"%d" % length)]
         if self._not_kept is not None:
             headers.append((NOT_KEPT_HEADER.encode(), _word(self._not_kept)))
@@ -292,12 +273,6 @@ class RelayResponse(Response):
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
 
 
-def _fitted_headers(turn: Turn) -> list[tuple[bytes, bytes]]:
-    """Headers about what was shortened in a request that does not fit, and by how much it still exceeds the window."""
-    shown = [(SHORTENED_HEADER.encode(), _word(" ".join(turn.shortened)))] if turn.shortened else []
-    return [*shown, (OVER_HEADER.encode(), _word(f"{turn.over} {turn.why_over}"))] if turn.over else shown
-
-
 def _is_readable(answer: httpx2.Response) -> bool:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     return encoding in ("", "identity") or encoding in COMPRESSED_ENCODINGS
@@ -331,10 +306,10 @@ def _ended(turn: Turn) -> list[dict[str, Any]] | None:
         return turn.stream.ending()
 
 
-def _bytes(data: dict[str, Any], held: dict[int, ServerSentEvent], *, named: bool) -> bytes:
+def _bytes(data: dict[str, Any], held: dict[int, tuple[bytes, dict[str, Any]]], *, named: bool) -> bytes:
     """An event's original bytes when nothing changed, else new ones."""
     event = held.get(id(data))
-    return encode_sse(data, named=named) if event is None else event.raw
+    return encode_sse(data, named=named) if event is None else event[0]
 
 
 def _error(provider: str, reason: str) -> dict[str, Any]:

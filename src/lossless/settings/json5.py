@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,24 +161,20 @@ def _number(sign: str, digits: str) -> int | float:
     return -found if sign == "-" else found
 
 
-_JSON5_EDIT_HALF = re.compile("[\ud800-\udfff]")
 _LINE_REST = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n\r]*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class _TextEdit:
-    start: int
-    end: int
-    text: str
+#: A change of a text: from where, up to where, and what stands there then.
+_TextEdit: TypeAlias = tuple[int, int, str]
 
 
 def edit_json5(text: str, after: object) -> str:
     """The text with minimal changes so that it holds `after`; raises `NotJson5` when that is impossible."""
-    cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: (cut.start, cut.end))
+    cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: cut[:2])
     end, pieces, at = line_ending(text), [], 0
-    for cut in cuts:
-        pieces += [text[at : cut.start], cut.text.replace("\n", end)]
-        at = cut.end
+    for start, stop, new in cuts:
+        pieces += [text[at:start], new.replace("\n", end)]
+        at = stop
     made = "".join([*pieces, text[at:]])
     if not _same(parse_json5(made).value, after):
         raise NotJson5("the text cannot be changed safely")
@@ -208,7 +204,7 @@ def line_ending(text: str) -> str:
 
 def escape_lone_surrogates(text: str) -> str:
     """JSON in which lone surrogates are escaped, so that any file can hold it."""
-    return _JSON5_EDIT_HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _same(one: object, other: object) -> bool:
@@ -231,7 +227,7 @@ def _changes(text: str, node: Json5Node, after: object) -> list[_TextEdit]:
         if _same([one.node.value for one in kept], after[: len(kept)]):
             gone = [one for one in node.members if one not in kept]
             return _edit_members(text, node, kept, gone, [(None, value) for value in after[len(kept) :]])
-    return [_TextEdit(node.start, node.end, _written(after, _indent(text, node.start), _step(text)))]
+    return [(node.start, node.end, _written(after, _indent(text, node.start), _step(text)))]
 
 
 def _still_there(members: Sequence[Json5Member], after: list[Any]) -> list[Json5Member]:
@@ -253,10 +249,10 @@ def _edit_members(
     """Edits that remove members of an object or list and append new ones."""
     cuts = [_without(text, one) for one in gone]
     if gone and not kept and not new and not _remaining_text(text, node, cuts).strip():
-        return [_TextEdit(node.start + 1, node.end - 1, "")]
+        return [(node.start + 1, node.end - 1, "")]
     if not new:
         if gone and kept and kept[-1].comma is not None and node.members[-1].comma is None:
-            cuts.append(_TextEdit(kept[-1].comma, kept[-1].comma + 1, ""))
+            cuts.append((kept[-1].comma, kept[-1].comma + 1, ""))
         return cuts
     is_flat = "\n" not in text[node.start : node.end] and bool(kept)
     outer = _indent(text, node.start)
@@ -271,21 +267,21 @@ def _edit_members(
     last = kept[-1]
     at, comma = last.node.end, []
     if last.comma is None:
-        comma = [_TextEdit(at, at, ",")]
+        comma = [(at, at, ",")]
     else:
         at = last.comma + 1
     between, end = " " if is_flat else f"\n{inner}", "" if node.members[-1].comma is None else ","
     if not is_flat:
         at = max(at, _line_rest(text, at, node.end - 1))
-    return [*cuts, *comma, _TextEdit(at, at, "".join(between + one + "," for one in named)[:-1] + end)]
+    return [*cuts, *comma, (at, at, "".join(between + one + "," for one in named)[:-1] + end)]
 
 
 def _remaining_text(text: str, node: Json5Node, cuts: Sequence[_TextEdit]) -> str:
     """The text between the brackets of an object or list after all members are removed: space and comments."""
     pieces, at = [], node.start + 1
-    for cut in cuts:
-        pieces.append(text[at : max(at, cut.start)])
-        at = max(at, cut.end)
+    for start, stop, _ in cuts:
+        pieces.append(text[at : max(at, start)])
+        at = max(at, stop)
     return "".join([*pieces, text[at : node.end - 1]])
 
 
@@ -294,10 +290,10 @@ def _into_empty(
 ) -> _TextEdit:
     """Inserts the first members into an empty object or list, before its bracket; comments in it stay."""
     start = node.end - 1
-    earliest = max((cut.end for cut in cuts), default=node.start + 1)
+    earliest = max((stop for _, stop, _ in cuts), default=node.start + 1)
     while start > earliest and text[start - 1].isspace():
         start -= 1
-    return _TextEdit(start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
+    return (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
 
 
 def _without(text: str, one: Json5Member) -> _TextEdit:
@@ -307,10 +303,10 @@ def _without(text: str, one: Json5Member) -> _TextEdit:
     rest = _line_rest(text, end, len(text))
     is_first = line >= 0 and not text[line:start].strip()
     if is_first and text[rest : rest + 1] in ("\n", "\r"):
-        return _TextEdit(line - 1 if text[line - 1 : line] == "\r" else line, rest, "")
+        return (line - 1 if text[line - 1 : line] == "\r" else line, rest, "")
     if not is_first or one.comma is None:
         start = len(text[:start].rstrip(" \t"))
-    return _TextEdit(start, end, "")
+    return (start, end, "")
 
 
 def _line_rest(text: str, at: int, most: int) -> int:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: No value here: the next source is tried.
 UNSET: Final = object()
 
 #: Larger integers lose precision in hosts that parse JSON numbers as doubles.
 LARGEST: Final = 2**53 - 1
+_DECIMAL: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 class InvalidValue(ValueError):
@@ -24,13 +28,6 @@ class InvalidValue(ValueError):
     def __init__(self, allowed: str, at: str = "", value: object = UNSET) -> None:
         super().__init__(allowed)
         self.allowed, self.at, self.value = allowed, at, value
-
-
-class EnvValue(NamedTuple):
-    """The value of an environment variable; `note` tells the user when it was read in an unusual way."""
-
-    value: object
-    note: str = ""
 
 
 class ValueKind(ABC):
@@ -55,8 +52,8 @@ class ValueKind(ABC):
         """The value from a config file, or UNSET."""
         return self.check(value)
 
-    def parse(self, text: str) -> EnvValue:
-        """The value from an environment variable, or UNSET; kinds without a variable ignore it."""
+    def parse(self, text: str) -> tuple[object, str]:
+        """The value from an environment variable, or UNSET; with a note where it was read in an unusual way."""
         raise InvalidValue(f"{text!r} cannot be given as a text")
 
     def dump(self, value: object) -> object:
@@ -87,149 +84,111 @@ class Flag(ValueKind):
         words = {"true": True, "false": False}
         return self.check(words.get(value.strip(), value) if isinstance(value, str) else value)
 
-    def parse(self, text: str) -> EnvValue:
+    def parse(self, text: str) -> tuple[object, str]:
         value = text != "false" if self.default else text == "true"
         odd = text not in ("true", "false")
-        return EnvValue(value, f"counts as {str(value).lower()}; write true or false" if odd else "")
+        return value, f"counts as {str(value).lower()}; write true or false" if odd else ""
 
 
 ON, OFF = Flag(True), Flag(False)
 
 
-class _BoundedNumber(ValueKind):
-    """A number of at least `low`, and at most `high` if given."""
+class Number(ValueKind):
+    """A finite number, or with `whole` a whole one, of at least `low`, and at most `high` if given.
 
-    __slots__ = ("high", "low")
-    noun, form = "a number", "g"
-    low: float
-    high: float | None
+    `outside` says how an out-of-range whole number in the environment is handled.
+    """
+
+    __slots__ = ("high", "json_type", "low", "outside", "whole", "word")
+
+    def __init__(
+        self,
+        low: float,
+        high: float | None = None,
+        *,
+        whole: bool = False,
+        outside: Literal["refuse", "ignore", "clamp"] = "refuse",
+    ) -> None:
+        self.low, self.high, self.whole, self.outside = low, high, whole, outside
+        self.word = self.json_type = "integer" if whole else "number"
 
     def allowed(self) -> str:
-        low = format(self.low, self.form)
-        if self.high is None:
-            return f"{self.noun} of at least {low}"
-        return f"{self.noun} from {low} to {format(self.high, self.form)}"
+        noun, form = ("a whole number", "d") if self.whole else ("a number", "g")
+        low = format(self.low, form)
+        return f"{noun} of at least {low}" if self.high is None else f"{noun} from {low} to {format(self.high, form)}"
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
         return {"type": self.json_type, **bounds}
 
-
-class WholeNumber(_BoundedNumber):
-    """A whole number within bounds; `outside` says how an out-of-range environment value is handled."""
-
-    __slots__ = ("outside",)
-    word = json_type = "integer"
-    noun, form = "a whole number", "d"
-    low: int
-    high: int | None
-
-    def __init__(
-        self, low: int, high: int | None = None, outside: Literal["refuse", "ignore", "clamp"] = "refuse"
-    ) -> None:
-        self.low, self.high, self.outside = low, high, outside
-
-    def check(self, value: object) -> int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            if value > LARGEST and self.high is None:
+    def check(self, value: object) -> float:
+        number = None if isinstance(value, str) else as_number(value)
+        if self.whole:
+            number = value if isinstance(value, int) and not isinstance(value, bool) else None
+            if number is not None and number > LARGEST and self.high is None:
                 raise InvalidValue(f"{self.allowed()} and at most {LARGEST}")
-            if self.low <= value <= (LARGEST if self.high is None else self.high):
-                return int(value)
+        if number is not None and self.low <= number and (self.high is None or number <= self.high):
+            return int(number) if self.whole else float(number)
         raise InvalidValue(self.allowed())
 
-    def read(self, value: object) -> int:
+    def read(self, value: object) -> float:
         number = as_number(value)
+        if not self.whole:
+            return self.check(number)
         if number is None or number != int(number):
             raise InvalidValue(self.allowed())
         return self.check(int(number))
 
-    def parse(self, text: str) -> EnvValue:
-        found = re.match(r"\s*([+-]?[0-9]+)", text)
+    def parse(self, text: str) -> tuple[object, str]:
+        found = re.match(r"\s*([+-]?[0-9]+)" if self.whole else rf"\s*({_DECIMAL})", text)
         if not found:
-            return _no_number(text, self.allowed())
+            if text.strip().lower() in ("", "nan"):
+                return UNSET, ""
+            raise InvalidValue(self.allowed())
+        note = "" if text.strip() == found[1] else f"was read as {found[1]}"
+        if not self.whole:
+            return self.check(float(found[1])), note
         if len(found[1]) > 20:
             raise InvalidValue(self.allowed())
-        number, note = int(found[1]), _prefix_note(text, found[1])
+        number = int(found[1])
         within = min(max(number, self.low), LARGEST if self.high is None else self.high)
         if number != within and self.outside == "ignore":
-            return EnvValue(UNSET, f"is ignored; allowed is {self.allowed()}")
+            return UNSET, f"is ignored; allowed is {self.allowed()}"
         if number != within and self.outside == "clamp":
-            return EnvValue(within, f"counts as {within}; allowed is {self.allowed()}")
-        return EnvValue(self.check(number), note)
+            return within, f"counts as {within}; allowed is {self.allowed()}"
+        return self.check(number), note
 
 
-class Number(_BoundedNumber):
-    """A finite number within bounds."""
-
-    __slots__ = ()
-    word = json_type = "number"
-
-    def __init__(self, low: float, high: float | None = None) -> None:
-        self.low, self.high = low, high
-
-    def check(self, value: object) -> float:
-        number = None if isinstance(value, str) else as_number(value)
-        if number is not None and self.low <= number and (self.high is None or number <= self.high):
-            return float(number)
-        raise InvalidValue(self.allowed())
-
-    def read(self, value: object) -> float:
-        return self.check(as_number(value))
-
-    def parse(self, text: str) -> EnvValue:
-        found = re.match(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", text)
-        if not found:
-            return _no_number(text, self.allowed())
-        return EnvValue(self.check(float(found[1])), _prefix_note(text, found[1]))
+def whole_number(low: int, high: int | None = None, outside: Literal["refuse", "ignore", "clamp"] = "refuse") -> Number:
+    return Number(low, high, whole=True, outside=outside)
 
 
-class FreeText(ValueKind):
-    """Any text. With `blank_counts`, a blank environment variable means "empty", not "not set"."""
+class Text(ValueKind):
+    """A text that passes a test. `blank` is what a blank environment variable means; `is_lenient` ignores others that
+    fail the test, for variables that belong to the system.
+    """
 
-    __slots__ = ("blank_counts",)
-    word = "string"
-    sentence = "a text that UTF-8 can carry"
+    __slots__ = ("blank", "is_lenient", "sentence", "test", "word")
 
-    def __init__(self, *, blank_counts: bool = False) -> None:
-        self.blank_counts = blank_counts
+    def __init__(
+        self, word: str, sentence: str, test: Callable[[str], bool], blank: object = UNSET, *, is_lenient: bool = False
+    ) -> None:
+        self.word, self.sentence, self.test, self.blank, self.is_lenient = word, sentence, test, blank, is_lenient
 
     def check(self, value: object) -> str:
-        if isinstance(value, str) and _is_utf8(value):
+        if isinstance(value, str) and self.test(value):
             return value
         raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> object:
-        return self.check(value).strip() or UNSET
+        text = value.strip() if isinstance(value, str) else value
+        return UNSET if text == "" else self.check(text)
 
-    def parse(self, text: str) -> EnvValue:
-        value = self.check(text).strip()
-        return EnvValue(value if value or self.blank_counts else UNSET)
-
-
-class PathValue(ValueKind):
-    """A file, a folder or the address of a database. `~` stands for the home folder."""
-
-    __slots__ = ("blank_counts",)
-    word = "path"
-    sentence = "a path"
-
-    def __init__(self, *, blank_counts: bool = False) -> None:
-        self.blank_counts = blank_counts
-
-    def check(self, value: object) -> str:
-        if isinstance(value, str) and value.strip() and "\0" not in value:
-            return value
-        raise InvalidValue(self.allowed())
-
-    def read(self, value: object) -> object:
-        if isinstance(value, str) and not value.strip():
-            return UNSET
-        return self.check(value).strip()
-
-    def parse(self, text: str) -> EnvValue:
-        if not text.strip():
-            return EnvValue(None if self.blank_counts else UNSET)
-        return EnvValue(self.check(text).strip())
+    def parse(self, text: str) -> tuple[object, str]:
+        text = text.strip()
+        if text and self.is_lenient and not self.test(text):
+            return UNSET, f"is ignored; allowed is {self.allowed()}"
+        return self.check(text) if text else self.blank, ""
 
 
 class OneOf(ValueKind):
@@ -252,8 +211,8 @@ class OneOf(ValueKind):
     def read(self, value: object) -> str:
         return self.check(value.strip().lower() if isinstance(value, str) else value)
 
-    def parse(self, text: str) -> EnvValue:
-        return EnvValue(self.read(text) if text.strip() else UNSET)
+    def parse(self, text: str) -> tuple[object, str]:
+        return self.read(text) if text.strip() else UNSET, ""
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "enum": list(self.words)}
@@ -282,8 +241,8 @@ class TextList(ValueKind):
         trimmed = [item.strip() if isinstance(item, str) else item for item in value]
         return self.check([item for item in trimmed if item != ""])
 
-    def parse(self, text: str) -> EnvValue:
-        return EnvValue(self.read(text))
+    def parse(self, text: str) -> tuple[object, str]:
+        return self.read(text), ""
 
     def dump(self, value: object) -> object:
         return list(self.check(value))
@@ -292,33 +251,9 @@ class TextList(ValueKind):
         return {"type": "array", "items": {"type": "string"}}
 
 
-class TimeZoneName(ValueKind):
-    """The name of a time zone. `TZ` belongs to the system: an unusable value is ignored."""
-
-    __slots__ = ()
-    word = "time zone"
-    sentence = "an IANA time zone such as Europe/Berlin"
-
-    def check(self, value: object) -> str:
-        if isinstance(value, str) and is_time_zone(value):
-            return value
-        raise InvalidValue(self.allowed())
-
-    def read(self, value: object) -> object:
-        if isinstance(value, str) and not value.strip():
-            return UNSET
-        return self.check(value.strip() if isinstance(value, str) else value)
-
-    def parse(self, text: str) -> EnvValue:
-        name = text.strip()
-        if not name or is_time_zone(name):
-            return EnvValue(name or UNSET)
-        return EnvValue(UNSET, f"is ignored; allowed is {self.allowed()}")
-
-
 def as_number(value: object) -> int | float | None:
     """The finite number that a config value represents: a number, or numeric text."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", value):
+    if isinstance(value, str) and re.fullmatch(rf"\s*{_DECIMAL}\s*", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -347,11 +282,13 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _no_number(text: str, allowed: str) -> EnvValue:
-    if text.strip().lower() in ("", "nan"):
-        return EnvValue(UNSET)
-    raise InvalidValue(allowed)
+def _is_path(text: str) -> bool:
+    return bool(text.strip()) and "\0" not in text
 
 
-def _prefix_note(text: str, used: str) -> str:
-    return "" if text.strip() == used else f"was read as {used}"
+_UTF8_TEXT = ("string", "a text that UTF-8 can carry", _is_utf8)
+#: Any text; for `BLANKABLE_TEXT` a blank environment variable means "empty", not "not set".
+TEXT, BLANKABLE_TEXT = Text(*_UTF8_TEXT), Text(*_UTF8_TEXT, "")
+#: A file, a folder or the address of a database. `~` stands for the home folder.
+PATH, BLANKABLE_PATH = Text("path", "a path", _is_path), Text("path", "a path", _is_path, None)
+TIME_ZONE = Text("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from lossless.errors import BadSetting
 from lossless.model.paths import payload_folder
 from lossless.settings.declared import SETTINGS, Settings
-from lossless.settings.kinds import OFF, ON, UNSET, Number, PathValue, ValueKind, WholeNumber, is_time_zone
+from lossless.settings.kinds import OFF, ON, UNSET, Number, ValueKind, is_time_zone, whole_number
 from lossless.settings.setting import Setting, shorten_value, snake_case
 
 if TYPE_CHECKING:
@@ -251,9 +251,9 @@ _REPLAYS = "replays are recognised message by message, and no batch is refused f
 #: Every key of lossless-claw that is accepted and has no effect here.
 RETIRED_KEYS: Final = (
     RetiredKey("cacheAwareCompaction.enabled", "LCM_CACHE_AWARE_COMPACTION_ENABLED", ON, _CACHE),
-    RetiredKey("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", WholeNumber(1), _CACHE),
+    RetiredKey("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", whole_number(1), _CACHE),
     RetiredKey(
-        "cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", WholeNumber(1), _CACHE
+        "cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", whole_number(1), _CACHE
     ),
     RetiredKey("cacheAwareCompaction.hotCachePressureFactor", "LCM_HOT_CACHE_PRESSURE_FACTOR", Number(1), _CACHE),
     RetiredKey(
@@ -265,19 +265,16 @@ RETIRED_KEYS: Final = (
     RetiredKey(
         "cacheAwareCompaction.coldCacheObservationThreshold",
         "LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
-        WholeNumber(1),
+        whole_number(1),
         _CACHE,
     ),
     RetiredKey(
-        "cacheAwareCompaction.criticalBudgetPressureRatio",
-        "LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
-        Number(0, 1),
-        _CACHE,
+        "cacheAwareCompaction.criticalBudgetPressureRatio", "LCM_CRITICAL_BUDGET_PRESSURE_RATIO", Number(0, 1), _CACHE
     ),
     RetiredKey("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF, _CHUNKS),
-    RetiredKey("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", WholeNumber(1), _CHUNKS),
-    RetiredKey("replayFloodThresholdExternal", "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL", WholeNumber(1), _REPLAYS),
-    RetiredKey("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", WholeNumber(1), _REPLAYS),
+    RetiredKey("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", whole_number(1), _CHUNKS),
+    RetiredKey("replayFloodThresholdExternal", "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL", whole_number(1), _REPLAYS),
+    RetiredKey("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", whole_number(1), _REPLAYS),
 )
 
 #: Variables for locations; not settings.
@@ -394,7 +391,7 @@ def load_at(
     sources: dict[str, SettingSource] = {}
     for setting in SETTINGS:
         value, source = _value(setting, places.env, given, origin, notices)
-        if isinstance(setting.kind, PathValue) and isinstance(value, str):
+        if setting.kind.word == "path" and isinstance(value, str):
             value = places.expand(value)
         sources[setting.key] = source
         if value is not UNSET:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import (
-    UNSET,
-    EnvValue,
-    FreeText,
-    InvalidValue,
-    Number,
-    TextList,
-    ValueKind,
-    WholeNumber,
-)
+from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +81,16 @@ def choose_override(
 
 
 _CONDITIONS: Mapping[str, tuple[str, ValueKind]] = {
-    "model": ("model", FreeText()),
-    "modelContextWindowMin": ("model_context_window_min", WholeNumber(1)),
-    "modelContextWindowMax": ("model_context_window_max", WholeNumber(1)),
-    "sessionPattern": ("session_pattern", FreeText()),
+    "model": ("model", TEXT),
+    "modelContextWindowMin": ("model_context_window_min", whole_number(1)),
+    "modelContextWindowMax": ("model_context_window_max", whole_number(1)),
+    "sessionPattern": ("session_pattern", TEXT),
 }
 _EFFECTS: Mapping[str, tuple[str, ValueKind]] = {
-    "name": ("name", FreeText()),
+    "name": ("name", TEXT),
     "contextThreshold": ("context_threshold", Number(0, 1)),
-    "freshTailCount": ("fresh_tail_count", WholeNumber(1)),
-    "leafChunkTokens": ("leaf_chunk_tokens", WholeNumber(1)),
+    "freshTailCount": ("fresh_tail_count", whole_number(1)),
+    "leafChunkTokens": ("leaf_chunk_tokens", whole_number(1)),
 }
 
 
@@ -142,94 +133,94 @@ class RecallScopeRules(TextList):
         return [str(rule) for rule in self.check(value)]
 
 
-class OverrideList(ValueKind):
-    """A list of rules. An unknown field or a rule without a condition is refused."""
+class RecordList(ValueKind):
+    """Records that a config file holds as a list or an object; `schema_` describes it, `from_text` reads a variable."""
 
-    __slots__ = ()
-    word = "list of rules"
-    sentence = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+    __slots__ = ("dump_all", "from_text", "read_all", "record", "schema_", "sentence", "word")
 
-    def check(self, value: object) -> tuple[ContextThresholdOverride, ...]:
+    def __init__(
+        self,
+        record: type,
+        word: str,
+        sentence: str,
+        read_all: Callable[[object], tuple[Any, ...]],
+        dump_all: Callable[[Sequence[Any]], object],
+        schema: dict[str, object],
+        from_text: Callable[[str], object] | None = None,
+    ) -> None:
+        self.record, self.word, self.sentence, self.schema_ = record, word, sentence, schema
+        self.read_all, self.dump_all, self.from_text = read_all, dump_all, from_text
+
+    def check(self, value: object) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
-        for place, rule in enumerate(value):
-            if not isinstance(rule, ContextThresholdOverride):
-                raise InvalidValue("a ContextThresholdOverride", f"[{place}]", rule)
-        return self.read(self.dump(value))
-
-    def read(self, value: object) -> tuple[ContextThresholdOverride, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
-        return tuple(_rule(f"[{place}]", rule) for place, rule in enumerate(value))
-
-    def dump(self, value: object) -> object:
-        rules = value if isinstance(value, (list, tuple)) else ()
-        return [_override_json(rule) for rule in rules]
-
-    def schema(self) -> dict[str, object]:
-        conditions = {key: kind.schema() for key, (_, kind) in _CONDITIONS.items()}
-        match = {
-            "type": "object",
-            "additionalProperties": False,
-            "minProperties": 1,
-            "properties": conditions,
-        }
-        rule = {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["match", "contextThreshold"],
-            "properties": {"match": match, **{key: kind.schema() for key, (_, kind) in _EFFECTS.items()}},
-        }
-        return {"type": "array", "items": rule}
-
-
-class RouteList(ValueKind):
-    """A list of fallback models; in the environment `provider/model,provider/model`."""
-
-    __slots__ = ()
-    word = "list of models"
-    sentence = "a list of {provider, model}; in the environment provider/model,provider/model"
-
-    def check(self, value: object) -> tuple[Route, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
-        for place, route in enumerate(value):
-            if not isinstance(route, Route):
-                raise InvalidValue("a Route", f"[{place}]", route)
-        return self.read(self.dump(value))
-
-    def read(self, value: object) -> tuple[Route, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
-        routes = []
+            is_list = self.sentence.startswith("a list")
+            raise InvalidValue(self.sentence if is_list else f"a list of {self.record.__name__}")
         for place, item in enumerate(value):
-            if not isinstance(item, Mapping):
-                raise InvalidValue("an object {provider, model}", f"[{place}]", item)
-            fields = {"provider": ("provider", FreeText()), "model": ("model", FreeText())}
-            found = read_fields(f"[{place}]", item, fields)
-            if len(found) != len(fields):
-                raise InvalidValue("an object with both provider and model", f"[{place}]", dict(item))
-            routes.append(Route(str(found["provider"]), str(found["model"])))
-        return tuple(routes)
+            if not isinstance(item, self.record):
+                raise InvalidValue(f"a {self.record.__name__}", f"[{place}]", item)
+        return self.read(self.dump_all(value))
 
-    def parse(self, text: str) -> EnvValue:
-        pairs = [pair.strip().partition("/") for pair in text.split(",") if pair.strip()]
-        if not pairs:
-            return EnvValue(UNSET)
-        return EnvValue(self.read([{"provider": provider, "model": model} for provider, _, model in pairs]))
+    def read(self, value: object) -> tuple[Any, ...]:
+        return self.read_all(value)
+
+    def parse(self, text: str) -> tuple[object, str]:
+        if self.from_text is None:
+            return super().parse(text)
+        return self.read(self.from_text(text)) if text.strip() else UNSET, ""
 
     def dump(self, value: object) -> object:
-        routes = value if isinstance(value, (list, tuple)) else ()
-        return [{"provider": route.provider, "model": route.model} for route in routes]
+        return self.dump_all(value if isinstance(value, (list, tuple)) else ())
 
     def schema(self) -> dict[str, object]:
-        route = {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["provider", "model"],
-            "properties": {"provider": {"type": "string"}, "model": {"type": "string"}},
-        }
-        return {"type": "array", "items": route}
+        return self.schema_
+
+
+def _object_schema(
+    kinds: Mapping[str, tuple[str, ValueKind]], required: Sequence[str] = (), **more: object
+) -> dict[str, object]:
+    described = {key: kind.schema() for key, (_, kind) in kinds.items()}
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "additionalProperties": False, **needed, **more, "properties": described}
+
+
+_OVERRIDE_SENTENCE = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+
+
+def _read_overrides(value: object) -> tuple[ContextThresholdOverride, ...]:
+    """An unknown field or a rule without a condition is refused."""
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(_OVERRIDE_SENTENCE)
+    return tuple(_rule(f"[{place}]", rule) for place, rule in enumerate(value))
+
+
+def _override_schema() -> dict[str, object]:
+    rule = _object_schema(_EFFECTS, ("match", "contextThreshold"))
+    match = _object_schema(_CONDITIONS, minProperties=1)
+    effects: Any = rule["properties"]
+    return {"type": "array", "items": rule | {"properties": {"match": match, **effects}}}
+
+
+_ROUTE_FIELDS: Mapping[str, tuple[str, ValueKind]] = {"provider": ("provider", TEXT), "model": ("model", TEXT)}
+_ROUTE_SENTENCE = "a list of {provider, model}; in the environment provider/model,provider/model"
+
+
+def _read_routes(value: object) -> tuple[Route, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(_ROUTE_SENTENCE)
+    routes = []
+    for place, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise InvalidValue("an object {provider, model}", f"[{place}]", item)
+        found = read_fields(f"[{place}]", item, _ROUTE_FIELDS)
+        if len(found) != len(_ROUTE_FIELDS):
+            raise InvalidValue("an object with both provider and model", f"[{place}]", dict(item))
+        routes.append(Route(str(found["provider"]), str(found["model"])))
+    return tuple(routes)
+
+
+def _routes_in_text(text: str) -> list[dict[str, str]]:
+    pairs = [pair.strip().partition("/") for pair in text.split(",") if pair.strip()]
+    return [{"provider": provider, "model": model} for provider, _, model in pairs]
 
 
 def _matches_pattern(session: str, pattern: str) -> bool:
@@ -313,59 +304,37 @@ class ModelPrice:
     cache_write: float | None = None
 
 
-class PriceTable(ValueKind):
-    """Prices by model; in the environment as JSON. An unknown field is refused."""
+_PRICE_SENTENCE = (
+    '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
+    "in US dollars for a million tokens"
+)
 
-    __slots__ = ()
-    word = "prices by model"
-    sentence = (
-        '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
-        "in US dollars for a million tokens"
-    )
 
-    def check(self, value: object) -> tuple[ModelPrice, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue("a list of ModelPrice")
-        for place, price in enumerate(value):
-            if not isinstance(price, ModelPrice):
-                raise InvalidValue("a ModelPrice", f"[{place}]", price)
-        if len({price.model for price in value}) < len(value):
-            raise InvalidValue("each model once")
-        return self.read(self.dump(value))
+def _read_prices(value: object) -> tuple[ModelPrice, ...]:
+    """An unknown field is refused."""
+    if not isinstance(value, Mapping):
+        raise InvalidValue(_PRICE_SENTENCE)
+    prices = tuple(_price(model, written) for model, written in value.items())
+    names = [price.model for price in prices]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidValue("each model once", f".{name}", name)
+    return prices
 
-    def read(self, value: object) -> tuple[ModelPrice, ...]:
-        if not isinstance(value, Mapping):
-            raise InvalidValue(self.allowed())
-        prices = tuple(_price(model, written) for model, written in value.items())
-        names = [price.model for price in prices]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                raise InvalidValue("each model once", f".{name}", name)
-        return prices
 
-    def parse(self, text: str) -> EnvValue:
-        import json
+def _prices_in_text(text: str) -> object:
+    import json
 
-        if not text.strip():
-            return EnvValue(UNSET)
-        try:
-            written = json.loads(text)
-        except (ValueError, RecursionError):
-            raise InvalidValue(f"JSON: {self.allowed()}") from None
-        return EnvValue(self.read(written))
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidValue(f"JSON: {_PRICE_SENTENCE}") from None
 
-    def dump(self, value: object) -> object:
-        prices = value if isinstance(value, (list, tuple)) else ()
-        return {price.model: _price_json(price) for price in prices}
 
-    def schema(self) -> dict[str, object]:
-        price = {
-            "type": "object",
-            "additionalProperties": False,
-            "required": list(_NEEDED),
-            "properties": {key: kind.schema() for key, (_, kind) in _FIELDS.items()},
-        }
-        return {"type": "object", "additionalProperties": price}
+def _dump_prices(prices: Sequence[ModelPrice]) -> dict[str, object]:
+    if len({price.model for price in prices}) < len(prices):
+        raise InvalidValue("each model once")
+    return {price.model: _price_json(price) for price in prices}
 
 
 def _price(name: object, written: object) -> ModelPrice:
@@ -386,6 +355,33 @@ def _price_json(price: ModelPrice) -> dict[str, object]:
     values = {key: getattr(price, attribute) for key, (attribute, _) in _FIELDS.items()}
     return {key: value for key, value in values.items() if value is not None}
 
+
+OVERRIDES = RecordList(
+    ContextThresholdOverride,
+    "list of rules",
+    _OVERRIDE_SENTENCE,
+    _read_overrides,
+    lambda rules: [_override_json(rule) for rule in rules],
+    _override_schema(),
+)
+ROUTES = RecordList(
+    Route,
+    "list of models",
+    _ROUTE_SENTENCE,
+    _read_routes,
+    lambda routes: [{"provider": route.provider, "model": route.model} for route in routes],
+    {"type": "array", "items": _object_schema(_ROUTE_FIELDS, ("provider", "model"))},
+    _routes_in_text,
+)
+PRICES = RecordList(
+    ModelPrice,
+    "prices by model",
+    _PRICE_SENTENCE,
+    _read_prices,
+    _dump_prices,
+    {"type": "object", "additionalProperties": _object_schema(_FIELDS, _NEEDED)},
+    _prices_in_text,
+)
 
 CandidateSource: TypeAlias = Literal["environment", "settings", "host-compaction", "host", "session", "fallback"]
 _CONFIGURED: frozenset[CandidateSource] = frozenset({"environment", "settings", "fallback"})

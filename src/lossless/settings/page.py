@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,106 +80,17 @@ def _put(schema: dict[str, Any], key: str, described: dict[str, object]) -> None
     schema["properties"][name] = described
 
 
-_INTRO = """\
-# Settings
-
-This page is generated from the declarations in `lossless.settings` by `python -m lossless.settings.page
-docs/reference/settings.md`.
-
-Every setting has a default that works. A value is looked up in the environment, then in the config
-file, then the default applies. A value that cannot be used is an error that names the key, the value,
-where it came from and what is allowed. Unknown keys, old names and values that were read in an
-unusual way are reported as warnings. `lcm config show` prints the current values and their sources.
-
-## Where the config file is
-
-The first of these that exists is read, and only that one:
-
-1. the file given with `--config`;
-2. `lossless.toml` in the working folder;
-3. `$XDG_CONFIG_HOME/lossless/lossless.toml`, then `~/.config/lossless/lossless.toml`;
-4. the host's file: `$OPENCLAW_CONFIG_PATH`, else `openclaw.json` in the state folder. Our settings
-   are there in `plugins.entries.lossless.config`, in `plugins.entries.lossless-claw.config`, or in
-   the older `plugins.config`. The file may be JSON5: comments and trailing commas stay when `lcm` writes to it.
-
-The state folder `<state>` is `--openclaw-dir`, `$LCM_OPENCLAW_DIR`, `$OPENCLAW_STATE_DIR`,
-`$OPENCLAW_HOME/.openclaw` or `~/.openclaw`, the first that is given. The archive is `--db`,
-`$LCM_DATABASE_PATH`, `dbPath` or `databasePath` in the config file. Where none of them names one, it is
-the one that exists already, `<state>/lcm.db` (which OpenClaw's plugin uses) before `lossless/lcm.db` in
-the platform's data folder (`~/.local/share` on Linux). A new one is made in the state folder if that
-exists or is named, else in the data folder.
-
-```toml
-# lossless.toml: keys as below, or in snake case (fresh_tail_count)
-freshTailCount = 32
-contextThreshold = 0.6
-
-[autoRotateSessionFiles]
-enabled = false
-```
-
-`lcm config set <key> <json>` writes one key: checked first, atomically, with a copy of the old
-file next to it. In a `lossless.toml` one line changes and all others stay.
-
-## How the environment is read
-
-* A boolean that is true by default is false only for `false`; one that is false by default is true
-  only for `true`. Any other text is reported.
-* A number is read from the beginning of the text (`20k` is 20, and reported). Blank counts as not
-  set; a text without a number, or a number out of range, is an error.
-* Lists are comma-separated; blank means an empty list. `LCM_FALLBACK_PROVIDERS` is
-  `provider/model,provider/model`. `LCM_MODEL_PRICES` is JSON.
-* A blank text counts as not set, except for models, providers, `customInstructions` and
-  `largeFilesDir`: there it overrides the config file.
-
-Settings marked *ours* are not known to lossless-claw.
-"""
-
-_RULES = """\
-## Rules for other thresholds
-
-Each rule of `contextThresholdOverrides` has a `match` with at least one condition; all its conditions
-must hold. Of several rules that hold the most specific is used (a model counts 100, a session pattern
-50, each bound of the context window 20), and of equally specific ones the first. A model is matched
-whole, as `provider/model` or as the bare name; the window is what the host says of the model. Nothing
-in a rule is guessed: an unknown field is an error.
-
-```toml
-[[contextThresholdOverrides]]
-name = "large models"                       # optional
-match = { modelContextWindowMin = 900000 }  # also: model, modelContextWindowMax, sessionPattern
-contextThreshold = 0.15
-freshTailCount = 16                         # optional
-leafChunkTokens = 12000                     # optional
-```
-"""
-
-_PRICES = """\
-## Prices of models
-
-`modelPrices` holds, by `provider/model`, US dollars for a million tokens. `input` and `output` are needed;
-`cacheRead` and `cacheWrite` are the input price unless they are given. A missing price is unknown,
-never 0; a wrong one is an error that names the model and the field.
-
-```toml
-[modelPrices."anthropic/claude-haiku-4-5"]
-input = 1
-output = 5
-cacheRead = 0.1                             # optional
-cacheWrite = 1.25                           # optional
-```
-"""
-
 _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
 def settings_page() -> str:
-    parts = [_INTRO]
-    for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
-        parts.append(f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}")
-    parts += [_RULES, _PRICES, _old_names()]
-    parts.append("## Variables for paths\n\n" + _table(("Variable", "Meaning"), _paths()))
-    return "\n".join(parts)
+    sections = [
+        f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}"
+        for section, settings in groupby(SETTINGS, key=lambda setting: setting.section)
+    ]
+    paths = _table(("Variable", "Meaning"), [(_code(name), about) for name, about in PATH_VARIABLES.items()])
+    text = files("lossless.settings").joinpath("page.md").read_text(encoding="utf-8")
+    return text.replace("{sections}", "\n".join(sections)).replace("{names}", _old_names()).replace("{paths}", paths)
 
 
 def main(arguments: list[str]) -> int:
@@ -227,10 +139,6 @@ def _old_names() -> str:
     ]
     rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.why}") for item in RETIRED_KEYS]
     return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
-
-
-def _paths() -> Iterable[tuple[str, str]]:
-    return ((_code(name), about) for name, about in PATH_VARIABLES.items())
 
 
 def _code(text: str | None) -> str:

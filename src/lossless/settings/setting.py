@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import UNSET, EnvValue, InvalidValue, ValueKind
+from lossless.settings.kinds import UNSET, InvalidValue, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,11 @@ class Setting(NamedTuple):
     ours: bool = False
     env_only: bool = False
 
+    def named(self, attribute: str) -> Setting:
+        """The same as this attribute of the settings: key and variable follow from its name unless they are given."""
+        env = f"LCM_{attribute.upper()}" if self.env == "" else self.env
+        return self._replace(attribute=attribute, key=self.key or camel_case(attribute), env=env)
+
     @property
     def config_names(self) -> tuple[str, ...]:
         """Its names in a config file, preferred first; empty when only the environment sets it."""
@@ -65,7 +70,7 @@ class Setting(NamedTuple):
         """The value that a config file's `value` means, or UNSET; raises `BadSetting`."""
         return UNSET if value is None else self._ask(self.kind.read, value, source)
 
-    def parse(self, text: str, source: str) -> EnvValue:
+    def parse(self, text: str, source: str) -> tuple[object, str]:
         """The value that an environment variable's `text` means; raises `BadSetting`."""
         return self._ask(self.kind.parse, text, source)
 
@@ -89,33 +94,30 @@ class SettingSection(NamedTuple):
 
     def __call__(
         self,
-        key: str,
         default: T,
         kind: ValueKind,
         help: str,
         *,
+        key: str = "",
         env: str | None = "",
         aliases: tuple[SettingAlias, ...] = (),
         derived: str = "",
         ours: bool = False,
         env_only: bool = False,
     ) -> T:
-        """A field with this default. Its variable is `LCM_…` in capitals unless `env` is given."""
-        attribute = snake_case(key).replace(".", "_")
-        declared = Setting(
-            key,
-            attribute,
-            section=self,
-            kind=kind,
-            default=default,
-            help=help,
-            env=f"LCM_{attribute.upper()}" if env == "" else env,
-            aliases=aliases,
-            derived=derived,
-            ours=ours,
-            env_only=env_only,
-        )
+        """A field with this default; `Setting.named` gives it the key and the variable that are not given."""
+        declared = Setting(key, "", self, kind, default, help, env, aliases, derived, ours, env_only)
         return field(default=default, metadata={"setting": declared})
+
+
+def camel_case(name: str) -> str:
+    """A name as JSON spells it.
+
+    >>> camel_case("max_summary_depth")
+    'maxSummaryDepth'
+    """
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def snake_case(key: str) -> str:

@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import (
-    UNSET,
-    Flag,
-    FreeText,
-    Number,
-    OneOf,
-    PathValue,
-    TextList,
-    TimeZoneName,
-    WholeNumber,
-)
+from lossless.settings.kinds import UNSET, Flag, Number, OneOf, Text, TextList
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -56,7 +46,9 @@ class WrittenSetting(NamedTuple):
     after: object
 
 
-def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> WrittenSetting:
+def set_value(
+    path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None, *, dry_run: bool = False
+) -> WrittenSetting:
     """Set one key in a config file; raises `BadSetting` and leaves the file unchanged when that is impossible."""
     path = Path(path)
     setting = _setting(key)
@@ -71,11 +63,13 @@ def set_value(path: str | os.PathLike[str], key: str, value: object, now: dateti
     text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
     new = _edit_toml(text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
     _prove(path, config, new, name, setting, wanted)
-    backup = _replace(path, old, new, now)
+    backup = None if dry_run else _replace(path, old, new, now)
     return WrittenSetting(path, backup, setting.key, before.get(name), after)
 
 
-def remove_value(path: str | os.PathLike[str], key: str, now: datetime | None = None) -> WrittenSetting:
+def remove_value(
+    path: str | os.PathLike[str], key: str, now: datetime | None = None, *, dry_run: bool = False
+) -> WrittenSetting:
     """Take one key out of a config file, so that its default holds; a file without it stays as it is."""
     path, setting = Path(path), _setting(key)
     old = _old_bytes(path)
@@ -90,7 +84,7 @@ def remove_value(path: str | os.PathLike[str], key: str, now: datetime | None = 
         _prove(path, config, after, name, setting, UNSET)
     if after is None or after == old:
         return WrittenSetting(path, None, setting.key, None, None)
-    return WrittenSetting(path, _replace(path, old, after, now), setting.key, before, None)
+    return WrittenSetting(path, None if dry_run else _replace(path, old, after, now), setting.key, before, None)
 
 
 def read_plain(setting: Setting, text: str) -> object:
@@ -107,7 +101,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, FreeText | PathValue | OneOf | TimeZoneName | TextList)
+    is_text = isinstance(kind, Text | OneOf | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -128,11 +122,11 @@ _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 def _plain_number(setting: Setting, text: str) -> float | None:
     """A number with a unit: 30% of a fraction, 2 MB of bytes, 5 minutes of a time, 20k of anything that is counted."""
     found = re.fullmatch(r"\s*([+-]?[0-9][0-9_,]*(?:\.[0-9]+)?)\s*(%|[A-Za-z]*)\s*", text)
-    if not found or not isinstance(setting.kind, Number | WholeNumber):
+    if not found or not isinstance(setting.kind, Number):
         return None
     number, unit = float(re.sub("[_,]", "", found[1])), found[2].lower()
     if unit == "%":
-        return round(number / 100, 6) if isinstance(setting.kind, Number) else None
+        return None if setting.kind.whole else round(number / 100, 6)
     if setting.key.endswith(("Ms", "Seconds")) and unit:
         size = _SECONDS.get(unit) or _SECONDS.get(unit.removesuffix("s"))
         return None if size is None else number * size * (1000 if setting.key.endswith("Ms") else 1)

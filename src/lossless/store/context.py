@@ -199,15 +199,11 @@ class ContextItems(TableAccess):
         else:
             count, tokens, budget = -count, -tokens, -budget
             summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
+        messages, total = known.messages + count, known.tokens + tokens
         return replace(
-            known,
-            item=item_id(item),
-            ordinal=item.ordinal,
-            summaries=summaries,
-            messages=known.messages + count,
-            tokens=known.tokens + tokens,
+            known, item=item_id(item), ordinal=item.ordinal, summaries=summaries, messages=messages, tokens=total,
             budget_tokens=known.budget_tokens + budget,
-        )
+        )  # fmt: skip
 
     def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
         """Rows as items; estimates missing in older versions are computed, newest first, up to a limit per read."""
@@ -289,9 +285,7 @@ class ContextItems(TableAccess):
                 raise Stale("the context changed while this summary was written")
             first, last = items[start].ordinal, items[start + len(wanted) - 1].ordinal
         self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
-        self._run(
-            "put_summary", conversation_id=conversation_id, ordinal=first, summary_id=summary_id, now=row_time(now)
-        )
+        self.put(conversation_id, first, summary_id, now)
         self._forget_tokens(conversation_id)
         for id_, tokens in self._estimates.items():
             query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
@@ -340,7 +334,7 @@ class ContextItems(TableAccess):
         self._run("remove_messages", place)
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
-            self.put_message(conversation_id, ordinal + n, id_, now)
+            self.put(conversation_id, ordinal + n, id_, now)
 
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """The messages among these that a summary in the context covers."""
@@ -350,10 +344,16 @@ class ContextItems(TableAccess):
         """The first summary in the context over any of these messages: its ordinal and its id."""
         return self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
 
-    def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
-        self._run(
-            "put_message", conversation_id=conversation_id, ordinal=ordinal, message_id=message_id, now=row_time(now)
-        )
+    def put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
+        """Put a message or a summary at a free ordinal."""
+        query, name = ("put_message", "message_id") if isinstance(item, int) else ("put_summary", "summary_id")
+        self._run(query, {"conversation_id": conversation_id, "ordinal": ordinal, name: item, "now": row_time(now)})
+
+    def set_items(self, conversation_id: int, items: Iterable[tuple[int, int | str]], now: datetime) -> None:
+        """Set a context to exactly these items at these ordinals."""
+        self._run("clear", conversation_id=conversation_id)
+        for ordinal, item in items:
+            self.put(conversation_id, ordinal, item, now)
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
         """The leading system prompts and notices of the context, and the ordinal of the item after them."""
@@ -376,7 +376,7 @@ class ContextItems(TableAccess):
             self._run("shift_back", conversation_id=conversation_id)
             room = len(message_ids)
         for n, id_ in enumerate(message_ids, room - len(message_ids)):
-            self.put_message(conversation_id, n, id_, now)
+            self.put(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
         """The ordinals of the newest messages of a context."""
@@ -399,7 +399,7 @@ class ContextItems(TableAccess):
             self._run("shift_back", conversation_id=conversation_id)
             ordinal += lacking
         for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
-            self.put_message(conversation_id, n, id_, now)
+            self.put(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
         """Remove an item's hidden mark; the caller puts it back into the context."""

@@ -42,16 +42,20 @@ Params: TypeAlias = Mapping[str, object] | Sequence[object]
 
 @cache
 def load_queries(*names: str) -> dict[str, str]:
-    """The queries of `queries/<name>.sql` by their names, in the order of the files."""
+    """The queries of some files, `queries/<name>.sql`, by their names, in the order of the files."""
     queries: dict[str, str] = {}
-    for name in names:
-        text = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
-        for part in text.split("-- name:")[1:]:
-            title, *lines = part.splitlines()
-            if title.strip() in queries:
-                raise ValueError(f"two queries are called {title.strip()!r} in {names}")
-            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
+    for found in map(_file_queries, names):
+        if twice := queries.keys() & found.keys():
+            raise ValueError(f"two queries of {names} have the same name: {', '.join(twice)}")
+        queries |= found
     return queries
+
+
+@cache
+def _file_queries(name: str) -> dict[str, str]:
+    parts = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8").split("-- name:")[1:]
+    titled = ((title.strip(), lines) for title, *lines in map(str.splitlines, parts))
+    return {title: "\n".join(line for line in lines if not line.startswith("--")).strip() for title, lines in titled}
 
 
 @cache
@@ -396,9 +400,9 @@ class Database:
         return [row[0] for row in self.rows(sql, params)]
 
     def count(self, sql: str, params: Params = ()) -> int:
-        """The number in the first column of the first row; 0 without a row."""
+        """The number in the first column of the first row; 0 without one."""
         row = self.row(sql, params)
-        return row[0] if row else 0
+        return (row and row[0]) or 0
 
     def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
         """All rows as values; see `record_from_row`."""

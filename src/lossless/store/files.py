@@ -13,14 +13,14 @@ from lossless.model.identity import file_ids_in
 from lossless.model.messages import Role, StoredFile
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
-from lossless.store.database import TableAccess, column_text, conversation_range, load_queries
-from lossless.store.rows import DIGEST_BYTES, RowDigests, decompress_residual, storable_json
+from lossless.store.database import TableAccess, column_text, conversation_range, load_queries, row_values
+from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from lossless.model.messages import Json, Role
+    from lossless.model.messages import Role
     from lossless.store.database import Row
 
 
@@ -48,12 +48,6 @@ class LargeOutput:
     call_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    tool: str | None
-    input: str | None
-
-
 class LargeFileRows(TableAccess):
     """Reads and writes `large_files`, and the marks that messages have for them."""
 
@@ -61,7 +55,7 @@ class LargeFileRows(TableAccess):
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
-        self._run_many("insert", [_values(file) for file in files])
+        self._run_many("insert", [row_values(file) | {"created_at": row_time(file.created_at)} for file in files])
 
     def get(self, file_id: str) -> StoredFile:
         """One file; raises `NotFound`."""
@@ -138,7 +132,7 @@ class LargeFileRows(TableAccess):
         referenced = self.referenced_ids()
         return [file for file in self.listed() if file.id not in referenced]
 
-    def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
+    def note(self, message_id: int, role: Role, notes: PartNotes) -> None:
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
         rows: dict[int, str | None] = dict(self._rows("part_metadata", message_id=message_id))
         if not rows:
@@ -158,14 +152,22 @@ class LargeFileRows(TableAccess):
         row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
         return None if row is None else column_text(row[0])
 
-    def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
-        """The newest call with this id among the messages shortly before a position, or before the end."""
+    def call(
+        self, conversation_id: int, call_id: str, before_seq: int | None = None
+    ) -> tuple[str | None, str | None] | None:
+        """The newest call with this id among the messages shortly before a position, or the end: tool, and input."""
         if before_seq is None:
-            row = self._row("newest_seq", conversation_id=conversation_id)
-            before_seq = (row[0] if row else 0) + 1
+            before_seq = self._count("newest_seq", conversation_id=conversation_id) + 1
         place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
         found = self._row("tool_of_call", place | {"from_seq": before_seq - _CALL_DISTANCE})
-        return None if found is None else CallRow(found[0], _input_text(found[1]))
+        if found is None:
+            return None
+        tool, given = found
+        try:  # JSON text that was stored as a string is that text
+            value = json.loads(given or "null")
+        except ValueError:
+            value = None
+        return tool, value if isinstance(value, str) else given
 
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
@@ -182,23 +184,6 @@ class LargeFileRows(TableAccess):
     def clear_stubs(self, message_ids: Iterable[int]) -> None:
         """Remove these marks."""
         self._run_many("clear_stub", [{"message_id": id_} for id_ in message_ids])
-
-
-def _input_text(tool_input: str | None) -> str | None:
-    """An input as the model wrote it: JSON text that was stored as a string is that text."""
-    try:
-        value = json.loads(tool_input or "null")
-    except ValueError:
-        return tool_input
-    return value if isinstance(value, str) else tool_input
-
-
-def _values(file: StoredFile) -> dict[str, object]:
-    return {
-        "id": file.id, "conversation_id": file.conversation_id, "name": file.name, "mime": file.mime,
-        "size": file.byte_size, "lines": file.line_count, "place": file.storage_uri,
-        "summary": file.exploration_summary, "created_at": row_time(file.created_at),
-    }  # fmt: skip
 
 
 def _file(row: Row) -> StoredFile:

@@ -107,10 +107,8 @@ class SearchIndex(TableAccess):
                 heads.append((message_id, pieces[0][1], extra_tokens(pieces[0][1])))
                 rest.extend((message_id, start, body) for start, body in pieces[1:])
         self._insert(heads)
-        if rest:
-            self._add_passages(rest)
-
-    def _add_passages(self, rest: list[tuple[int, int, str]]) -> None:
+        if not rest:
+            return
         row = self._row("next_passage")
         first: int = row[0] if row else 1
         self._run_many(
@@ -148,13 +146,10 @@ class SearchIndex(TableAccess):
         self.drop_message(message_id)
         text = indexed_text(content, message)
         self.add_texts([(message_id, text)])
-        values: dict[str, Any] = {
-            "message_id": message_id,
-            "fingerprint": fingerprint(message),
-            "digest": index_digest(text),
-            "budget_tokens": message_budget_tokens(message),
-        }
-        self._run("set_extras", values)
+        estimate, print_ = message_budget_tokens(message), fingerprint(message)
+        self._run(
+            "set_extras", message_id=message_id, fingerprint=print_, digest=index_digest(text), budget_tokens=estimate
+        )
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
@@ -286,12 +281,6 @@ class SearchIndex(TableAccess):
     def mark_caught_up(self, through: int) -> None:
         """Record up to which message all are indexed."""
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
-
-
-def stored_message_from_row(row: Row, message: Message) -> StoredMessage:
-    """A stored message from `messages.sql`'s columns and its rebuilt value."""
-    id_, conversation_id, seq, created, entry_id, file_id, sender = row
-    return StoredMessage(id_, conversation_id, seq, message, time_or_epoch(created), entry_id, file_id, sender)
 
 
 _MESSAGE_QUERIES = load_queries("messages")
@@ -513,11 +502,13 @@ class Messages(TableAccess):
         parts = group_rows(self._rows("parts_by_ids", ids), PartRow)
         found: dict[int, StoredMessage] = {}
         for row in self._rows("by_ids", ids):
-            role, content, tokens, event_key, format_, skeleton = row[7:]
+            id_, owner, seq, created, entry_id, file_id, sender, *columns = row
+            role, content, tokens, event_key, format_, skeleton = columns
             body = skeleton if exact else None
             try:
-                message = unpack_message(role, content, tokens, parts[row[0]], body, format_, event_key)
-                found[row[0]] = stored_message_from_row(row[:7], message)
+                message = unpack_message(role, content, tokens, parts[id_], body, format_, event_key)
+                at = time_or_epoch(created)
+                found[id_] = StoredMessage(id_, owner, seq, message, at, entry_id, file_id, sender)
             except ValueError as error:
                 raise unreadable_message(row[0], error) from error
         return [found[id_] for id_ in message_ids if id_ in found]

@@ -242,7 +242,12 @@ def migrate(database: Database) -> None:
 
 def _migrate(database: Database) -> None:
     is_new = not check_is_archive(database)
-    _refuse_damaged(database)
+    if found := damage(database):
+        table, detail = found[0]
+        raise errors.ArchiveCorrupt(
+            f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
+            "`lcm restore` restores a backup (`lcm backups` lists them)"
+        )
     _refuse_unknown(database, read_schema(database))
     database.rows("PRAGMA journal_mode = WAL")  # the file remembers it: only for our own files
     if not _is_current(database):
@@ -323,15 +328,6 @@ def _refuse_unknown(database: Database, shape: FileSchema) -> None:
         )
 
 
-def _refuse_damaged(database: Database) -> None:
-    if found := damage(database):
-        table, detail = found[0]
-        raise errors.ArchiveCorrupt(
-            f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
-            "`lcm restore` restores a backup (`lcm backups` lists them)"
-        )
-
-
 def _create(database: Database, script: str) -> None:
     for statement in split_script(script):
         database.run(statement)
@@ -389,7 +385,8 @@ def temporary_views(database: Database) -> list[str]:
     statements = []
     for table, columns in expected.columns.items():
         if table not in tables:
-            statements.append(_empty_table(table))
+            names = ", ".join(f'"{name}"' for name in columns)
+            statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
         elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
             statements.append(_filled_up(table, missing))
     statements += [_filled_up(table, missing) for table, missing in _lacking(database).items()]
@@ -403,8 +400,3 @@ def temporary_views(database: Database) -> list[str]:
 def _filled_up(table: str, missing: list[Column]) -> str:
     lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
     return f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"'
-
-
-def _empty_table(table: str) -> str:
-    columns = ", ".join(f'"{name}"' for name in _expected().columns[table])
-    return f'CREATE TEMP TABLE "{table}" ({columns})'

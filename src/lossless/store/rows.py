@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.messages import (
@@ -73,15 +73,10 @@ def decompress_residual(stored: bytes) -> str:
         raise ValueError(f"a damaged skeleton: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class StoredColumns:
-    """What is stored besides the skeleton: the content, and per part its text, input or raw block."""
-
-    content: str
-    texts: Mapping[int, str] = field(default_factory=dict)
-    inputs: Mapping[int, Any] = field(default_factory=dict)
-    raws: Mapping[int, Any] = field(default_factory=dict)
-    signatures: Mapping[int, str] = field(default_factory=dict)
+#: Additional metadata of parts, by ordinal.
+PartNotes: TypeAlias = "Mapping[int, Mapping[str, Json]]"
+#: What is stored outside of a skeleton, by part: `t` texts, `i` inputs, `r` raw blocks, `s` signatures.
+StoredColumns: TypeAlias = dict[str, dict[int, Any]]
 
 
 def storable_text(text: str) -> str:
@@ -107,13 +102,11 @@ def storable_json(value: object) -> str:
     return text
 
 
-def strip_residual(body: Mapping[str, Any], kept: StoredColumns) -> str:
-    """The skeleton of `body`: everything that `kept` does not have, and where the rest belongs."""
-    by_text = {text: ["s", ordinal] for ordinal, text in kept.signatures.items() if len(text) >= _SHORT}
-    by_text |= {text: ["t", ordinal] for ordinal, text in kept.texts.items() if len(text) >= _SHORT}
-    by_identity = {id(value): ["i", ordinal] for ordinal, value in kept.inputs.items()}
-    by_identity |= {id(value): ["r", ordinal] for ordinal, value in kept.raws.items()}
-    content, cursor = kept.content, 0
+def strip_residual(body: Mapping[str, Any], content: str, kept: StoredColumns) -> str:
+    """The skeleton of `body`: everything that the columns do not have, and where the rest belongs."""
+    by_text = {text: [kind, n] for kind in "st" for n, text in kept[kind].items() if len(text) >= _SHORT}
+    by_identity = {id(value): [kind, n] for kind in "ir" for n, value in kept[kind].items()}
+    cursor = 0
 
     def walk(value: Any) -> Any:
         nonlocal cursor
@@ -144,7 +137,7 @@ def strip_residual(body: Mapping[str, Any], kept: StoredColumns) -> str:
     return storable_json(walk(dict(body)))
 
 
-def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
+def restore_original(skeleton: str, content: str, kept: StoredColumns) -> dict[str, Any]:
     """The inverse of `strip_residual`; ValueError when something it refers to is missing."""
 
     def resolve(value: dict[str, Any]) -> Any:
@@ -152,13 +145,13 @@ def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
             return value
         reference = value["$"]
         if reference == "c":
-            return kept.content
+            return content
         head, tail = reference
         if head == "=":
             return dict(tail)
         if isinstance(head, int):
-            return kept.content[head : head + tail]
-        return {"t": kept.texts, "i": kept.inputs, "r": kept.raws, "s": kept.signatures}[head][tail]
+            return content[head : head + tail]
+        return kept[head][tail]
 
     try:
         body: dict[str, Any] = json.loads(skeleton, object_hook=resolve)
@@ -219,14 +212,8 @@ def pack_message(message: Message) -> PackedMessage:
         body = message.original
     if body is None:
         return PackedMessage(content, rows, None)
-    texts = _texts(rows)
-    inputs = {n: part.input for n, part in enumerate(message.parts) if isinstance(part, ToolCall)}
-    raws = {n: part.raw for n, part in enumerate(message.parts) if isinstance(part, File | Opaque)}
-    signatures = {n: part.signature for n, part in enumerate(message.parts) if isinstance(part, Reasoning)}
-    signed = {n: signature for n, signature in signatures.items() if signature is not None}
-    return PackedMessage(
-        content, rows, compress_residual(strip_residual(body, StoredColumns(content, texts, inputs, raws, signed)))
-    )
+    skeleton = strip_residual(body, content, _kept(rows, message.parts))
+    return PackedMessage(content, rows, compress_residual(skeleton))
 
 
 def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
@@ -251,16 +238,9 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
 
 
 def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
-    return PartRow(
-        ordinal,
-        part_type,
-        columns.get("text"),
-        columns.get("call_id"),
-        columns.get("name"),
-        columns.get("input"),
-        columns.get("output"),
-        storable_json(metadata),
-    )
+    get = columns.get
+    texts = get("text"), get("call_id"), get("name"), get("input"), get("output")
+    return PartRow(ordinal, part_type, *texts, storable_json(metadata))
 
 
 def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
@@ -305,14 +285,8 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             told = head | {"rawType": thinking, "raw": kept | ({"redacted": True} if is_redacted else {})}
             return _row(ordinal, "reasoning", told)
         case ToolCall(id_, name, input_):
-            return _row(
-                ordinal,
-                "tool",
-                head | {"rawType": call},
-                call_id=id_,
-                name=storable_text(name),
-                input=storable_json(input_),
-            )
+            columns = {"call_id": id_, "name": storable_text(name), "input": storable_json(input_)}
+            return _row(ordinal, "tool", head | {"rawType": call}, **columns)
         case ToolResult(call_id, name, text, is_error):
             failed = {"isError": True} if is_error else {}
             metadata = head | failed | {"rawType": result}
@@ -335,7 +309,7 @@ def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object,
     ]  # fmt: skip
 
 
-def with_notes(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
+def with_notes(parts: tuple[PartRow, ...], role: Role, notes: PartNotes) -> tuple[PartRow, ...]:
     """Parts with additional metadata, by ordinal; a message without parts gets one."""
     if not parts:
         together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
@@ -392,11 +366,6 @@ def _object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _metadata(text: str) -> dict[str, Any]:
-    """The metadata of a part, read-only: common values are parsed once."""
-    return _common(text) if len(text) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
-
-
 @lru_cache(maxsize=512)
 def _common(text: str) -> dict[str, Any]:
     return _object(text)
@@ -425,12 +394,18 @@ def unpack_message(
     ValueError for invalid rows: bytes where text belongs, or an original that cannot be rebuilt.
     """
     _check_texts(content, rows)
-    metadata = [_metadata(row.metadata) for row in rows]
+    # common metadata are parsed once, and only read
+    metadata = [
+        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
+        for row in rows
+    ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
         parts = ()
-    body = None if skeleton is None else restore_original(decompress_residual(skeleton), _kept(content, rows, parts))
+    body = None
+    if skeleton is not None:
+        body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
     size = tokens if isinstance(tokens, int) else -1
     return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
 
@@ -461,9 +436,8 @@ class MessageSketch:
         if self.skeleton is None:
             return message
         try:
-            body = restore_original(
-                decompress_residual(self.skeleton), _kept(message.content, self.parts, message.parts)
-            )
+            kept = _kept(self.parts, message.parts)
+            body = restore_original(decompress_residual(self.skeleton), message.content, kept)
         except ValueError:
             return message
         return replace(message, body=body)
@@ -486,13 +460,16 @@ def unreadable_message(message_id: int, error: ValueError) -> ArchiveCorrupt:
     return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}")
 
 
-def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> StoredColumns:
-    texts = _texts(rows)
-    inputs = {row.ordinal: part.input for row, part in zip(rows, parts, strict=False) if isinstance(part, ToolCall)}
-    raws = {row.ordinal: part.raw for row, part in zip(rows, parts, strict=False) if isinstance(part, File | Opaque)}
-    thoughts = ((row.ordinal, part) for row, part in zip(rows, parts, strict=False) if isinstance(part, Reasoning))
-    signed = {ordinal: part.signature for ordinal, part in thoughts if part.signature is not None}
-    return StoredColumns(content, texts, inputs, raws, signed)
+def _kept(rows: Sequence[PartRow], parts: tuple[Part, ...]) -> StoredColumns:
+    found: StoredColumns = {"t": _texts(rows), "i": {}, "r": {}, "s": {}}
+    for row, part in zip(rows, parts, strict=False):
+        if isinstance(part, ToolCall):
+            found["i"][row.ordinal] = part.input
+        elif isinstance(part, File | Opaque):
+            found["r"][row.ordinal] = part.raw
+        elif isinstance(part, Reasoning) and part.signature is not None:
+            found["s"][row.ordinal] = part.signature
+    return found
 
 
 def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
@@ -744,12 +721,14 @@ class RowDigests(TableAccess):
             self._columns[one.table] = one.columns(self._db)
         names = self._columns[one.table]
         columns = ", ".join(f't."{name}"' for name in names)
-        sql = f"SELECT {_safe_key(one)}, {columns} FROM {one.table} t"
+        # the key as the triggers write it; bytes, which JSON cannot represent, as hex
+        safe = ", ".join(f"iif(typeof(t.{name}) = 'blob', hex(t.{name}), t.{name})" for name in one.key)
+        sql = f"SELECT json_array({safe}), {columns} FROM {one.table} t"
         order = f"ORDER BY {', '.join(f't.{name}' for name in (*one.key, names[0]))}"
         if keys is None:
             found = self._db.rows(f"{sql} {order}")
         else:
-            where = f"{sql} WHERE {_where(one)} {order}"
+            where = f"{sql} WHERE {' AND '.join(f't.{name} IS ?' for name in one.key)} {order}"
             found = [row for key in keys for row in self._db.rows(where, json.loads(key))]
         sources = self._sources([row[0] for row in found]) if one.table == "summaries" else {}
         for key, rows in groupby(found, key=itemgetter(0)):
@@ -764,20 +743,8 @@ class RowDigests(TableAccess):
         return found
 
 
-def _safe_key(one: DigestedTable) -> str:
-    """The key of a row as the triggers write it; bytes, which JSON cannot represent, as hex."""
-    parts = ", ".join(f"iif(typeof(t.{name}) = 'blob', hex(t.{name}), t.{name})" for name in one.key)
-    return f"json_array({parts})"
-
-
-def _where(one: DigestedTable) -> str:
-    return " AND ".join(f"t.{name} IS ?" for name in one.key)
-
-
 def _part(row: Sequence[Any]) -> list[object]:
     """A part for a digest: what we write, and other filled columns."""
-    written, more = (
-        list(row[: len(DIGESTED_PART_COLUMNS)]),
-        [value for value in row[len(DIGESTED_PART_COLUMNS) :] if value is not None],
-    )
-    return [*written, more] if more else written
+    count = len(DIGESTED_PART_COLUMNS)
+    more = [value for value in row[count:] if value is not None]
+    return [*row[:count], more] if more else list(row[:count])

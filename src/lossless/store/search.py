@@ -356,7 +356,7 @@ class FullTextSearch(TableAccess):
     def unmarked(self) -> tuple[int, int]:
         """The approximate number of messages stored since all were indexed; and the newest of them."""
         newest = self._sizes()[0]
-        return newest - self._number("marked", {}), newest
+        return newest - self._count("marked"), newest
 
     def size(self, where: SearchScope, what: TextKind = "message") -> tuple[int, int]:
         """The approximate number of index rows of the scope and of the whole archive."""
@@ -364,7 +364,7 @@ class FullTextSearch(TableAccess):
         everything = messages + passages if what == "message" else summaries
         if where.conversation_ids is None:
             return everything, everything
-        inside = self._number("messages_in" if what == "message" else "summaries_in", where.values)
+        inside = self._count("messages_in" if what == "message" else "summaries_in", where.values)
         if what == "message" and messages:
             inside = inside * everything // messages
         return min(inside, everything), everything
@@ -375,10 +375,10 @@ class FullTextSearch(TableAccess):
         query = "count" if what == "message" else "count_summaries"
         found = []
         for match in matches:
-            count = self._number(query, {"match": match, "limit": -1})
+            count = self._count(query, {"match": match, "limit": -1})
             if count and inside < everything:
                 if what == "message" and count <= FEW_MATCHES:
-                    count = self._number("count_in", where.values | {"match": match})
+                    count = self._count("count_in", where.values | {"match": match})
                 else:
                     count = max(1, count * inside // everything)
             found.append(count)
@@ -386,15 +386,11 @@ class FullTextSearch(TableAccess):
 
     def count(self, match: str, most: int = FEW_MATCHES) -> int:
         """How many index rows of messages match, counted up to one more than `most`."""
-        return self._number("count", {"match": match, "limit": most + 1})
-
-    def _number(self, query: str, values: dict[str, Any]) -> int:
-        row = self._row(query, values)
-        return row[0] if row and row[0] else 0
+        return self._count("count", {"match": match, "limit": most + 1})
 
     def _sizes(self) -> tuple[int, int, int]:
-        row = self._rows("sizes")[0]
-        return row[0], row[1], row[2]
+        found: tuple[int, int, int] = self._rows("sizes")[0]
+        return found
 
     def unread(self, where: SearchScope) -> list[int]:
         """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
@@ -406,7 +402,7 @@ class FullTextSearch(TableAccess):
 
     def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
         """The best passages by bm25: the message, and the start of the passage; None for the first."""
-        return [(row[0], row[1]) for row in self._rows("candidates", self._ranked(match, where, limit))]
+        return self._rows("candidates", self._ranked(match, where, limit))
 
     def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
         """The best summaries by bm25."""
@@ -428,8 +424,7 @@ class FullTextSearch(TableAccess):
 
         Of more than `limit` messages the newest.
         """
-        rows = self._rows("said_between", **where.values, limit=limit)
-        return sorted(((row[0], row[1], row[2], row[3]) for row in rows), key=lambda row: (row[3], row[0]))
+        return sorted(self._rows("said_between", **where.values, limit=limit), key=lambda row: (row[3], row[0]))
 
     def having(self, match: str) -> list[int]:
         """All matching messages, unordered."""
@@ -466,18 +461,9 @@ class FullTextSearch(TableAccess):
         calls = self._calls(wanted)
         return [
             MessageText(
-                id_,
-                conversation_id,
-                column_count(seq),
-                role,
-                at,
-                tokens,
-                column_text(content),
-                calls.get(id_, ()),
-                known,
-                sender,
+                id_, owner, column_count(seq), role, at, tokens, column_text(content), calls.get(id_, ()), known, sender
             )
-            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._rows("texts", wanted)
+            for id_, owner, seq, role, at, tokens, content, known, sender in self._rows("texts", wanted)
         ]
 
     def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:

@@ -175,6 +175,10 @@ def _packed(rows: Sequence[int]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
     runs: list[int] = []
     following: int | None = None
+    head = next((n for n, id_ in enumerate(rows) if id_ > 0), len(rows))
+    first, size = (rows[head], len(rows) - head) if head < len(rows) else (0, 0)
+    if size > 1 and tuple(rows[head:]) == tuple(range(first, first + size)):
+        return _packed(rows[:head]) + pack("<2q", first, size)  # most windows are one run, after prompts
     for id_ in rows:
         if runs and (id_ == following or (not id_ and not runs[-2])):
             runs[-1] += 1
@@ -364,7 +368,8 @@ class Guards(TableAccess):
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
-        self._run("set_breaker", key=key, failures=failures, open_until=_format_moment(open_until), now=state_time(now))
+        until = None if open_until is None else state_time(open_until)
+        self._run("set_breaker", key=key, failures=failures, open_until=until, now=state_time(now))
 
     def factor(self, model: str) -> tuple[float, float, int] | None:
         """A model's tokenizer calibration: ratio, spread, observations."""
@@ -400,10 +405,6 @@ class Guards(TableAccess):
 
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
-
-
-def _format_moment(moment: datetime | None) -> str | None:
-    return None if moment is None else state_time(moment)
 
 
 @dataclass(frozen=True, slots=True)

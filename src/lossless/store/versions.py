@@ -18,6 +18,7 @@ from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
+    PartNotes,
     PartRow,
     compress_residual,
     decompress_residual,
@@ -50,7 +51,7 @@ class StoredWording:
     tokens: int
 
     @classmethod
-    def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> StoredWording:
+    def of(cls, message: Message, notes: PartNotes | None = None) -> StoredWording:
         """The columns of a message, with notes about payloads moved out of it."""
         packed = pack_message(message)
         parts = with_notes(packed.parts, message.role, notes) if notes else packed.parts
@@ -209,14 +210,9 @@ class Versions(TableAccess):
         self._index, self._search = index, search
 
     def keep(
-        self,
-        message_id: int,
-        message: Message,
-        digest: bytes,
-        kind: VersionKind,
-        now: datetime,
-        notes: Mapping[int, Mapping[str, Json]] | None = None,
-    ) -> bool:
+        self, message_id: int, message: Message, digest: bytes, kind: VersionKind, now: datetime,
+        notes: PartNotes | None = None,
+    ) -> bool:  # fmt: skip
         """Add a wording of a message, in the caller's transaction; False when it is already stored.
 
         `digest` is that of the original words; `message` may be without its payloads, with `notes` to restore them.
@@ -236,7 +232,7 @@ class Versions(TableAccess):
         now: datetime,
         *,
         digest: bytes | None = None,
-        notes: Mapping[int, Mapping[str, Json]] | None = None,
+        notes: PartNotes | None = None,
         old_digest: bytes | None = None,
     ) -> bool:
         """Give a row a new text, in the caller's transaction; the old wording becomes a version of it.
@@ -255,29 +251,22 @@ class Versions(TableAccess):
         if is_other:
             self._retire(message_id, role, old, old_digest, fresh, now)
         elif old != fresh:
-            self._fill(self._based(message_id, None), role, old, fresh)
+            self._fill(self._prefixes(message_id), role, old, fresh)
         self._forget(message_id, role, digest, fresh)
         self._write(conversation, message_id, new, fresh, old.tokens)
         return is_other
 
     def replace(
-        self,
-        conversation: Conversation,
-        message_id: int,
-        new: NewMessage,
-        versions: Sequence[tuple[Version, StoredWording, bytes]],
-        *,
-        digest: bytes,
-        notes: Mapping[int, Mapping[str, Json]] | None = None,
-    ) -> None:
+        self, conversation: Conversation, message_id: int, new: NewMessage,
+        versions: Sequence[tuple[Version, StoredWording, bytes]], *, digest: bytes, notes: PartNotes | None = None,
+    ) -> None:  # fmt: skip
         """Give a row a new text without keeping the old one; `versions` replaces its versions.
 
         `digest` is that of the original new words. In the caller's transaction, only on the user's command.
         """
         role, old = self._current(message_id)
         for row in self._version_rows([message_id]):
-            self._run("drop_index", version_id=row.id)
-            self._run("remove", version_id=row.id)
+            self._remove(row.id)
         fresh = StoredWording.of(new.message, notes)
         self._write(conversation, message_id, new, fresh, old.tokens)
         for version, wording, words in versions:
@@ -293,7 +282,7 @@ class Versions(TableAccess):
         if not begins:
             self._run("base_on", {"message_id": message_id, "from": None, "to": version_id})
         elif old.shape != fresh.shape:
-            self._fill(self._based(message_id, None), role, old, fresh)
+            self._fill(self._prefixes(message_id), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
         """Remove the version whose text becomes the current one."""
@@ -306,8 +295,11 @@ class Versions(TableAccess):
         if based and version.body is not None:
             self._fill(based, role, StoredWording.from_body(version.body, version.tokens), fresh)
             self._run("base_on", {"message_id": message_id, "from": version.id, "to": None})
-        self._run("drop_index", version_id=version.id)
-        self._run("remove", version_id=version.id)
+        self._remove(version.id)
+
+    def _remove(self, version_id: int) -> None:
+        self._run("drop_index", version_id=version_id)
+        self._run("remove", version_id=version_id)
 
     def _fill(self, based: Sequence[VersionRow], role: Role, old: StoredWording, fresh: StoredWording) -> None:
         """Store in full those prefixes of one wording that are not prefixes of its replacement."""
@@ -318,19 +310,14 @@ class Versions(TableAccess):
                 self._run("fill", version_id=row.id, body=wording.body())
                 self._put_index(row.id, wording, role)
 
-    def _based(self, message_id: int, base_id: int | None) -> list[VersionRow]:
-        return [row for row in self._version_rows([message_id]) if row.length is not None and row.base_id == base_id]
+    def _prefixes(self, message_id: int) -> list[VersionRow]:
+        """The versions that are prefixes of the current text."""
+        return [row for row in self._version_rows([message_id]) if row.length is not None and row.base_id is None]
 
     def _add(
-        self,
-        message_id: int,
-        role: Role,
-        wording: StoredWording,
-        digest: bytes,
-        current: StoredWording,
-        kind: VersionKind,
-        now: datetime,
-    ) -> int | None:
+        self, message_id: int, role: Role, wording: StoredWording, digest: bytes, current: StoredWording,
+        kind: VersionKind, now: datetime,
+    ) -> int | None:  # fmt: skip
         begins = wording.begins(current, role)
         row = self._row(
             "add", message_id=message_id, digest=digest, lesser=kind == "lesser",
@@ -376,9 +363,9 @@ class Versions(TableAccess):
             self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
         self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
-            more = place | {"more": fresh.tokens - old_tokens}
-            self._run("count_tokens", more)
-            self._run("count_source_tokens", message_id=message_id, more=more["more"])
+            more = fresh.tokens - old_tokens
+            self._run("count_tokens", place | {"more": more})
+            self._run("count_source_tokens", message_id=message_id, more=more)
 
     def of(self, message_id: int) -> tuple[Version, ...]:
         """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read."""
@@ -534,14 +521,9 @@ def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, curre
         wording = _wording(row, by_id, current)
         message = wording.message(role)
     except ValueError as error:
-        raise unreadable_version(row.id, row.message_id, error) from error
+        reason = f"version {row.id} of message {row.message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
+        raise ArchiveCorrupt(reason) from error
     at = datetime.fromtimestamp(row.at, UTC)
     is_whole = row.body is not None
     kind: VersionKind = "lesser" if row.lesser else "earlier"
     return Version(row.id, row.message_id, kind, row.digest, at, message, wording.recipe, is_whole)
-
-
-def unreadable_version(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:
-    return ArchiveCorrupt(
-        f"version {version_id} of message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
@@ -206,20 +207,13 @@ class Listings(TableAccess):
         ids = [id_ for id_, _ in changed]
         said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
         rows = {row[0]: row for row in self._rows("conversations", by_ids(ids))}
-        return [
-            record_from_row(
-                ConversationRow,
-                (
-                    *rows[id_],
-                    at,
-                    *said.get(id_, (0, 0, None, None)),
-                    *summed_up.get(id_, (0, 0, 0, None, None, None)),
-                    *context.get(id_, (0, 0)),
-                ),
-            )
-            for id_, at in changed
-            if id_ in rows
-        ]
+        nothing = (0, 0, None, None), (0, 0, 0, None, None, None), (0, 0)
+        found = []
+        for id_, at in changed:
+            if id_ in rows:
+                counts = [some.get(id_, none) for some, none in zip((said, summed_up, context), nothing, strict=True)]
+                found.append(record_from_row(ConversationRow, (*rows[id_], at, *chain(*counts))))
+        return found
 
     def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
         return {row[0]: row[1:] for row in self._rows(query, by_ids(ids))}
@@ -332,25 +326,14 @@ class Listings(TableAccess):
 
     def totals(self) -> ArchiveTotals:
         """All totals of status; reads the whole archive once."""
-        messages = self._row("message_totals") or (0, 0, None, None, 0)
-        context = self._row("context_totals") or (0, 0)
-        debts = self._row("maintenance_totals") or (0, 0, 0)
+        _, tokens, earliest, latest, undated = self._row("message_totals") or (0, 0, None, None, 0)
+        items, context_tokens = self._row("context_totals") or (0, 0)
+        pending, running, failed = self._row("maintenance_totals") or (0, 0, 0)
+        depths = tuple(self._records(DepthTotals, "summary_totals"))
         return ArchiveTotals(
-            self.counts(),
-            messages[1],
-            column_time(messages[2]),
-            column_time(messages[3]),
-            tuple(
-                DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
-                for depth, count, tokens, earliest, latest in self._rows("summary_totals")
-            ),
-            context[0],
-            context[1],
-            debts[0],
-            debts[1],
-            debts[2],
-            messages[4],
-        )
+            self.counts(), tokens, column_time(earliest), column_time(latest), depths, items, context_tokens, pending,
+            running, failed, undated,
+        )  # fmt: skip
 
     def liveness(self) -> IngestHealth:
         """Whether anything was lost in ingest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -75,12 +76,7 @@ class Provider:
         self.script = script
         self.requests: list[Request] = []
         self.let_go = threading.Event()
-        outer = self
-
-        class Handler(_Handler):
-            provider = outer
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -105,7 +101,10 @@ class Provider:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    provider: Provider
+
+    def __init__(self, provider: Provider, *args: Any) -> None:
+        self.provider = provider
+        super().__init__(*args)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

@@ -12,17 +12,18 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.testing.conversations import AgentMessage, assistant_message, dice, json_line, pick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Roll = Callable[[], float]
+
+#: A line of a scene: its kind and its text. A scene: when it is played, and its lines.
+_Line: TypeAlias = tuple[str, str]
+_Scene: TypeAlias = "tuple[datetime | None, list[_Line]]"
 
 BOATS = ("Sjöbris", "Alvhild", "Måsen")
 FILES = (
@@ -311,21 +312,9 @@ class Fact:
     seq: int
 
 
-@dataclass(slots=True)
-class _Line:
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    at: datetime | None
-    lines: tuple[_Line, ...]
-
-
-def _scenes(file: str) -> tuple[_Scene, ...]:
+def _scenes(file: str) -> list[_Scene]:
     text = files(__package__).joinpath(file).read_text(encoding="utf-8")
-    return tuple(_scene(block) for block in text.split("=== ")[1:])
+    return [_scene(block) for block in text.split("=== ")[1:]]
 
 
 def _scene(block: str) -> _Scene:
@@ -334,41 +323,33 @@ def _scene(block: str) -> _Scene:
     lines: list[_Line] = []
     for row in body.rstrip("\n").split("\n"):
         if match := _LINE.fullmatch(row):
-            lines.append(_Line(match[1], match[2]))
+            lines.append((match[1], match[2]))
         else:
-            lines[-1].text += "\n" + row
-    return _Scene(datetime.fromisoformat(at).replace(tzinfo=UTC) if at else None, tuple(lines))
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]}\n{row}")
+    return datetime.fromisoformat(at).replace(tzinfo=UTC) if at else None, lines
 
 
-class _Filling:
+def _filler(roll: Roll) -> Callable[[str], str]:
     """Fills the «slots» of one scene: the same name gives the same words."""
 
-    def __init__(self, roll: Callable[[], float]) -> None:
-        self._roll = roll
-        self._words: dict[str, str] = {}
+    def fill(text: str) -> str:
+        return _SLOT.sub(lambda match: fill(OUTPUTS[match[1]](roll)) if match[1] in OUTPUTS else word(match[1]), text)
 
-    def __call__(self, text: str) -> str:
-        return _SLOT.sub(lambda match: self._word(match[1]), text)
-
-    def _word(self, name: str) -> str:
-        if name in OUTPUTS:
-            return self(OUTPUTS[name](self._roll))
-        if name not in self._words:
-            self._words[name] = self._new(name)
-        return self._words[name]
-
-    def _new(self, name: str) -> str:
-        roll = self._roll
+    @cache
+    def word(name: str) -> str:
         if name in _CHOICES:
             return pick(roll, _CHOICES[name])
         if name in _RANGES:
             return str(number(roll, *_RANGES[name]))
-        makers: dict[str, Callable[[], str]] = {
-            "hash": lambda: hex_digits(roll, 7),
-            "price": lambda: f"{number(roll, 17, 29)}.{number(roll, 1, 9)}0",
-            "Noun": lambda: self._word("noun").capitalize(),
-        }
-        return makers[name]()
+        if name == "hash":
+            return hex_digits(roll, 7)
+        if name == "price":
+            return f"{number(roll, 17, 29)}.{number(roll, 1, 9)}0"
+        if name == "Noun":
+            return word("noun").capitalize()
+        raise KeyError(name)
+
+    return fill
 
 
 class _ScenePlayer:
@@ -382,29 +363,31 @@ class _ScenePlayer:
 
     def play(self, scene: _Scene) -> Iterator[AgentMessage]:
         """The messages of one scene; an assistant's text and the calls after it are one message."""
-        fill, message, open_calls = _Filling(self.roll), AgentMessage(), list[AgentMessage]()
-        self.now = scene.at or self._next_working_hour()
-        for line in scene.lines:
-            if line.kind == "fact":
-                self._note(line, self.seq + 1)
+        fill, message, open_calls = _filler(self.roll), AgentMessage(), list[AgentMessage]()
+        at, lines = scene
+        self.now = at or self._next_working_hour()
+        for kind, text in lines:
+            if kind == "fact":
+                question, _, answer = text.rpartition(" = ")
+                self.facts.append(Fact(question, answer, self.seq + 1))
                 continue
-            text = fill(line.text)
-            if line.kind.startswith("call "):
+            text = fill(text)
+            if kind.startswith("call "):
                 if message.get("role") != "assistant":
                     yield from self._out(message)
                     message = self._assistant()
-                call = self._call(line.kind.removeprefix("call "), text)
+                call = self._call(kind.removeprefix("call "), text)
                 message["content"].append(call)
                 message["stopReason"] = "toolUse"
                 open_calls.append(call)
                 continue
             yield from self._out(message)
-            if line.kind == "user":
+            if kind == "user":
                 message = self._user(text)
-            elif line.kind == "assistant":
+            elif kind == "assistant":
                 message = self._assistant(text)
             else:
-                message = self._result(open_calls.pop(0), text, is_error=line.kind == "result!")
+                message = self._result(open_calls.pop(0), text, is_error=kind == "result!")
         yield from self._out(message)
         if message["role"] == "user":
             yield from self._out(self._assistant(pick(self.roll, _CLOSINGS)))
@@ -413,10 +396,6 @@ class _ScenePlayer:
         if message:
             self.seq += 1
             yield message
-
-    def _note(self, line: _Line, seq: int) -> None:
-        question, _, answer = line.text.rpartition(" = ")
-        self.facts.append(Fact(question, answer, seq))
 
     def _user(self, text: str) -> AgentMessage:
         return {"role": "user", "content": [_text(text)], "timestamp": self._later(30, 240)}
@@ -465,10 +444,10 @@ def _text(text: str) -> AgentMessage:
 def _all_messages(stage: _ScenePlayer) -> Iterator[AgentMessage]:
     scenes, routines = _scenes("ferry.txt"), _scenes("ferry_routine.txt")
     played = 0
-    for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
+    for scene, following in zip(scenes, (*scenes[1:], (None, [])), strict=True):
         yield from stage.play(scene)
         for _ in range(_ROUTINES_BETWEEN):
-            if following is None or following.at is None or stage.now + timedelta(hours=8) < following.at:
+            if following[0] is None or stage.now + timedelta(hours=8) < following[0]:
                 yield from stage.play(_nth_routine(routines, played))
                 played += 1
     while True:
@@ -476,7 +455,7 @@ def _all_messages(stage: _ScenePlayer) -> Iterator[AgentMessage]:
         played += 1
 
 
-def _nth_routine(routines: tuple[_Scene, ...], place: int) -> _Scene:
+def _nth_routine(routines: list[_Scene], place: int) -> _Scene:
     """Every routine once before any comes again, in another order each round."""
     round_, index = divmod(place, len(routines))
     return routines[(index * (5, 3, 7, 11)[round_ % 4] + round_) % len(routines)]
@@ -489,10 +468,8 @@ def sample_conversation(count: int = SAMPLE_COUNT) -> Iterator[AgentMessage]:
 
 @cache
 def _planted() -> tuple[Fact, ...]:
-    stage, facts = (
-        _ScenePlayer(),
-        sum(line.kind == "fact" for scene in _scenes("ferry.txt") for line in scene.lines),
-    )
+    stage = _ScenePlayer()
+    facts = sum(kind == "fact" for _, lines in _scenes("ferry.txt") for kind, _ in lines)
     for _ in _all_messages(stage):
         if len(stage.facts) == facts:
             break
@@ -510,11 +487,14 @@ def openai_chat(messages: Iterable[AgentMessage]) -> Iterator[dict[str, object]]
         if message["role"] == "toolResult":
             yield {"role": "tool", "tool_call_id": message["toolCallId"], "content": text}
             continue
-        calls = [_openai_call(block) for block in message["content"] if block["type"] == "toolCall"]
+        calls = [
+            {
+                "id": block["id"],
+                "type": "function",
+                "function": {"name": block["name"], "arguments": json_line(block["arguments"])},
+            }
+            for block in message["content"]
+            if block["type"] == "toolCall"
+        ]
         chat: dict[str, object] = {"role": message["role"], "content": text or None}
         yield chat | ({"tool_calls": calls} if calls else {})
-
-
-def _openai_call(block: AgentMessage) -> dict[str, object]:
-    function = {"name": block["name"], "arguments": json_line(block["arguments"])}
-    return {"id": block["id"], "type": "function", "function": function}

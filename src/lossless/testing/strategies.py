@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -195,17 +194,9 @@ MESSAGES: dict[str, Callable[[], SearchStrategy[JsonDict]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStream:
-    """OpenClaw messages with tool calls: as they should be, and after something went wrong on the way."""
-
-    clean: tuple[JsonDict, ...]
-    damaged: tuple[JsonDict, ...]
-
-
 @st.composite
-def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> ToolStream:
-    """Turns of a question, calls, results and an answer; then messages dropped, doubled and moved.
+def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> tuple[list[JsonDict], list[JsonDict]]:
+    """Turns of a question, calls, results and an answer, in OpenClaw's form; then with messages dropped or moved.
 
     Ids may repeat across turns, and the damage may hit any message; zero damage happens too.
     """
@@ -217,8 +208,12 @@ def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> ToolS
     damaged = list(clean)
     for _ in range(draw(st.integers(0, max_damage))):
         if damaged:
-            _damage(damaged, draw(st.sampled_from(("drop", "double", "move"))), draw)
-    return ToolStream(tuple(clean), tuple(damaged))
+            kind = draw(st.sampled_from(("drop", "double", "move")))
+            place = draw(st.integers(0, len(damaged) - 1))
+            message = damaged[place] if kind == "double" else damaged.pop(place)
+            if kind != "drop":
+                damaged.insert(draw(st.integers(0, len(damaged))), message)
+    return clean, damaged
 
 
 def _turn(turn: int, ids: list[str], speaks: bool) -> list[JsonDict]:
@@ -253,10 +248,3 @@ def _turn(turn: int, ids: list[str], speaks: bool) -> list[JsonDict]:
         "stopReason": "stop",
     }
     return [asks, first, *results, *([answer | {"timestamp": at + 3000}] if ids else [])]
-
-
-def _damage(messages: list[JsonDict], kind: str, draw: DrawFn) -> None:
-    place = draw(st.integers(0, len(messages) - 1))
-    message = messages[place] if kind == "double" else messages.pop(place)
-    if kind != "drop":
-        messages.insert(draw(st.integers(0, len(messages))), message)

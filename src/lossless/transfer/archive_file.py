@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from lossless import __version__
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
@@ -40,8 +40,8 @@ from lossless.transfer.archive_format import (
 )
 from lossless.transfer.files import PayloadCopier, writing_file
 from lossless.transfer.lossless_claw import (
-    ExportOptions,
     ExportReport,
+    TransferOptions,
     read_bundles,
     reading_sessions,
     session_names,
@@ -50,113 +50,92 @@ from lossless.transfer.lossless_claw import (
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import RowValues
+    from lossless.store.bundles import BundleReader, RowValues
     from lossless.transfer.archive_format import ArchiveSurvey, ConversationBlock
-    from lossless.transfer.lossless_claw import ImportOptions
     from lossless.transfer.reports import ImportReport
 
 _PAGE = 1000
 
 
-class _ArchiveWriter:
-    """Writes lines, and counts and digests them."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._digest = file, hashlib.sha256()
-        self.counts: Counter[str] = Counter()
-
-    def put(self, type_: str, values: RowValues, *, is_content: bool = True) -> None:
-        line = archive_line(type_, values)
-        self._digest.update(line)
-        self._file.write(line)
-        if is_content:
-            self.counts[type_] += 1
-
-    def end(self) -> None:
-        self._file.write(archive_line("end", {"counts": dict(self.counts), "sha256": self.digest}))
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all lines before the last one."""
-        return self._digest.hexdigest()
-
-
 def export_archive(
-    archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
+    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
 ) -> ExportReport:
     """Write an archive to one file; the bytes of its files are inside, or with `files_dir` in that folder.
 
     The file is read back and verified before it replaces the target.
     """
-    wanted = options or ExportOptions()
+    wanted = options or TransferOptions()
     place = expand_path(target).absolute()
     report = ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
         reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
-        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
-        with beside.open("wb") as file:
-            writer = _ArchiveWriter(file)
-            writer.put(*_typed(header_line(state_time(datetime.now(UTC)), __version__)), is_content=False)
-            for bundle in read_bundles(reader, conversations):
-                _put(writer, bundle, _FileContents(source, wanted.files_dir, report), report)
-                if wanted.progress:
-                    wanted.progress(len(bundle.keys))
-            for row in reader.pruned(wanted.sessions):
-                writer.put(PRUNED_TABLE, row)
-            writer.end()
-        found = survey_archive(beside)
-        if (found.digest, found.counts) != (writer.digest, writer.counts) or found.counts["message"] != report.messages:
+        counts: Counter[str] = Counter()
+        digest = hashlib.sha256()
+        with temporary.open("wb") as file:
+            first = header_line(state_time(datetime.now(UTC)), __version__)
+            digest.update(first)
+            file.write(first)
+            for type_, values in _rows(reader, conversations, source, wanted, report):
+                line = archive_line(type_, values)
+                digest.update(line)
+                file.write(line)
+                counts[type_] += 1
+            file.write(archive_line("end", {"counts": dict(counts), "sha256": digest.hexdigest()}))
+        found = survey_archive(temporary)
+        if (found.digest, found.counts) != (digest.hexdigest(), counts) or counts["message"] != report.messages:
             raise ArchiveCorrupt("the new file, read back, does not hold what was written")
     return report
 
 
-def _typed(values: RowValues) -> tuple[str, RowValues]:
-    return values["type"], {name: value for name, value in values.items() if name != "type"}
+def _rows(
+    reader: BundleReader,
+    conversations: Sequence[RowValues],
+    source: PayloadCopier,
+    wanted: TransferOptions,
+    report: ExportReport,
+) -> Iterator[tuple[str, RowValues]]:
+    """The rows of conversations in their order, with their types."""
+    for bundle in read_bundles(reader, conversations):
+        number = bundle.conversation["conversation_id"]
+        yield "conversation", bundle.conversation
+        for page in bundle.pages():
+            for message in page:
+                original = _original(message)
+                values = {name: value for name, value in message.items() if value is not None}
+                yield "message", values if original is None else values | {"original": original}
+                report.message_parts += len(message["parts"])
+        yield from (("summary", one) for one in bundle.summaries)
+        yield from (("context_items", item) for item in bundle.context)
+        for table, rows in bundle.tables.items():
+            for row in rows:
+                yield table, _file_row(row, number, source, wanted.files_dir, report) if table == "large_files" else row
+        report.count(bundle)
+        if wanted.progress:
+            wanted.progress(len(bundle.keys))
+    yield from ((PRUNED_TABLE, row) for row in reader.pruned(wanted.sessions))
 
 
-class _FileContents:
-    """Puts the bytes of files into their lines, or into a folder."""
-
-    def __init__(self, source: PayloadCopier, folder: str | None, report: ExportReport) -> None:
-        self._source, self._report = source, report
-        self._vault = Vault(folder) if folder else None
-
-    def row(self, file: RowValues, conversation_id: int) -> RowValues:
-        data = self._source.read(file)
-        if data is None:
-            self._report.files_missing += 1
-            self._report.warnings.append(f"the bytes of file {file['file_id']!r} were not found")
-            return file
-        self._report.files_copied += 1
-        if self._vault is None:
-            return file | {"data": base64.b64encode(data).decode()}
-        suffix = Path(file["storage_uri"]).suffix.removeprefix(".")
-        place = self._vault.write(conversation_id, file["file_id"], suffix, data)
-        return file | {"storage_uri": str(place)}
-
-
-def _put(writer: _ArchiveWriter, bundle: Bundle, files: _FileContents, report: ExportReport) -> None:
-    number = bundle.conversation["conversation_id"]
-    writer.put("conversation", bundle.conversation)
-    for page in bundle.pages():
-        for message in page:
-            original = _original(message)
-            values = {name: value for name, value in message.items() if value is not None}
-            writer.put("message", values if original is None else values | {"original": original})
-            report.message_parts += len(message["parts"])
-    for one in bundle.summaries:
-        writer.put("summary", one)
-    for item in bundle.context:
-        writer.put("context_items", item)
-    for table, rows in bundle.tables.items():
-        for row in rows:
-            writer.put(table, files.row(row, number) if table == "large_files" else row)
-    report.count(bundle)
+def _file_row(
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
+) -> RowValues:
+    """The row of a file with its bytes, or with their place in a folder."""
+    data = source.read(file)
+    if data is None:
+        report.files_missing += 1
+        report.warnings.append(f"the bytes of file {file['file_id']!r} were not found")
+        return file
+    report.files_copied += 1
+    if folder is None:
+        return file | {"data": base64.b64encode(data).decode()}
+    suffix = Path(file["storage_uri"]).suffix.removeprefix(".")
+    place = Vault(folder).write(conversation_id, file["file_id"], suffix, data)
+    return file | {"storage_uri": str(place)}
 
 
 def _original(message: RowValues) -> object:
@@ -194,7 +173,7 @@ def import_archive(
     source: str | Path,
     archive: Archive,
     vault: Vault | None,
-    options: ImportOptions,
+    options: TransferOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Import the conversations of an archive file; nothing is written before the whole file is verified.

@@ -81,10 +81,9 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 
 @dataclass(slots=True)
 class ConversationBlock:
-    """The position of a conversation in the file, and how many of its lines are messages."""
+    """The position of a conversation in the file."""
 
     start: int
-    messages: int = 0
     end: int = 0
 
 
@@ -99,8 +98,8 @@ class ArchiveSurvey:
     digest: str = ""
 
 
-def header_line(created_at: str, version: str) -> dict[str, Any]:
-    return {"type": FORMAT, "version": VERSION, "createdAt": created_at, "writtenBy": f"lossless {version}"}
+def header_line(created_at: str, version: str) -> bytes:
+    return archive_line(FORMAT, {"version": VERSION, "createdAt": created_at, "writtenBy": f"lossless {version}"})
 
 
 def is_archive(path: Path) -> bool:
@@ -173,7 +172,6 @@ def _count(found: ArchiveSurvey, values: dict[str, Any], last: dict[str, Any], p
         found.blocks.append(ConversationBlock(place))
     elif not found.blocks or _ORDER[type_] < _ORDER.get(last["type"], 0):
         raise _wrong(number, f"a line of type {type_!r} is out of place")
-    found.blocks[-1].messages += type_ == "message"
     found.counts[type_] += 1
     found.blocks[-1].end = place + 1
 

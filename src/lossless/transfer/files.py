@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
+    from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.reports import ImportReport
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
 #: SQLite's files next to a database in use.
-_BESIDE = ("-journal", "-wal", "-shm")
+_SQLITE_FILES = ("-journal", "-wal", "-shm")
 
 
 @contextmanager
@@ -45,22 +46,22 @@ def writing_file(
     check_free(place, overwrite=overwrite, source=source)
     with _refusing(place):
         make_private_folder(place.parent)
-        beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+        temporary = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
         if is_private:
-            create_private_file(beside)
+            create_private_file(temporary)
         else:
-            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         with _refusing(place):
-            yield beside
-            fsync_path(beside)
-            os.replace(beside, place)
+            yield temporary
+            fsync_path(temporary)
+            os.replace(temporary, place)
             _flush_names(place.parent)
     except ArchiveError as error:  # readers know the requested name
-        raise type(error)(str(error).replace(str(beside), str(place))) from error
+        raise type(error)(str(error).replace(str(temporary), str(place))) from error
     finally:
-        for ending in ("", *_BESIDE):
-            Path(f"{beside}{ending}").unlink(missing_ok=True)
+        for ending in ("", *_SQLITE_FILES):
+            Path(f"{temporary}{ending}").unlink(missing_ok=True)
 
 
 @contextmanager
@@ -77,23 +78,23 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
         if not is_new and not overwrite and any(folder.iterdir()):
             raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or allow overwriting")
         make_private_folder(folder.parent)
-        beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
-        make_private_folder(beside)
+        temporary = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
+        make_private_folder(temporary)
     try:
         with _refusing(folder):
-            yield beside
-            files = sorted(beside.iterdir())
+            yield temporary
+            files = sorted(temporary.iterdir())
             for file in files:
                 fsync_path(file)
             if is_new:
-                _flush_names(beside)
-                os.rename(beside, folder)
+                _flush_names(temporary)
+                os.rename(temporary, folder)
             else:
                 for file in files:
                     os.replace(file, folder / file.name)
             _flush_names(folder.parent if is_new else folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def resolve_target(target: str | Path) -> Path:
@@ -118,7 +119,7 @@ def check_apart(place: str | Path, archive: str | Path) -> None:
     """Raises when a name is an archive's, or that of one of SQLite's files next to it."""
     if is_same_file(place, archive):
         raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
-    if any(is_same_file(place, f"{resolve_target(archive)}{ending}") for ending in _BESIDE):
+    if any(is_same_file(place, f"{resolve_target(archive)}{ending}") for ending in _SQLITE_FILES):
         raise BadInput(f"{str(place)!r} is a part of the archive; choose another name")
 
 
@@ -172,26 +173,22 @@ class PayloadCopier:
     """
 
     def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
-        self._vault, self._folders = vault, folders
+        self.vault, self._folders = vault, folders
         #: Digests of copied files, by file id: ids of other programs say nothing about the bytes.
         self.brought: dict[str, bytes] = {}
 
-    @property
-    def vault(self) -> Vault | None:
-        return self._vault
-
     def look(self, file: RowValues, report: ImportReport) -> None:
         """Count what `bring` would do."""
-        is_there = self._vault is not None and self.read(file) is not None
+        is_there = self.vault is not None and self.read(file) is not None
         report.files_copied += is_there
         report.files_missing += not is_there
 
     def lacks(self, file: StoredFile) -> bool:
         """Whether the vault should have a file and does not."""
-        if self._vault is None:
+        if self.vault is None:
             return False
         try:
-            self._vault.read(file, 0, 1)
+            self.vault.read(file, 0, 1)
         except (NotFound, ArchiveError):
             return True
         return False
@@ -200,16 +197,16 @@ class PayloadCopier:
         """Whether the bytes of a row can be copied."""
         return _NAME.fullmatch(Path(file["storage_uri"]).name) is not None and self.read(file) is not None
 
-    def bring(self, file: RowValues, conversation_id: int, report: ImportReport) -> RowValues:
+    def bring(self, file: RowValues, conversation_id: int, report: ImportReport | ExportReport) -> RowValues:
         """The row of a file that is now in the vault; unchanged without its bytes."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
         named = _NAME.fullmatch(Path(file["storage_uri"]).name)
-        data = None if self._vault is None or named is None else self.read(file)
-        if data is None or named is None or self._vault is None:
+        data = None if self.vault is None or named is None else self.read(file)
+        if data is None or named is None or self.vault is None:
             report.files_missing += 1
             report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
             return row
-        place = self._vault.write(conversation_id, file["file_id"], named[1], data)
+        place = self.vault.write(conversation_id, file["file_id"], named[1], data)
         report.files_copied += 1
         self.brought[file["file_id"]] = payload_digest(data)
         return row | {"storage_uri": str(place)}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from lossless.maintenance.engine_parts import EngineGroup
 from lossless.store.bundles.other_programs import open_claw
+from lossless.transfer.archive_file import export_archive, import_archive
+from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
+from lossless.transfer.pages import export_pages
+from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.transcripts import import_transcripts, preview_transcripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from lossless.maintenance.engine_parts import EngineParts
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.pages import PageFormat, PagesReport
     from lossless.transfer.remnic_format import SessionBy
@@ -22,14 +27,11 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
 
 
-class Transfer:
+class Transfer(EngineGroup):
     """`engine.transfer`: idempotent imports, and exports that are verified by reading them back.
 
     Without `sessions`, by id or key, all of them are selected. A `dry_run` counts and writes nothing.
     """
-
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
 
     def import_lossless_claw(
         self,
@@ -41,10 +43,8 @@ class Transfer:
         progress: Progress | None = None,
     ) -> ImportReport:
         """Copy the conversations of a lossless-claw database, or of another archive, into this one."""
-        from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-
-        options = ImportOptions(dry_run, frozenset(sessions), files_dir, progress)
-        return import_lossless_claw(source, self._parts.archive, self._parts.vault, options)
+        options = TransferOptions(dry_run, frozenset(sessions), files_dir, progress)
+        return import_lossless_claw(source, self._archive, self._parts.vault, options)
 
     def import_remnic(
         self,
@@ -55,11 +55,8 @@ class Transfer:
         progress: Progress | None = None,
     ) -> ImportReport:
         """Copy the sessions of a Remnic database, or of a memory folder with one, into this archive."""
-        from lossless.transfer.lossless_claw import ImportOptions
-        from lossless.transfer.remnic_import import import_remnic
-
-        options = ImportOptions(dry_run, frozenset(sessions), None, progress)
-        return import_remnic(source, self._parts.archive, self._parts.vault, options)
+        options = TransferOptions(dry_run, frozenset(sessions), None, progress)
+        return import_remnic(source, self._archive, self._parts.vault, options)
 
     def import_archive(
         self,
@@ -71,11 +68,8 @@ class Transfer:
         progress: Progress | None = None,
     ) -> ImportReport:
         """Import a file of `export_archive`; nothing is written before the whole file is verified."""
-        from lossless.transfer.archive_file import import_archive
-        from lossless.transfer.lossless_claw import ImportOptions
-
-        options = ImportOptions(dry_run, frozenset(sessions), files_dir, progress)
-        return import_archive(source, self._parts.archive, self._parts.vault, options)
+        options = TransferOptions(dry_run, frozenset(sessions), files_dir, progress)
+        return import_archive(source, self._archive, self._parts.vault, options)
 
     def import_transcripts(
         self,
@@ -92,12 +86,10 @@ class Transfer:
         The older part of each new conversation is folded at once, without a model, unless `fold` is off. Permanently
         deleted messages are imported only with `again`. A dry run imports into a copy of the archive.
         """
-        from lossless.transfer.transcripts import import_transcripts, preview_transcripts
-
-        parts = self._parts
         if dry_run:
-            return preview_transcripts(parts.archive, parts.settings, kind, files, again=again, progress=progress)
-        return import_transcripts(parts, kind, files, fold=fold, again=again, progress=progress)
+            settings = self._parts.settings
+            return preview_transcripts(self._archive, settings, kind, files, again=again, progress=progress)
+        return import_transcripts(self._parts, kind, files, fold=fold, again=again, progress=progress)
 
     def export_archive(
         self,
@@ -109,11 +101,8 @@ class Transfer:
         progress: Progress | None = None,
     ) -> ExportReport:
         """Write everything to one file of JSON lines, which `import_archive` restores exactly."""
-        from lossless.transfer.archive_file import export_archive
-        from lossless.transfer.lossless_claw import ExportOptions
-
-        options = ExportOptions(frozenset(sessions), files_dir, overwrite, progress)
-        return export_archive(self._parts.archive, self._parts.vault, target, options)
+        options = TransferOptions(False, frozenset(sessions), files_dir, progress, overwrite)
+        return export_archive(self._archive, self._parts.vault, target, options)
 
     def export_lossless_claw(
         self,
@@ -126,10 +115,8 @@ class Transfer:
         progress: Progress | None = None,
     ) -> ExportReport:
         """Write a new database that lossless-claw opens as its own; `plain` omits our tables."""
-        from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
-
-        options = ExportOptions(frozenset(sessions), files_dir, overwrite, progress, plain)
-        return export_lossless_claw(self._parts.archive, self._parts.vault, target, options)
+        options = TransferOptions(False, frozenset(sessions), files_dir, progress, overwrite, plain)
+        return export_lossless_claw(self._archive, self._parts.vault, target, options)
 
     def export_remnic(
         self,
@@ -146,13 +133,11 @@ class Transfer:
 
         With `compat` the counters and losses are those of Remnic's own importer.
         """
-        from lossless.transfer.remnic_export import RemnicOptions, export_remnic
-
-        options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, progress)
-        with ExitStack() as stack:
-            if source is None:
-                return export_remnic(self._parts.archive, self._parts.vault, target, options)
-            return export_remnic(stack.enter_context(open_claw(source)), None, target, options)
+        options = TransferOptions(dry_run, frozenset(sessions), None, progress, session_by=session_by, compat=compat)
+        if source is None:
+            return export_remnic(self._archive, self._parts.vault, target, options)
+        with open_claw(source) as theirs:
+            return export_remnic(theirs, None, target, options)
 
     def export_jsonl(
         self,
@@ -175,8 +160,5 @@ class Transfer:
         progress: Progress | None = None,
     ) -> PagesReport:
         """Write each conversation to a file in a folder: readable `markdown` or `html`, or `jsonl`."""
-        from lossless.transfer.lossless_claw import ExportOptions
-        from lossless.transfer.pages import export_pages
-
-        options = ExportOptions(frozenset(sessions), None, overwrite, progress)
-        return export_pages(self._parts.archive, self._parts.vault, target, kind, options)
+        options = TransferOptions(False, frozenset(sessions), None, progress, overwrite)
+        return export_pages(self._archive, self._parts.vault, target, kind, options)

@@ -18,24 +18,31 @@ from lossless.transfer.files import PayloadCopier, check_not_archive, writing_fi
 from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
 from lossless.transfer.merge_plan import order_summaries
 from lossless.transfer.remnic_format import derive_context
-from lossless.transfer.reports import ImportReport, TransferReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, RowValues
+    from lossless.transfer.remnic_format import SessionBy
+    from lossless.transfer.reports import ImportReport
 
 
 @dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """Import options: a dry run writes nothing; without sessions all of them are imported."""
+class TransferOptions:
+    """Options of imports and exports: a dry run writes nothing; without sessions, by ids and keys, all are selected."""
 
     dry_run: bool = False
     sessions: frozenset[str] = frozenset()
-    #: The folder of the source's large files, if not as in its rows.
+    #: The folder of the files: where an import finds them, if not as in its rows; where an export writes them.
     files_dir: str | None = None
     progress: Callable[[int], None] | None = None
+    overwrite: bool = False
+    #: For lossless-claw: its own tables only.
+    plain: bool = False
+    #: For Remnic: what its sessions are named by, and whether to behave like its own importer, with its losses.
+    session_by: SessionBy = "session_id"
+    compat: bool = False
 
 
 def check_lossless_claw(source: str) -> None:
@@ -44,13 +51,13 @@ def check_lossless_claw(source: str) -> None:
 
 
 def import_lossless_claw(
-    source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions | None = None
+    source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions | None = None
 ) -> ImportReport:
     """Copy the conversations of a lossless-claw database, or of another archive, into this one.
 
     The source is only read. Existing rows are not changed, so a repeated import adds nothing.
     """
-    wanted = options or ImportOptions()
+    wanted = options or TransferOptions()
     with open_claw(source) as theirs, theirs.reading(), explain_bad_text(source):
         check_not_archive(source, theirs.path, archive)
         if archive.redact is not None:
@@ -62,16 +69,13 @@ def import_lossless_claw(
         conversations = reader.conversations()
         for conversation in select_conversations(conversations, wanted.sessions):
             bundle = reader.bundle(conversation)
-            merger.add(bundle if reader.has_contexts else _with_context(bundle))
+            if not reader.has_contexts:  # all messages, older ones as their summaries
+                context = derive_context(bundle.keys, order_summaries(bundle)[0], set(), None)
+                bundle = replace(bundle, context=context)
+            merger.add(bundle)
         merger.finish(reader.pruned(wanted.sessions))
     merger.report.warnings += unknown_session_warnings(map(session_names, conversations), wanted.sessions)
     return merger.report
-
-
-def _with_context(bundle: Bundle) -> Bundle:
-    """A conversation of a file without contexts: all messages, older ones as their summaries."""
-    summaries = order_summaries(bundle).summaries
-    return replace(bundle, context=derive_context(bundle.keys, summaries, set(), None))
 
 
 def session_names(conversation: RowValues) -> set[str]:
@@ -159,7 +163,9 @@ _JOINING = ("merge", "transplant")
 
 
 @dataclass(slots=True)
-class ExportReport(TransferReport):
+class ExportReport:
+    """What an export wrote."""
+
     path: str
     conversations: int = 0
     messages: int = 0
@@ -178,49 +184,41 @@ class ExportReport(TransferReport):
         self.context_items += len(bundle.context)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """What is exported, and where the bytes of files go; without sessions everything is."""
-
-    sessions: frozenset[str] = frozenset()
-    files_dir: str | None = None
-    overwrite: bool = False
-    progress: Callable[[int], None] | None = None
-    #: For lossless-claw: its own tables only.
-    plain: bool = False
-
-
 def export_lossless_claw(
-    archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
+    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
 ) -> ExportReport:
     """Write the conversations of an archive to a new lossless-claw database, under their own ids.
 
     Files are copied into `lcm-files` next to it. Our tables, which lossless-claw ignores, hold what its own cannot. The
     file is read back and compared before it replaces the target.
     """
-    wanted = options or ExportOptions()
+    wanted = options or TransferOptions()
     place = expand_path(target).absolute()
     report = ExportReport(str(place))
     folder = Vault(wanted.files_dir or place.parent / "lcm-files", archive=str(place))
     source = PayloadCopier(folder, () if vault is None else vault.roots)
     with (
         reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
-        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
         pruned = reader.pruned(wanted.sessions)
         files: list[list[RowValues]] = []
-        with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
+        with ClawFile(temporary, ours=not wanted.plain) as file, file.writing():
             file.create()
             file.put_pruned(pruned)
             for bundle in read_bundles(reader, conversations):
-                files.append(_bring(source, bundle, report))
+                number = bundle.conversation["conversation_id"]
+                files.append([source.bring(one, number, report) for one in bundle.tables.get("large_files", ())])
                 report.message_parts += _put(file, bundle, files[-1])
                 report.count(bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
-        _count_again(beside, report)
+        counts = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
+        with ClawFile(temporary) as file:
+            if file.counts() != counts:
+                raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {counts}")
         report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
-        with open_claw(beside) as written, written.reading():
+        with open_claw(temporary) as written, written.reading():
             back = BundleReader(written.database)
             for bundle, copy, rows in zip(
                 read_bundles(reader, conversations), back.conversations(), files, strict=True
@@ -257,22 +255,3 @@ def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> I
             f"messages of others: {joined:,}: lossless-claw's own tables cannot say why, and `lcm verify` of the new "
             "file may call them wrong"
         )
-
-
-def _count_again(path: Path, report: ExportReport) -> None:
-    """Raises when the new database is damaged or has another number of rows than were written."""
-    expected = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
-    with ClawFile(path) as file:
-        if file.counts() != expected:
-            raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {expected}")
-
-
-def _bring(source: PayloadCopier, bundle: Bundle, report: ExportReport) -> list[RowValues]:
-    """The rows of a conversation's files, whose bytes are now next to the new database."""
-    tally = ImportReport()
-    files = bundle.tables.get("large_files", ())
-    rows = [source.bring(file, bundle.conversation["conversation_id"], tally) for file in files]
-    report.files_copied += tally.files_copied
-    report.files_missing += tally.files_missing
-    report.warnings += tally.warnings
-    return rows

@@ -28,9 +28,7 @@ from lossless.store.state import EVERYWHERE, ForgetRound
 from lossless.transfer.files import PayloadCopier
 from lossless.transfer.merge_plan import (
     LOST_REASON,
-    Alignment,
     ImportPlan,
-    RowNumbers,
     align_messages,
     context_rows,
     drop_column,
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from lossless.model.masking import CutText
     from lossless.store.bundles import Bundle, MessageId, RowValues
     from lossless.store.versions import MessageCopy
-    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.lossless_claw import TransferOptions
 
 #: What was in a file is moved to a file again: the lowest size that a setting allows.
 _FILE_TOKENS = 1000
@@ -155,7 +153,7 @@ class Merger:
         self,
         archive: Archive,
         payloads: PayloadCopier,
-        options: ImportOptions,
+        options: TransferOptions,
         *,
         boundaries: bool = False,
     ) -> None:
@@ -217,7 +215,7 @@ class Merger:
         if target is None:
             ids = [key.id for key in bundle.keys]
             is_free = self._writer.is_free(bundle.conversation["conversation_id"], ids)
-            plan.keeps_numbers = is_free and plan.are_numbers_told
+            plan.keeps_numbers = is_free and plan.are_numbers_explained
         else:
             self._claimed.add(target)
             self._came[bundle.conversation["conversation_id"]] = target
@@ -265,30 +263,29 @@ class Merger:
     def _find(self, bundle: Bundle) -> tuple[int | None, dict[MessageId, int]]:
         """The conversation of the archive that this one continues, if any, and the messages that both have."""
         session_key = bundle.conversation["session_key"]
-        best: tuple[tuple[int, ...], int, Alignment] | None = None
+        best: tuple[tuple[int, ...], int, dict[MessageId, int]] | None = None
         for candidate in self._writer.candidates(session_key, bundle.session):
             id_ = candidate["conversation_id"]
             if id_ in self._claimed:
                 continue
             there = self._writer.keys(id_)
-            found = align_messages(bundle.keys, there)
+            known, is_sure = align_messages(bundle.keys, there)
             same_run = candidate["session_id"] == bundle.session
             same_time = candidate["created_at"] == bundle.conversation["created_at"]
             if bundle.keys and there:
-                is_it = found.is_sure or (same_run and bool(found.known))
+                is_it = is_sure or (same_run and bool(known))
             else:
                 is_it = same_run and (same_time or not there)
-            likeness = (len(found.known), -len(there), same_run, same_time)
+            likeness = (len(known), -len(there), same_run, same_time)
             if is_it and (best is None or likeness > best[0]):
-                best = likeness, id_, found
-        return (None, {}) if best is None else (best[1], best[2].known)
+                best = likeness, id_, known
+        return (None, {}) if best is None else best[1:]
 
     def _plan_summaries(self, plan: ImportPlan) -> None:
-        found = order_summaries(plan.bundle)
-        plan.dropped = found.dropped
-        again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found.summaries}
+        found, plan.dropped = order_summaries(plan.bundle)
+        again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found}
         taken = self._writer.taken("summaries", [*again, *again.values()])
-        for one in found.summaries:
+        for one in found:
             id_ = one["summary_id"]
             name = id_
             if (id_ in taken and taken[id_] != plan.target) or id_ in self._planned["summaries"]:
@@ -330,17 +327,12 @@ class Merger:
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
         report.message_parts_skipped += plan.known_parts()
-        if report.dry_run:
-            self._count_reading(plan)
-
-    def _count_reading(self, plan: ImportPlan) -> None:
-        """Count what is only known once the messages are read."""
-        if plan.new_count:
-            for message in plan.new_messages():
-                self.report.message_parts_inserted += len(message["parts"])
-        for file in (*plan.new_files(), *plan.without_bytes):
-            self._payloads.look(file, self.report)
-        self.report.messages_hidden += self._lost_count(plan)
+        if report.dry_run:  # what is otherwise counted when it is written
+            if plan.new_count:
+                report.message_parts_inserted += sum(len(message["parts"]) for message in plan.new_messages())
+            for file in (*plan.new_files(), *plan.without_bytes):
+                self._payloads.look(file, report)
+            report.messages_hidden += self._lost_count(plan)
 
     def _lost_count(self, plan: ImportPlan) -> int:
         """How many messages will be outside of the context without a cause."""
@@ -350,7 +342,7 @@ class Merger:
                 return 0
             names = {name: id_ for id_, name in (*plan.messages.items(), *plan.names.items())}
             hidden |= {names.get(item) for item in self._writer.hidden(plan.target)}
-        messages = messages_below(order_summaries(plan.bundle).summaries)
+        messages = messages_below(order_summaries(plan.bundle)[0])
         shown = {item["summary_id"] or item["message_id"] for item in plan.bundle.context} | hidden
         covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
         return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
@@ -386,7 +378,7 @@ class Merger:
                 self._archive.context.log(conversation_id, boundary, self._now)
         elif new or plan.summaries:
             self._join_context(plan, conversation_id, known, new)
-        self._put_beside(plan, conversation_id, is_new=is_new)
+        self._put_other_rows(plan, conversation_id, is_new=is_new)
         lost = self._archive.checks.unreachable(conversation_id) if is_new or new else []
         if lost:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
@@ -461,7 +453,7 @@ class Merger:
             ordinal = items[-1].ordinal + 1 if items else 0
             shown = [id_ for id_ in new if id_ not in theirs]
             for n, id_ in enumerate(shown):
-                self._archive.context.put_message(conversation_id, ordinal + n, id_, self._now)
+                self._archive.context.put(conversation_id, ordinal + n, id_, self._now)
         after = self._archive.context.items(conversation_id)
         left = [item_id(item) for item in after]
         change = ContextChange(
@@ -496,7 +488,7 @@ class Merger:
             self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
         return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
 
-    def _put_beside(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
+    def _put_other_rows(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:
@@ -521,9 +513,9 @@ class Merger:
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]
-        logs = dict(zip(ids, self._writer.numbers("context_log", ids), strict=True))
-        numbers = RowNumbers(conversation_id, logs, pins, self._came)
-        log, former = renumber_log(plan, numbers, given, tables.get("former_summaries", []))
+        plan.logs = dict(zip(ids, self._writer.numbers("context_log", ids), strict=True))
+        plan.pins, plan.conversations = pins, self._came
+        log, former = renumber_log(plan, given, tables.get("former_summaries", []))
         self._writer.put_beside("context_log", conversation_id, log)
         self._writer.put_beside("former_summaries", conversation_id, former)
         if not plan.keeps_numbers:  # the logs of merged conversations refer to messages that came with this one
@@ -544,9 +536,9 @@ class Merger:
 def import_redacted(
     archive: Archive,
     vault: Vault | None,
-    options: ImportOptions,
+    options: TransferOptions,
     redact: CutText,
-    bring: Callable[[Archive, Vault, ImportOptions], ImportReport],
+    bring: Callable[[Archive, Vault, TransferOptions], ImportReport],
 ) -> ImportReport:
     """Import into an archive in memory, mask what must not be kept, and import the result."""
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lossless.ingest.match import ShownMessage, StoredMark, match
+from lossless.ingest.match import MatchedMessage, match
 from lossless.model.times import parse_time, row_time, state_time
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class ImportPlan:
     copies: list[tuple[int, MessageCopy]] = field(default_factory=list)
     #: Whether this conversation gets the boundary of its session.
     has_boundary: bool = False
+    #: The new numbers of log entries and pins, by those in the source, and of conversations that were imported before.
+    logs: Mapping[int, int] = field(default_factory=dict)
+    pins: Mapping[int, int] = field(default_factory=dict)
+    conversations: Mapping[Any, int] = field(default_factory=dict)
 
     @property
     def new_count(self) -> int:
@@ -52,7 +56,7 @@ class ImportPlan:
         return all(one < other for one, other in pairwise([0, *(key.seq for key in self.bundle.keys)]))
 
     @property
-    def are_numbers_told(self) -> bool:
+    def are_numbers_explained(self) -> bool:
         """Whether message ids increase with their positions, or the log explains why not."""
         log = self.bundle.tables.get("context_log", ())
         ids = [key.id for key in self.bundle.keys]
@@ -137,17 +141,6 @@ def drop_column(rows: list[RowValues], name: str) -> list[RowValues]:
 LOST_REASON = "it came from another archive, and not all that it changed came along"
 
 
-@dataclass(frozen=True, slots=True)
-class RowNumbers:
-    """The new numbers of a conversation's rows, by those in the source."""
-
-    conversation_id: int
-    logs: Mapping[int, int]
-    pins: Mapping[int, int] = field(default_factory=dict)
-    #: Conversations of the same source that were imported before.
-    conversations: Mapping[Any, int] = field(default_factory=dict)
-
-
 def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
     """The conversations that a log says were merged, by their numbers there."""
     sources = [_read(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
@@ -160,35 +153,35 @@ class _LeftBehindError(Exception):
 
 
 def renumber_log(
-    plan: ImportPlan, numbers: RowNumbers, log: Sequence[RowValues], former: Sequence[RowValues]
+    plan: ImportPlan, log: Sequence[RowValues], former: Sequence[RowValues]
 ) -> tuple[list[RowValues], list[RowValues]]:
     """The entries of a log, and the summaries before their changes."""
     kept, lost = [], set()
     for row in former:
         log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # stored as text in files
         try:
-            kept.append(_former(plan, numbers, row, log_id))
+            kept.append(_former(plan, row, log_id))
         except _LeftBehindError:
             lost.add(log_id)
-    found = [_line(plan, numbers, row, is_lost=row["log_id"] in lost) for row in log]
+    found = [_line(plan, row, is_lost=row["log_id"] in lost) for row in log]
     return found, kept
 
 
-def _line(plan: ImportPlan, numbers: RowNumbers, row: RowValues, *, is_lost: bool) -> RowValues:
+def _line(plan: ImportPlan, row: RowValues, *, is_lost: bool) -> RowValues:
     detail = _read(row.get("detail"))
     removed, added = _items(plan, row["removed"]), _items(plan, row["added"])
     try:
         if row["action"] == "undo":
-            undone = numbers.logs.get(detail.get("undoes", 0))
+            undone = plan.logs.get(detail.get("undoes", 0))
             detail = {} if undone is None else {"undoes": undone}
         elif is_lost or None in (*removed, *added):
             raise _LeftBehindError
         else:
-            detail = _detail(plan, numbers, row["action"], detail)
+            detail = _detail(plan, row["action"], detail)
     except _LeftBehindError:
         detail = {"lost": LOST_REASON}
     return row | {
-        "log_id": numbers.logs[row["log_id"]],
+        "log_id": plan.logs[row["log_id"]],
         "removed": json.dumps([item for item in removed if item is not None]),
         "added": json.dumps([item for item in added if item is not None]),
         "detail": json.dumps(detail) if detail else None,
@@ -219,14 +212,14 @@ def _read(text: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _detail(plan: ImportPlan, numbers: RowNumbers, action: str, detail: dict[str, Any]) -> dict[str, Any]:
+def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, Any]:
     """The undo data of a step, under the archive's numbers."""
     try:
         match action:
             case "transplant" if detail and "lost" not in detail:
                 return detail | _things(plan, detail) | {"messages": _all(plan, detail["messages"])}
             case "merge" if detail and "lost" not in detail:
-                return _merge(plan, numbers, detail)
+                return _merge(plan, detail)
             case "transplant" | "merge":
                 return detail or {"lost": LOST_REASON}
             case _:
@@ -248,53 +241,45 @@ def _all(plan: ImportPlan, items: Sequence[int | str]) -> list[int | str]:
     return found
 
 
-def _merge(plan: ImportPlan, numbers: RowNumbers, detail: dict[str, Any]) -> dict[str, Any]:
+def _merge(plan: ImportPlan, detail: dict[str, Any]) -> dict[str, Any]:
     if not plan.keeps_places:
         raise _LeftBehindError
     ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
-    sources = [_source(plan, numbers, source) for source in detail["sources"]]
+    sources = [_source(plan, source) for source in detail["sources"]]
     return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
 
 
-def _source(plan: ImportPlan, numbers: RowNumbers, source: dict[str, Any]) -> dict[str, Any]:
-    came_as = numbers.conversations.get(source["id"], source["id"] if plan.keeps_numbers else None)
+def _source(plan: ImportPlan, source: dict[str, Any]) -> dict[str, Any]:
+    came_as = plan.conversations.get(source["id"], source["id"] if plan.keeps_numbers else None)
     if came_as is None:
         raise _LeftBehindError
     return source | _things(plan, source) | {
         "id": came_as,
         "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
         "hidden": _all(plan, source["hidden"]),
-        "pins": [numbers.pins[pin] for pin in source["pins"] if pin in numbers.pins],
+        "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
         "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
     }  # fmt: skip
 
 
-def _former(plan: ImportPlan, numbers: RowNumbers, row: RowValues, log_id: int) -> RowValues:
+def _former(plan: ImportPlan, row: RowValues, log_id: int) -> RowValues:
     """The former state of a summary, under the archive's numbers."""
     try:
         state = _read(row["state"])
         name = _all(plan, [row["summary_id"]])[0]
-        state["row"] = state["row"] | {"summary_id": name, "conversation_id": numbers.conversation_id}
+        state["row"] = state["row"] | {"summary_id": name, "conversation_id": plan.target}
         state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
-        here = numbers.logs[log_id]
+        here = plan.logs[log_id]
     except (KeyError, TypeError):
         raise _LeftBehindError from None
     return {"log_id": here, "summary_id": name, "state": json.dumps(state, separators=(",", ":"))}
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """Existing messages: the imported id → the archive's id.
-
-    `is_sure` when ids of the host or text with its time agree, not the text alone.
-    """
-
-    known: dict[MessageId, int]
-    is_sure: bool
-
-
-def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> Alignment:
+def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> tuple[dict[MessageId, int], bool]:
     """Pair messages by the host's ids, by a common beginning, by text and time, and by position, role and time.
+
+    Returns the existing messages, the imported id → the archive's id; and whether that is sure: ids of the host or text
+    with its time agree, not the text alone.
 
     A provider's own id is no proof by itself, as calls reuse ids; two that differ distinguish messages. Each is paired
     once, so nothing is duplicated and repeats are kept. A message between the same neighbours, with the same role and
@@ -310,16 +295,15 @@ def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) ->
     stored = [n for n, mark in enumerate(others) if n in taken or mark in both]
     place = {n: k for k, n in enumerate(stored)}
     found = match(
-        [ShownMessage(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
-        [StoredMark(others[n], "user") for n in stored],
+        [MatchedMessage(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
+        [MatchedMessage(others[n], "user") for n in stored],
         _EqualMessages([coming[n] for n in shown], [there[n] for n in stored]),
         last=range(len(stored)),
         follows=begin > 0,
     )
     pairs = [(coming[shown[w]], there[stored[s]]) for w, s in enumerate(found.rows) if s is not None]
     pairs += _edited(coming, there, {one.id: int(other.id) for one, other in pairs})
-    is_sure = any(_is_sure(one, other) for one, other in pairs)
-    return Alignment({one.id: int(other.id) for one, other in pairs}, is_sure)
+    return {one.id: int(other.id) for one, other in pairs}, any(_is_sure(one, other) for one, other in pairs)
 
 
 def _common(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> int:
@@ -374,7 +358,7 @@ class _EqualMessages:
     def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
         return False
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:  # noqa: ARG002
         return False
 
 
@@ -405,33 +389,25 @@ def _is_edited(one: MessageKey, other: MessageKey, taken: Collection[MessageId])
     return is_same and other.id not in taken and None in (one.entry_id, other.entry_id)
 
 
-@dataclass(frozen=True, slots=True)
-class OrderedSummaries:
-    """Summaries with valid sources, sources first; and the ids of those without."""
-
-    summaries: list[RowValues]
-    dropped: list[str]
-
-
-def order_summaries(bundle: Bundle) -> OrderedSummaries:
-    """The summaries of a conversation, each made of messages or summaries of the same conversation."""
+def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
+    """The summaries made of messages or summaries of the same conversation, sources first; and the ids of the rest."""
     messages = {key.id: key for key in bundle.keys}
     given = {one["summary_id"]: one for one in bundle.summaries}
     done: dict[str, RowValues] = {}
     for id_ in sources_first(given):
         one = given[id_]
         made_of = [source for source in dict.fromkeys(one["sources"]) if source in done]
-        said = [message for message in dict.fromkeys(one["messages"]) if message in messages]
+        direct = [message for message in dict.fromkeys(one["messages"]) if message in messages]
         if one["kind"] == "leaf" or not made_of:
-            made_of = [] if said else made_of
+            made_of = [] if direct else made_of
         if made_of:
             done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
-        elif said:
-            done[id_] = one | _leaf([messages[message] for message in said], one) | {"messages": said}
+        elif direct:
+            done[id_] = one | _leaf([messages[message] for message in direct], one) | {"messages": direct}
         else:
             continue
         done[id_]["sources"] = made_of
-    return OrderedSummaries(list(done.values()), [id_ for id_ in given if id_ not in done])
+    return list(done.values()), [id_ for id_ in given if id_ not in done]
 
 
 def sources_first(given: Mapping[str, RowValues]) -> list[str]:

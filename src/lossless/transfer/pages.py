@@ -18,7 +18,6 @@ from lossless.model.paths import create_private_file, expand_path
 from lossless.store.bundles.writer import BundleWriter
 from lossless.transfer.files import check_written, writing_folder
 from lossless.transfer.lossless_claw import reading_sessions
-from lossless.transfer.reports import TransferReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json, StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
-    from lossless.transfer.lossless_claw import ExportOptions
+    from lossless.transfer.lossless_claw import TransferOptions
 
 _PAGE = 500
 
@@ -137,7 +136,7 @@ _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\
 
 
 @dataclass(slots=True)
-class PagesReport(TransferReport):
+class PagesReport:
     """What was written: one file per conversation, and for HTML an index."""
 
     folder: str
@@ -173,7 +172,7 @@ class _PageFile:
 
 
 def export_pages(
-    archive: Archive, vault: Vault | None, target: str | Path, kind: PageFormat, options: ExportOptions
+    archive: Archive, vault: Vault | None, target: str | Path, kind: PageFormat, options: TransferOptions
 ) -> PagesReport:
     """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
 
@@ -282,8 +281,8 @@ def _html(
     if found:
         file.write("<h2>Summaries</h2>\n")
     for one in found:
-        said = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
-        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{said}"
+        span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
+        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{span}"
         file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
     file.write("<h2>Messages</h2>\n")
     count = 0

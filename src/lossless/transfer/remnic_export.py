@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt
+from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time, state_time
 from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.bundles.other_programs import RemnicFile, explain_bad_text, open_claw
 from lossless.transfer import remnic_format
 from lossless.transfer.files import check_apart, resolve_target, writing_file
-from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
+from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.remnic_format import (
     RemnicNode,
     RemnicNodePlan,
     RemnicPosition,
-    SessionBy,
     compatible_nodes,
     faithful_nodes,
     part_to_remnic,
@@ -29,7 +27,6 @@ from lossless.transfer.remnic_format import (
 from lossless.transfer.reports import RemnicReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from lossless.files.vault import Vault
@@ -40,33 +37,21 @@ if TYPE_CHECKING:
 _MODEL = "remnic:escalation-"
 
 
-@dataclass(frozen=True, slots=True)
-class RemnicOptions:
-    """Export options; without sessions all of them are selected, by ids and keys."""
-
-    dry_run: bool = False
-    sessions: frozenset[str] = frozenset()
-    session_by: SessionBy = "session_id"
-    #: Behave like Remnic's own importer, with its counters and losses.
-    compat: bool = False
-    progress: Callable[[int], None] | None = None
-
-
-def export_claw_to_remnic(source: str, place: Path, options: RemnicOptions) -> RemnicReport:
+def export_claw_to_remnic(source: str, place: Path, options: TransferOptions) -> RemnicReport:
     """Add the conversations of a lossless-claw database to Remnic's; see `export_remnic`."""
     with open_claw(source) as theirs:
         return export_remnic(theirs, None, place, options)
 
 
 def export_remnic(
-    source: Archive, vault: Vault | None, target: str | Path, options: RemnicOptions | None = None
+    source: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
 ) -> RemnicReport:
     """Add the conversations of an archive to a Remnic database, which is created when missing.
 
     Existing turns keep their positions; a repeated export adds nothing. Everything is one transaction, at whose end the
     rows are read back and compared; only then does a new database replace the target.
     """
-    wanted = options or RemnicOptions()
+    wanted = options or TransferOptions()
     place = resolve_target(target)
     check_apart(place, source.path)
     with ExitStack() as stack:
@@ -88,7 +73,7 @@ def export_remnic(
 class _RemnicExport:
     """One export: existing rows are read, new ones are planned, then written."""
 
-    def __init__(self, source: Archive, vault: Vault | None, file: RemnicFile, options: RemnicOptions) -> None:
+    def __init__(self, source: Archive, vault: Vault | None, file: RemnicFile, options: TransferOptions) -> None:
         self._vault, self._file, self._options = vault, file, options
         reader = BundleReader(source.database)
         self._bundles = [reader.bundle(conversation) for conversation in reader.conversations()]
@@ -115,7 +100,7 @@ class _RemnicExport:
         if not options.dry_run:
             self._file.index_since(marks)
             if not options.compat:
-                self._put_beside(plan)
+                self._put_other_rows(plan)
             self._prove(plan)
         self._put_boundaries()
         report.warnings += plan.warnings
@@ -191,7 +176,7 @@ class _RemnicExport:
             "source_seq": message["seq"],
             "title": given["title"],
         }
-        text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
+        text = compact_json(metadata)
         role = remnic_format.remnic_role(message)
         tokens = message["token_count"] or 0
         return place.session, place.turn, role, message["content"], tokens, self._time(message["created_at"]), text, id_
@@ -249,7 +234,7 @@ class _RemnicExport:
             "escalation": escalation if model.startswith(_MODEL) else 0, "created_at": self._time(at),
         }  # fmt: skip
 
-    def _put_beside(self, plan: RemnicNodePlan) -> None:
+    def _put_other_rows(self, plan: RemnicNodePlan) -> None:
         wanted = {node.id for node in plan.nodes}
         for bundle in self._bundles:
             number = bundle.conversation["conversation_id"]

@@ -8,9 +8,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
 from lossless.transfer.archive_format import dump_row
 from lossless.transfer.files import PayloadCopier
@@ -51,11 +52,6 @@ class RemnicPosition:
     known: int | None = None
 
 
-def source_key(conversation_id: MessageId, seq: int) -> str:
-    """The key of an exported message in Remnic, the same for a number and its text."""
-    return f"{conversation_id}|{seq}"
-
-
 def remnic_positions(
     conversations: Sequence[tuple[RowValues, Sequence[MessageKey]]],
     session_by: SessionBy,
@@ -75,18 +71,14 @@ def remnic_positions(
         there = standing(session)
         turn = there.newest_turn
         for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
-            known = there.known.get(source_key(id_, seq))
+            known = there.known.get(f"{id_}|{seq}")
             if known is not None:
                 found[id_, key.id] = RemnicPosition(session, known[1], known[0])
                 continue
-            turn = max(turn + 1, _came_at(key) if there.newest_turn < 0 else 0)
+            match = _CAME_AT.fullmatch(key.entry_id or "")
+            turn = max(turn + 1, int(match[1]) if match and there.newest_turn < 0 else 0)
             found[id_, key.id] = RemnicPosition(session, turn)
     return found
-
-
-def _came_at(key: MessageKey) -> int:
-    match = _CAME_AT.fullmatch(key.entry_id or "")
-    return int(match[1]) if match else 0
 
 
 def _growing(keys: Sequence[MessageKey]) -> list[float]:
@@ -107,16 +99,19 @@ def _order(id_: MessageId) -> tuple[int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class RemnicNode:
-    """A summary in Remnic's form."""
+    """A summary in Remnic's form: its session, and the turns that it covers."""
 
-    id: str
+    summary: RowValues
     session: str
-    depth: int
-    parent: str | None
     start: int
     end: int
-    summary: RowValues
+    depth: int = 0
+    parent: str | None = None
     is_there: bool = False
+
+    @property
+    def id(self) -> str:
+        return str(self.summary["summary_id"])
 
 
 @dataclass(slots=True)
@@ -132,14 +127,6 @@ class RemnicNodePlan:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _TurnSpan:
-    session: str
-    start: int
-    end: int
-    depth: int
-
-
 def faithful_nodes(
     summaries: Mapping[str, RowValues],
     at: Mapping[MessageId, RemnicPosition],
@@ -148,39 +135,33 @@ def faithful_nodes(
 ) -> RemnicNodePlan:
     """The exact graph: a summary is under the one made of it, and covers what is under it."""
     plan = RemnicNodePlan()
-    spans: dict[str, _TurnSpan] = {}
+    spans: dict[str, RemnicNode] = {}
     for id_ in sources_first(summaries):
         one = summaries[id_]
         parts = [spans[source] for source in one["sources"] if source in spans]
-        if parts and one["kind"] != "leaf":
-            reached = {part.session for part in parts}
-            start, end = min(part.start for part in parts), max(part.end for part in parts)
-            span = _TurnSpan(parts[0].session, start, end, 1 + max(part.depth for part in parts))
-        else:
-            span_or_none = _leaf_span(plan, one, at)
-            if span_or_none is None:
-                continue
-            reached, span = {span_or_none.session}, span_or_none
-        if len(reached) > 1:
+        if not parts or one["kind"] == "leaf":
+            if (leaf := _leaf(plan, one, at)) is not None:
+                spans[id_] = leaf
+            continue
+        if len({part.session for part in parts}) > 1:
             plan.multi_session += 1
             plan.warnings.append(f"summary {id_!r} covers several sessions: left out")
             continue
-        spans[id_] = span
+        start, end = min(part.start for part in parts), max(part.end for part in parts)
+        spans[id_] = RemnicNode(one, parts[0].session, start, end, 1 + max(part.depth for part in parts))
     above = _above(plan, summaries, spans, sessions)
     for id_, span in sorted(spans.items(), key=lambda item: (-item[1].depth, item[0])):
         if sessions and span.session not in sessions:
             continue
-        node = RemnicNode(
-            id_, span.session, span.depth, above.get(id_), span.start, span.end, summaries[id_], id_ in there
-        )
+        node = replace(span, parent=above.get(id_), is_there=id_ in there)
         plan.nodes.append(node)
         if node.is_there and node.parent is not None and there[id_][1] is None:
             plan.adopted.append((id_, node.parent))
     return plan
 
 
-def _leaf_span(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> _TurnSpan | None:
-    """The turns of a leaf; None, and counted, when it has none or they span several sessions."""
+def _leaf(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> RemnicNode | None:
+    """A leaf with its turns; None, and counted, when it has none or they span several sessions."""
     if not one["messages"]:
         plan.no_messages += 1
         plan.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
@@ -193,11 +174,11 @@ def _leaf_span(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, Remn
         plan.warnings.append(f"summary {one['summary_id']!r} {why}: left out")
         return None
     turns = [place.turn for place in found if place is not None]
-    return _TurnSpan(sessions.pop(), min(turns), max(turns), 0)
+    return RemnicNode(one, sessions.pop(), min(turns), max(turns))
 
 
 def _above(
-    plan: RemnicNodePlan, summaries: Mapping[str, RowValues], spans: Mapping[str, _TurnSpan], sessions: Collection[str]
+    plan: RemnicNodePlan, summaries: Mapping[str, RowValues], spans: Mapping[str, RemnicNode], sessions: Collection[str]
 ) -> dict[str, str]:
     """The single parent of each summary: of several, the shallowest, then the first by id."""
     users: defaultdict[str, list[str]] = defaultdict(list)
@@ -221,9 +202,9 @@ def compatible_nodes(
 ) -> RemnicNodePlan:
     """The graph as Remnic's own importer makes it: summaries over messages, "parent" as in the column."""
     plan = RemnicNodePlan()
-    spans: dict[str, _TurnSpan] = {}
+    spans: dict[str, RemnicNode] = {}
     for id_, one in sorted(summaries.items(), key=lambda item: (item[1]["depth"] or 0, item[0])):
-        span = _leaf_span(plan, one, at)
+        span = _leaf(plan, one, at)
         if span is not None and (not sessions or span.session in sessions):
             spans[id_] = span
     for id_, span in spans.items():
@@ -237,34 +218,26 @@ def compatible_nodes(
         if len(valid) > 1:
             plan.collapsed += 1
             plan.warnings.append(f"summary {id_!r} has {len(valid)} parents: kept {valid[0]!r}")
-        depth = summaries[id_]["depth"] or 0
-        parent = valid[0] if valid else None
-        plan.nodes.append(
-            RemnicNode(id_, span.session, depth, parent, span.start, span.end, summaries[id_], id_ in there)
-        )
+        depth, parent = summaries[id_]["depth"] or 0, valid[0] if valid else None
+        plan.nodes.append(replace(span, depth=depth, parent=parent, is_there=id_ in there))
     order = {node.id: node for node in plan.nodes}
     edges = {id_: {"sources": [node.parent] if node.parent else []} for id_, node in order.items()}
     plan.nodes = [order[id_] for id_ in sources_first(edges)]
     return plan
 
 
-@dataclass(slots=True)
-class RemnicGraph:
-    """The nodes of each conversation, with `members` and `messages_below`; and those without a single conversation."""
-
-    owned: dict[int, list[RowValues]] = field(default_factory=dict)
-    mixed: list[str] = field(default_factory=list)
-
-
 def build_graph(
     nodes: Sequence[RowValues], owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]
-) -> RemnicGraph:
-    """Assign each node its conversation, its messages and its sources.
+) -> tuple[dict[int, list[RowValues]], list[str]]:
+    """Assign each node its conversation, its messages (`members`) and its sources (`below`).
+
+    Returns the nodes of each conversation, and the ids of those without a single conversation.
 
     A leaf belongs to the conversation whose messages its range begins and ends with. Links between shallow and deep
     nodes are accepted in either direction.
     """
-    found = RemnicGraph()
+    owned: dict[int, list[RowValues]] = {}
+    mixed: list[str] = []
     sources = _sources(nodes)
     edges = {node["id"]: {"sources": sources[node["id"]]} for node in nodes}
     by_id = {node["id"]: node for node in nodes}
@@ -278,11 +251,11 @@ def build_graph(
             members = _members(node, owner, turns)
             owners = {owner[number] for number in members if number in owner}
         if len(owners) != 1:
-            found.mixed.append(id_)
+            mixed.append(id_)
             continue
         (belongs[id_],) = owners
-        found.owned.setdefault(belongs[id_], []).append(node | {"members": members, "below": made_of})
-    return found
+        owned.setdefault(belongs[id_], []).append(node | {"members": members, "below": made_of})
+    return owned, mixed
 
 
 def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
@@ -436,14 +409,15 @@ def part_to_remnic(part: RowValues) -> RowValues:
     if "part_type" not in part:
         payload = _object(part.get("payload"))
         return {
-            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": _json(payload),
+            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": compact_json(payload),
             "tool_name": part.get("tool_name"), "file_path": part.get("file_path"),
             "created_at": part.get("created_at"),
         }  # fmt: skip
     payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
     return {
-        "ordinal": part["ordinal"], "kind": _kind(part), "payload": _json(payload), "tool_name": part.get("tool_name"),
-        "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
+        "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload),
+        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"),
+        "created_at": None,
     }  # fmt: skip
 
 
@@ -478,8 +452,8 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
     if kind == "tool_result":
         columns |= {"tool_call_id": _text(payload, "call_id", "id"), "tool_output": _some(payload, "output", "content")}
     raw_type = {"tool_call": "toolCall", "tool_result": "toolResult"}.get(kind, kind)
-    said_by = "toolResult" if role == "tool" else role
-    columns["metadata"] = _json({"originalRole": said_by, "rawType": raw_type, "raw": {"type": raw_type} | payload})
+    metadata = {"originalRole": "toolResult" if role == "tool" else role, "rawType": raw_type}
+    columns["metadata"] = compact_json(metadata | {"raw": {"type": raw_type} | payload})
     return place | {name: value for name, value in columns.items() if value is not None}
 
 
@@ -499,8 +473,4 @@ def _text(payload: dict[str, Any], *names: str) -> str | None:
 
 
 def _some(payload: dict[str, Any], *names: str) -> str | None:
-    return next((_json(payload[name]) for name in names if payload.get(name) is not None), None)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return next((compact_json(payload[name]) for name in names if payload.get(name) is not None), None)

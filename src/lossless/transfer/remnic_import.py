@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
-    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.lossless_claw import TransferOptions
     from lossless.transfer.reports import ImportReport
 
 _MODEL = "remnic:escalation-"
@@ -70,7 +70,7 @@ class RemnicTurn:
 class _RemnicConversation:
     number: MessageId
     turns: list[RemnicTurn] = field(default_factory=list)
-    beside: dict[str, list[tuple[str, RowValues]]] = field(default_factory=dict)
+    tables: dict[str, list[tuple[str, RowValues]]] = field(default_factory=dict)
 
 
 def find_database(source: str | Path) -> Path:
@@ -85,7 +85,7 @@ def check_remnic_source(source: str) -> None:
     check_remnic(find_database(source))
 
 
-def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
+def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions) -> ImportReport:
     """Copy the sessions of a Remnic database into this archive. The source is only read; a repeated import adds
     nothing.
 
@@ -121,41 +121,36 @@ def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[B
     conversations = _conversations(file, session)
     owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
     nodes = file.nodes(session)
-    split = build_graph(nodes, {number: id(one) for number, one in owner.items()}, _turns(conversations))
-    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in split.mixed]
-    report.summaries_without_sources += len(split.mixed)
-    report.summaries_skipped_multi_session += len(split.mixed)
+    turns = {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+    owned, mixed = build_graph(nodes, {number: id(one) for number, one in owner.items()}, turns)
+    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in mixed]
+    report.summaries_without_sources += len(mixed)
+    report.summaries_skipped_multi_session += len(mixed)
     contents = _identities(file, conversations)
     for conversation in conversations:
-        mine = split.owned.get(id(conversation), [])
-        yield _bundle(file, session, conversation, mine, contents)
-
-
-def _turns(conversations: list[_RemnicConversation]) -> dict[int, list[tuple[int, int]]]:
-    """Turn and number of the messages of each conversation."""
-    return {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+        yield _bundle(file, session, conversation, owned.get(id(conversation), []), contents)
 
 
 def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     """The messages of a session by the conversations that they came from; the rest continues the last of them."""
     found: dict[str, _RemnicConversation] = {}
-    heard: list[RemnicTurn] = []
+    own: list[RemnicTurn] = []
     for row in file.rows(session):
         values = _object(row["metadata"])
         origin = _origin(values)
         time = row["created_at"] or ""
         one = RemnicTurn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
         if origin is None:
-            heard.append(one)
+            own.append(one)
         else:
             found.setdefault(origin, _RemnicConversation(values["conversation_id"])).turns.append(one)
     for origin, conversation in found.items():
-        conversation.beside = file.source_rows(origin)
+        conversation.tables = file.source_rows(origin)
     conversations = list(found.values())
-    if heard and not conversations:
+    if own and not conversations:
         conversations = [_RemnicConversation(f"session {session}")]
-    if heard:
-        max(conversations, key=lambda one: one.turns[-1].turn if one.turns else -1).turns.extend(heard)
+    if own:
+        max(conversations, key=lambda one: one.turns[-1].turn if one.turns else -1).turns.extend(own)
     for conversation in conversations:
         _number(conversation)
     return conversations
@@ -172,20 +167,20 @@ def _origin(values: dict[str, Any]) -> str | None:
 
 def _number(conversation: _RemnicConversation) -> None:
     """Number the messages: original numbers where known; those that Remnic itself stored follow them."""
-    rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.beside.get("message", ())]
+    rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.tables.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
     came = [turn for turn in conversation.turns if turn.conversation is not None]
     came.sort(key=lambda turn: int(turn.metadata["source_seq"]))
-    heard = [turn for turn in conversation.turns if turn.conversation is None]
+    own = [turn for turn in conversation.turns if turn.conversation is None]
     last = max([int(turn.metadata["source_seq"]) for turn in came], default=0)
-    for n, turn in enumerate(heard, last + 1):
+    for n, turn in enumerate(own, last + 1):
         turn.seq = n
     for turn in came:
         turn.seq = int(turn.metadata["source_seq"])
         turn.kept = kept.get(turn.seq)
     zero = int(bool(came) and came[0].seq < 1)  # seq begins at 1
-    conversation.turns = [*came, *heard]
+    conversation.turns = [*came, *own]
     for turn in conversation.turns:
         turn.seq += zero
         turn.id = turn.kept["message_id"] if turn.kept else f"remnic {turn.number}"
@@ -214,17 +209,17 @@ def _bundle(
             entry = entry_id(turn.turn, turn.number)
         names, role = (entry, kept.get("stable_event_key")), known_role(turn.role)
         keys.append(MessageKey(turn.id, turn.seq, identity, _when(turn), *names, turn.tokens, role))
-    summaries = [_summary(node, ids, one.beside) for node in nodes]
+    summaries = [_summary(node, ids, one.tables) for node in nodes]
     tables = {
-        table: [extra_row(table, row) for _, row in one.beside.get(table, ())]
+        table: [extra_row(table, row) for _, row in one.tables.get(table, ())]
         for table in (*SIDE_TABLES, "focus_brief_sources", "former_summaries")
     }
     items = [
-        dict.fromkeys(CONTEXT_COLUMNS) | fit_row(restore_row(row)) for _, row in one.beside.get("context_items", ())
+        dict.fromkeys(CONTEXT_COLUMNS) | fit_row(restore_row(row)) for _, row in one.tables.get("context_items", ())
     ]
     kept_context = [item for item in items if item["ordinal"] is not None]
-    known = {id_ for id_, _ in one.beside.get("summary", ())}
-    is_as_kept = bool(one.beside) and {summary["summary_id"] for summary in summaries} == known
+    known = {id_ for id_, _ in one.tables.get("summary", ())}
+    is_as_kept = bool(one.tables) and {summary["summary_id"] for summary in summaries} == known
     hidden = {row["item"] for row in tables["hidden_items"]}
     context = derive_context(keys, summaries, hidden, kept_context if is_as_kept else None)
     return Bundle(
@@ -238,7 +233,7 @@ def _bundle(
 
 
 def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]) -> RowValues:
-    kept = [restore_row(row) for _, row in one.beside.get("conversation", ())]
+    kept = [restore_row(row) for _, row in one.tables.get("conversation", ())]
     if kept:
         return dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(kept[0])
     times = [key.created_at for key in keys]
@@ -280,8 +275,8 @@ def _in_order(parts: list[RowValues]) -> list[RowValues]:
     return [part | {"ordinal": n} for n, part in enumerate(parts)]
 
 
-def _summary(node: RowValues, ids: dict[int, MessageId], beside: dict[str, list[tuple[str, RowValues]]]) -> RowValues:
-    kept = dict(beside.get("summary", ())).get(node["id"])
+def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[tuple[str, RowValues]]]) -> RowValues:
+    kept = dict(tables.get("summary", ())).get(node["id"])
     made_of = {
         "summary_id": node["id"], "content": node["text"], "token_count": node["tokens"],
         "messages": [ids[number] for number in node["members"] if number in ids], "sources": node["below"],

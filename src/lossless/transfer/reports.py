@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,17 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class TransferReport:
-    """The common part of all import and export reports."""
-
-    def data(self) -> dict[str, Any]:
-        """The report as a JSON object."""
-        found = {_camel(one.name): getattr(self, one.name) for one in fields(self)}
-        return {name: sorted(value) if isinstance(value, set) else value for name, value in found.items()}
-
-
-@dataclass(slots=True)
-class ImportReport(TransferReport):
+class ImportReport:
     """The result of an import. A dry run has the same counts and wrote nothing."""
 
     dry_run: bool = False
@@ -70,7 +60,7 @@ class ImportReport(TransferReport):
 
 
 @dataclass(slots=True)
-class RemnicReport(TransferReport):
+class RemnicReport:
     """The result of an export to a Remnic database: the counters of Remnic's own importer, and warnings."""
 
     conversations_scanned: int = 0
@@ -87,8 +77,3 @@ class RemnicReport(TransferReport):
     compaction_events_inserted: int = 0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

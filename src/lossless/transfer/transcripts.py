@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest.events import mask_text
@@ -88,13 +88,13 @@ def import_transcript(
     Permanently deleted messages are imported only with `again`.
     """
     for file, agent in _files_of(kind, path):
-        told = 0
+        seen = 0
 
         def advance(offset: int) -> None:
-            nonlocal told
-            if progress and offset > told:
-                progress(offset - told)
-                told = offset
+            nonlocal seen
+            if progress and offset > seen:
+                progress(offset - seen)
+                seen = offset
 
         size = 0
         try:
@@ -150,10 +150,6 @@ def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
         yield group
 
 
-class _GroupFailed(Exception):
-    """A file of a group could not be stored."""
-
-
 def _import_group_of_files(
     archive: Archive,
     bring: Callable[..., Iterator[ImportOutcome]],
@@ -166,8 +162,8 @@ def _import_group_of_files(
             with archive.writing():
                 found = [item for file in files for item in bring(file)]
                 if any(item.status == "error" for item in found):
-                    raise _GroupFailed
-        except (_GroupFailed, LosslessError):
+                    raise BadInput("a file of the group could not be stored")
+        except LosslessError:
             pass
         else:
             if progress:
@@ -341,16 +337,10 @@ _EVERY_JSONL = ("*.jsonl",)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """The selected files, oldest first, and the unreadable places, each with the reason."""
-
-    files: tuple[Path, ...] = ()
-    unseen: tuple[tuple[Path, str], ...] = ()
-
-
-def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = None) -> FoundFiles:
-    """The selected files: those named, and those in a folder, oldest first.
+def find_files(
+    kind: str, paths: Iterable[Path], *, since: datetime | None = None
+) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """The selected files, those named and those in a folder, oldest first; and unreadable places, each with its reason.
 
     Raises BadInput for a path that does not exist or is neither a file nor a folder. Unreadable places below a folder
     are reported. A sub-agent's file comes with its session.
@@ -369,7 +359,7 @@ def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = Non
             if stat.S_ISREG(status.st_mode) and (since is None or status.st_mtime >= since.timestamp()):
                 found[file.absolute()] = status.st_mtime
     files = sorted(found, key=lambda file: (found[file], str(file)))
-    return FoundFiles(tuple(files), tuple(unseen.items()))
+    return files, list(unseen.items())
 
 
 def stat_named(path: Path) -> os.stat_result:
@@ -419,42 +409,40 @@ def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
 
     A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
     """
-    return [found for program in _LOCAL_PROGRAMS if (found := _local_history(program, places)) is not None]
+    return [found for program in _LOCAL_PROGRAMS if (found := _local_history(places, *program)) is not None]
 
 
-class _LocalProgram(NamedTuple):
-    """Where a program keeps its transcripts: below the folder in `variable`, else below `home`."""
-
-    name: str
-    kind: str | None
-    variable: str
-    home: str
-    folders: tuple[str, ...]
-    #: Which files there count; those that an importer takes where there is one.
-    patterns: tuple[str, ...] = ()
-
-
-_LOCAL_PROGRAMS = (
-    _LocalProgram("Claude Code", "claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects",)),
-    _LocalProgram("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions")),
-    _LocalProgram("OpenClaw", "openclaw", "", "", ("agents/*/sessions",)),
-    _LocalProgram("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",)),
-    _LocalProgram("OpenCode", None, "", ".local/share", ("opencode",), ("msg_*.json", "opencode*.db")),
-    _LocalProgram("Gemini CLI", None, "", ".gemini", ("tmp/*/chats",), ("session-*.json", "session-*.jsonl")),
+#: Where programs keep their transcripts: name, kind, the variable with a folder, else the folder below the home folder,
+#: the folders below that one, and which files there count, if not those that an importer takes.
+_LOCAL_PROGRAMS: tuple[tuple[str, str | None, str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("Claude Code", "claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects",), ()),
+    ("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions"), ()),
+    ("OpenClaw", "openclaw", "", "", ("agents/*/sessions",), ()),
+    ("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), ()),
+    ("OpenCode", None, "", ".local/share", ("opencode",), ("msg_*.json", "opencode*.db")),
+    ("Gemini CLI", None, "", ".gemini", ("tmp/*/chats",), ("session-*.json", "session-*.jsonl")),
 )
 
 
-def _local_history(program: _LocalProgram, places: ProcessEnvironment) -> LocalHistory | None:
-    root = places.state_dir if program.kind == "openclaw" else places.home / program.home
-    if chosen := program.variable and places.variable(program.variable):
+def _local_history(
+    places: ProcessEnvironment,
+    name: str,
+    kind: str | None,
+    variable: str,
+    home: str,
+    below: tuple[str, ...],
+    patterns: tuple[str, ...],
+) -> LocalHistory | None:
+    root = places.state_dir if kind == "openclaw" else places.home / home
+    if chosen := variable and places.variable(variable):
         root = Path(chosen)
-    folders = tuple(sorted(place for name in program.folders for place in root.glob(name) if place.is_dir()))
-    if not folders and not (program.kind and root.is_dir()):
+    folders = tuple(sorted(place for pattern in below for place in root.glob(pattern) if place.is_dir()))
+    if not folders and not (kind and root.is_dir()):
         return None
     unseen: dict[Path, str] = {}
     sizes: dict[Path, os.stat_result] = {}
     for folder in folders:
-        for file in _in_folder(program.kind or "", folder, unseen, program.patterns):
+        for file in _in_folder(kind or "", folder, unseen, patterns):
             with suppress(OSError):
                 status = file.stat()
                 if stat.S_ISREG(status.st_mode):
@@ -462,7 +450,7 @@ def _local_history(program: _LocalProgram, places: ProcessEnvironment) -> LocalH
     files = tuple(sorted(sizes, key=lambda file: (-sizes[file].st_mtime, str(file))))
     newest = datetime.fromtimestamp(sizes[files[0]].st_mtime, UTC) if files else None
     total = sum(status.st_size for status in sizes.values())
-    return LocalHistory(program.name, program.kind, folders, files, total, newest, tuple(unseen.items()))
+    return LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items()))
 
 
 def _why(error: OSError) -> str:

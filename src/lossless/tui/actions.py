@@ -6,18 +6,17 @@ Each is planned and previewed first, then applied.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
 from lossless.ingest.transcripts import open_transcript
-from lossless.maintenance.surgery.rewriting import INTERRUPTED, DraftingStopped
+from lossless.maintenance.surgery.rewriting import INTERRUPTED
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lossless.engine import Engine
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 #: So many reasons why a draft was of no use are told.
 _REASONS = 3
 
-DraftAnswer: TypeAlias = Literal["yes", "no", "all", "stop"]
+#: Summaries that are to be written anew: a title, a preview, and the plan.
+PlannedRewrite: TypeAlias = "tuple[str, str, RewritePlan]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,63 +42,6 @@ class PlannedChange:
     question: str
     #: Does it, and says what was done.
     apply: Callable[[Engine], str]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRewrite:
-    """Summaries that are to be written anew: its preview, what speaks against it, and who writes."""
-
-    title: str
-    plan: RewritePlan
-    writer: str
-    blocked: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The preview."""
-        warnings = [f"! {reason}" for reason in self.blocked]
-        return "\n".join([f"written by: {self.writer}", self.plan.text, *warnings])
-
-
-@dataclass(frozen=True, slots=True)
-class ActionResult:
-    """What came of a piece of work, in words."""
-
-    text: str
-    is_changed: bool = True
-
-
-class DraftDecisions:
-    """Where the thread that writes drafts waits for a person's word about each."""
-
-    def __init__(self, ask: Callable[[SummaryDraft], None], decided: Callable[[], None]) -> None:
-        self._ask, self._decided, self._answers = ask, decided, SimpleQueue[DraftAnswer]()
-        self._accepts_all = self._is_over = False
-
-    def answer(self, word: DraftAnswer) -> None:
-        """What the person says."""
-        self._is_over = self._is_over or word == "stop"
-        self._answers.put(word)
-
-    def accept(self, draft: SummaryDraft) -> bool:
-        """Wait for the word about a draft; `Stopped` when there are to be no more."""
-        self._go_on()
-        if self._accepts_all:
-            return True
-        self._ask(draft)
-        word = self._answers.get()
-        self._go_on()
-        self._accepts_all = word == "all"
-        return word != "no"
-
-    def draft_done(self, _draft: SummaryDraft) -> None:
-        """A draft is done with."""
-        self._go_on()
-        self._decided()
-
-    def _go_on(self) -> None:
-        if self._is_over:
-            raise DraftingStopped
 
 
 # --- plans ---------------------------------------------------------------------------------------------------
@@ -143,13 +86,17 @@ def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, 
     by = next(iter(_model_names(room)), EXTRACTIVE_MODEL)
     plan = room.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
-    return PlannedRewrite(title, plan, writer_names(room))
+    return title, _rewrite_preview(room, plan), plan
 
 
 def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    found = room.engine.surgery.plan_repair(conversation_id)
-    return PlannedRewrite(f"Repair conversation {conversation_id}", found.plan, writer_names(room), found.blocked)
+    plan, blocked = room.engine.surgery.plan_repair(conversation_id)
+    return f"Repair conversation {conversation_id}", _rewrite_preview(room, plan, blocked), plan
+
+
+def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
+    return "\n".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
 
 
 def previous_context(room: ArchiveAccess, summary_id: str) -> str:
@@ -168,16 +115,22 @@ def apply_change(room: ArchiveAccess, surgery: PlannedChange) -> str:
     return done
 
 
-def write_drafts(room: ArchiveAccess, work: PlannedRewrite, decisions: DraftDecisions) -> ActionResult:
-    """Write drafts, one after the other, and put those that were accepted in place together; says what was done.
+def write_drafts(
+    room: ArchiveAccess,
+    plan: RewritePlan,
+    accept: Callable[[SummaryDraft], bool],
+    decided: Callable[[SummaryDraft], None],
+) -> tuple[str, bool]:
+    """Write drafts, one after the other, and put those that were accepted in place together.
 
-    However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
+    Says what was done, and whether anything was changed. However it ends, what was accepted and goes together is kept,
+    and the same work again goes on with the rest.
     """
     with room.working() as engine:
-        made = engine.surgery.write_drafts(work.plan, decisions.accept, decisions.draft_done)
+        made = engine.surgery.write_drafts(plan, accept, decided)
         done = engine.surgery.place_drafts(made)
     room.refresh()
-    return ActionResult(_describe_drafts(made, done), is_changed=done is not None)
+    return _describe_drafts(made, done), done is not None
 
 
 def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:

@@ -15,8 +15,9 @@ from textual.binding import Binding
 from textual.theme import Theme
 from textual.worker import WorkerState
 
+from lossless.tui.reads import DetailView
 from lossless.tui.screens.conversations import SessionsScreen
-from lossless.tui.screens.dialogs import TextDialog
+from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import PaneScreen, unexpected_error
 from lossless.tui.text import WIDE_COLUMNS, LocalTimes
 
@@ -183,7 +184,7 @@ class TerminalApp(App[None]):
         text = Text()
         for keys, about in [*self._keys(self.screen), *always]:
             text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
-        self.push_screen(TextDialog("Keys", text))
+        self.push_screen(DetailDialog(DetailView("Keys"), text))
 
     def _keys(self, screen: Screen[object]) -> list[tuple[str, str]]:
         found: dict[tuple[str, str], list[str]] = {}

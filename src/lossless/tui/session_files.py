@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
@@ -23,16 +23,6 @@ _SUFFIX = ".jsonl"
 #: Codex keeps its rollouts by year, month and day; their names end with the session's id.
 _DATED = "[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]"
 _ROLLOUT = re.compile(r"rollout-.*?-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentFolder:
-    """A folder with session files."""
-
-    name: str
-    folder: Path
-    #: How many session files it has.
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +51,20 @@ def find_session_folders(state_dir: Path, codex: Path | None = None) -> tuple[Pa
     return (*found, *rollouts)
 
 
-def list_agents(folders: Sequence[Path]) -> list[AgentFolder]:
-    """Folders by name, with the number of their files."""
-    return [AgentFolder(_name(folder), folder, len(_session_entries(folder))) for folder in folders]
+def list_agents(folders: Sequence[Path]) -> list[tuple[str, Path, int]]:
+    """The names of agents, their folders, and how many session files these have."""
+    return [(_name(folder), folder, len(_session_entries(folder))) for folder in folders]
 
 
 def list_session_files(browse: Browse, folder: Path, limit: int, offset: int = 0) -> tuple[list[SessionFile], int]:
     """Session files, the last changed first, each with its conversation; and how many there are."""
     found = sorted(_session_entries(folder), key=lambda entry: (-entry[1].st_mtime_ns, entry[0]))
-    chosen = [
-        SessionFile(Path(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
-        for path, stat in found[offset : offset + limit]
-    ]
-    return [_with_conversation(browse, file) for file in chosen], len(found)
-
-
-def _with_conversation(browse: Browse, file: SessionFile) -> SessionFile:
-    family = browse.family(Session(id=file.session_id)) if file.session_id.strip() else []
-    return SessionFile(file.path, file.size, file.changed_at, family[0].id if family else None)
+    files = []
+    for path, stat in found[offset : offset + limit]:
+        file = SessionFile(Path(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+        family = browse.family(Session(id=file.session_id)) if file.session_id.strip() else []
+        files.append(replace(file, conversation_id=family[0].id if family else None))
+    return files, len(found)
 
 
 def _name(folder: Path) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 import lossless
 from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN
-from lossless.hosts.claude_code import session_cache
+from lossless.hosts.claude_code import hook, session_cache
 from lossless.hosts.claude_code.cues import prompt_cue
 from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, reference_entry
 from lossless.model.tokens import estimate_tokens
@@ -364,6 +364,20 @@ def test_a_compaction_is_prepared_for_however_many_are_waiting(claude: Claude, m
         assert worker.poll() is None
     out, _ = worker.communicate(timeout=60)
     assert "<lossless_reference " in json.loads(out)["reference"]
+
+
+def test_a_reference_that_was_not_ready_in_time_comes_with_the_next_prompt(
+    claude: Claude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claude.talk(4)
+    monkeypatch.setattr(hook, "_WAIT_FOR_REFERENCE", 0.1)
+    with _held(claude, monkeypatch):
+        assert hook.respond(claude.event("SessionStart", source="compact")) is None
+        assert hook.respond(claude.event("UserPromptSubmit", prompt="Hello.")) is None
+    wait_for(lambda: _note(claude).get("compacted"))
+    asked = [claude.hook("UserPromptSubmit", prompt="Go on.").context for _ in range(2)]
+    assert "Please fix ERR-4003" in asked[0]
+    assert asked[1] == ""
 
 
 def test_the_process_behind_a_hook_holds_nothing_of_its_host(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:

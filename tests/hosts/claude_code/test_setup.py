@@ -28,6 +28,7 @@ from lossless.hosts.hook_config import (
     without_hooks,
     without_server,
 )
+from tests.forking import run_lcm
 from tests.hosts.claude_code.kit import Claude
 
 HOOK = ("/opt/my tools/bin/lcm-hook", "--db", "/data/lcm.db")
@@ -180,11 +181,9 @@ def home(tmp_path: Path) -> Path:
 def lcm(home: Path, *arguments: str, code: int = 0, **more: str) -> dict[str, Any]:
     """Run a command as a person whose home this is; its data, or its error."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LCM_", "OPENCLAW_", "XDG_", "C"))}
-    done = subprocess.run(
-        [*LCM, *arguments], capture_output=True, text=True, env=env | {"HOME": str(home)} | more, cwd=home, check=False
-    )
-    assert done.returncode == code, done.stderr + done.stdout
-    answer = json.loads(done.stdout or done.stderr)
+    ended, out, err = run_lcm(*arguments, env=env | {"HOME": str(home)} | more, cwd=home)
+    assert ended == code, err + out
+    answer = json.loads(out or err)
     data: dict[str, Any] = answer.get("data") or answer["error"]
     return data
 

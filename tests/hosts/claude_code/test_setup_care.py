@@ -18,11 +18,11 @@ from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
 from lossless.hosts.config_files import FileEdit, apply_edits, read_object, write_object
-from lossless.hosts.hook_config import SERVER_NAME, HostCommands, events_with_hooks, host_commands
+from lossless.hosts.hook_config import SERVER_NAME, events_with_hooks, host_commands
 from tests.hosts.claude_code.test_setup import changes, lcm
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-COMMANDS = HostCommands(("/bin/lcm-hook",), ("/bin/lcm", "mcp"))
+COMMANDS = (("/bin/lcm-hook",), ("/bin/lcm", "mcp"))
 
 
 def args_of(home: Path) -> list[str]:
@@ -76,22 +76,23 @@ def test_json_comes_back_as_it_was_written(tmp_path: Path, text: str) -> None:
 
 def test_a_config_of_codex_keeps_its_line_ends(tmp_path: Path) -> None:
     places = codex.project_files(tmp_path)
-    places.config.parent.mkdir()
+    places.servers.parent.mkdir()
     text = b'model = "o9" # mine\r\n\r\n[tui]\r\nx = 1\r\n'
-    places.config.write_bytes(text)
+    places.servers.write_bytes(text)
     done = apply_edits(codex.install_edits(places, COMMANDS), NOW)
-    made = places.config.read_bytes()
+    made = places.servers.read_bytes()
     assert made.startswith(text)
     assert made.count(b"\n") == made.count(b"\r\n") > text.count(b"\n")
     assert done[1].backup is not None
     assert done[1].backup.read_bytes() == text
     apply_edits(codex.uninstall_edits(places), NOW)
-    assert places.config.read_bytes() == text
+    assert places.servers.read_bytes() == text
 
 
 def test_a_skill_with_other_line_ends_is_not_taken_for_changed(tmp_path: Path) -> None:
     places = setup.project_files(tmp_path)
     apply_edits(setup.install_edits(places, COMMANDS), NOW)
+    assert places.skill is not None
     places.skill.write_bytes(places.skill.read_bytes().replace(b"\n", b"\r\n"))
     assert [edit.change for edit in setup.install_edits(places, COMMANDS)] == ["unchanged"] * 3
     apply_edits(setup.uninstall_edits(places), NOW)

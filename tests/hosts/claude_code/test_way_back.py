@@ -17,28 +17,29 @@ from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
 from lossless.hosts.config_files import apply_edits, record_path
-from lossless.hosts.hook_config import HostCommands
 from tests.hosts.claude_code.test_setup import lcm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lossless.hosts.hook_config import HostFiles
+
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-OLD = HostCommands(("/old/lcm-hook",), ("/old/lcm", "mcp"))
-NEW = HostCommands(("/new/lcm-hook",), ("/new/lcm", "--db", "/data/lcm.db", "mcp"))
+OLD = (("/old/lcm-hook",), ("/old/lcm", "mcp"))
+NEW = (("/new/lcm-hook",), ("/new/lcm", "--db", "/data/lcm.db", "mcp"))
 
 
-def claude(folder: Path, settings: str | None, servers: str | None) -> setup.ClaudeCodeFiles:
+def claude(folder: Path, settings: str | None, servers: str | None) -> HostFiles:
     places = setup.project_files(folder)
     write(places.settings, settings)
     write(places.servers, servers)
     return places
 
 
-def of_codex(folder: Path, config: str | None, hooks: str | None = None) -> codex.CodexFiles:
+def of_codex(folder: Path, config: str | None, hooks: str | None = None) -> HostFiles:
     places = codex.project_files(folder)
-    write(places.config, config)
-    write(places.hooks, hooks)
+    write(places.servers, config)
+    write(places.settings, hooks)
     return places
 
 
@@ -151,9 +152,7 @@ def test_a_record_that_is_none_does_no_harm(tmp_path: Path, record: str) -> None
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"hooks": {"Stop": [], "Stop": [{"x": {"b": 1, "b": 1}}]}}'])
 @pytest.mark.parametrize("edits", [lambda places: setup.install_edits(places, OLD), setup.uninstall_edits])
-def test_a_file_with_a_key_twice_is_left_alone(
-    tmp_path: Path, text: str, edits: Callable[[setup.ClaudeCodeFiles], object]
-) -> None:
+def test_a_file_with_a_key_twice_is_left_alone(tmp_path: Path, text: str, edits: Callable[[HostFiles], object]) -> None:
     places = claude(tmp_path, text, None)
     with pytest.raises(BadInput, match=r"settings\.json' has the key '(a|b|Stop)' twice"):
         edits(places)
@@ -184,17 +183,17 @@ args = ["mcp"]
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_command_of_our_table_changes(end: str) -> None:
-    made = codex.with_server(Path("c"), MINE.replace("\n", end), NEW.server)
+    made = codex.with_server(Path("c"), MINE.replace("\n", end), NEW[1])
     wanted = MINE.replace('command = "/old/lcm"', 'command = "/new/lcm"')
     wanted = wanted.replace('args = [\n  "mcp", # all of it\n]', 'args = ["--db", "/data/lcm.db", "mcp"]')
     assert made == wanted.replace("\n", end)
-    assert codex.with_server(Path("c"), made, NEW.server) == made
+    assert codex.with_server(Path("c"), made, NEW[1]) == made
 
 
 @pytest.mark.parametrize("header", ['[mcp_servers."lossless"]', "[ 'mcp_servers' . lossless ]"])
 def test_a_header_with_quotes_is_ours_too(header: str) -> None:
     text = f'{header}\n"command" = "/old/lcm"\nargs = ["mcp"]\nrequired = true\n[x]\ny = 1\n'
-    made = codex.with_server(Path("c"), text, NEW.server)
+    made = codex.with_server(Path("c"), text, NEW[1])
     assert tomllib.loads(made)["mcp_servers"]["lossless"] == {
         "command": "/new/lcm",
         "args": ["--db", "/data/lcm.db", "mcp"],
@@ -205,8 +204,8 @@ def test_a_header_with_quotes_is_ours_too(header: str) -> None:
 
 def test_a_table_in_one_line_is_changed_where_it_stands() -> None:
     text = '[mcp_servers]\nlossless = { command = "/old/lcm", args = ["mcp"] }  # mine\n'
-    after = codex.with_server(Path("c"), text, NEW.server)
-    assert tomllib.loads(after)["mcp_servers"]["lossless"]["command"] == NEW.server[0]
+    after = codex.with_server(Path("c"), text, NEW[1])
+    assert tomllib.loads(after)["mcp_servers"]["lossless"]["command"] == NEW[1][0]
     assert after.count("\n") == 2
     assert "# mine" in after
 
@@ -215,8 +214,8 @@ def test_installing_anew_keeps_what_a_person_added(tmp_path: Path) -> None:
     places = of_codex(tmp_path, MINE)
     apply_edits(codex.install_edits(places, NEW), NOW)
     wanted = tomllib.loads(MINE)
-    wanted["mcp_servers"]["lossless"] |= {"command": NEW.server[0], "args": list(NEW.server[1:])}
-    assert tomllib.loads(places.config.read_text()) == wanted
+    wanted["mcp_servers"]["lossless"] |= {"command": NEW[1][0], "args": list(NEW[1][1:])}
+    assert tomllib.loads(places.servers.read_text()) == wanted
 
 
 # --- what is switched off ---------------------------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Queue
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lossless.hosts.openclaw.service import main
+from tests.forking import Fork
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +33,7 @@ class PluginEnd:
         self._waiting: dict[int, Queue[dict[str, Any]]] = {}
         self._number = 0
         self._lock = threading.Lock()
-        self.process = subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        self.process = Fork(main)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         settings = {"databasePath": str(database), "independentLogFile": {"enabled": False}, **config}
@@ -62,7 +62,6 @@ class PluginEnd:
         return not self._waiting[number].empty()
 
     def write(self, frame: object) -> None:
-        assert self.process.stdin is not None
         with self._lock:
             self.process.stdin.write(json.dumps(frame).encode() + b"\n")
             self.process.stdin.flush()
@@ -79,12 +78,11 @@ class PluginEnd:
 
     def close(self) -> None:
         """Hang up and wait for the process."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(60)
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait()
         self._reader.join(60)
-        self.process.stdout.close()
+        self.process.communicate()
 
     def kill(self) -> None:
         self.process.kill()
@@ -99,12 +97,11 @@ class PluginEnd:
         self.close()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             try:
                 frame = json.loads(line)
             except ValueError:
-                self.strange.append(line)
+                self.strange.append(line.encode())
                 continue
             if "method" in frame:
                 threading.Thread(target=self._answer, args=(frame,), daemon=True).start()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.hosts.openclaw.bridge import TurnBudget, TurnBudgets
+from lossless.hosts.openclaw.bridge import Bridge
 from lossless.model.conversations import Session
 from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
 from tests.waiting import wait_for
@@ -156,13 +156,17 @@ def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp
 
 
 def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
-    budgets, session = TurnBudgets(), Session(key=KEY)
-    told = [budgets.of(session, offered) for offered in (None, 100, 128, None)]
-    assert told == [TurnBudget(), TurnBudget(100, 0), TurnBudget(128, 28), TurnBudget(128, 28)]
-    budgets.begin(session)
-    assert budgets.of(session, 90) == TurnBudget(128, 38), "the window is what the turn before had"
-    budgets.begin(session)
-    assert budgets.of(session, 80) == TurnBudget(90, 10), "until another model has been used for a turn"
+    bridge, session = Bridge(None, None), Session(key=KEY)  # type: ignore[arg-type]
+
+    def budget(offered: int | None) -> tuple[Any, Any]:
+        limits = bridge.limits(session, {"tokenBudget": offered})
+        return limits["budget"], limits["overhead"]
+
+    assert [budget(offered) for offered in (None, 100, 128, None)] == [(None, None), (100, 0), (128, 28), (128, 28)]
+    bridge.begin_turn(session)
+    assert budget(90) == (128, 38), "the window is what the turn before had"
+    bridge.begin_turn(session)
+    assert budget(80) == (90, 10), "until another model has been used for a turn"
 
 
 def test_a_prompt_does_not_change_on_its_way_through_a_turn(tmp_path: Path) -> None:

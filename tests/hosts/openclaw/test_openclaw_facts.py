@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.engine import Engine
-from lossless.hosts.openclaw.bridge import SessionModel, SessionModels
+from lossless.hosts.openclaw.bridge import Bridge
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
 from lossless.model.conversations import Session
 from lossless.settings.load import load
@@ -116,15 +116,20 @@ def test_without_a_budget_the_setting_says_what_fits(tmp_path: Path) -> None:
 
 
 def test_a_model_is_remembered_until_another_is_named() -> None:
-    models, session = SessionModels(), Session(key=KEY)
-    assert models.of(session, SessionModel()) == SessionModel()
-    assert models.of(session, SessionModel("a/b", 100)) == SessionModel("a/b", 100)
-    assert models.of(session, SessionModel()) == SessionModel("a/b", 100)
-    assert models.of(session, SessionModel("a/b")) == SessionModel("a/b", 100)
-    assert models.of(session, SessionModel("a/b", None, 70)) == SessionModel("a/b", 100)
-    assert models.of(session, SessionModel("c/d")) == SessionModel("c/d", None)
-    assert models.of(session, SessionModel("c/d", None, 70)) == SessionModel("c/d", 70)
-    assert models.of(session, SessionModel()) == SessionModel("c/d", None)
+    bridge = Bridge(None, None)  # type: ignore[arg-type]
+
+    def told(**params: Any) -> tuple[Any, Any]:
+        limits = bridge.limits(Session(key=KEY), params)
+        return limits["model"], limits["context_window"]
+
+    assert told() == (None, None)
+    assert told(model="a/b", contextWindow=100) == ("a/b", 100)
+    assert told() == ("a/b", 100)
+    assert told(model="a/b") == ("a/b", 100)
+    assert told(model="a/b", promptBudget=70) == ("a/b", 100)
+    assert told(model="c/d") == ("c/d", None)
+    assert told(model="c/d", promptBudget=70) == ("c/d", 70)
+    assert told() == ("c/d", None)
 
 
 def test_what_the_host_counts_is_believed(tmp_path: Path) -> None:

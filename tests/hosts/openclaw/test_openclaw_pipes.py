@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.hosts.openclaw.rpc import CallCancelled, CallLanes, FrameWriter, PluginCall, decode_frame, encode_frame
+from lossless.hosts.openclaw.rpc import CallCancelled, CallLanes, Peer, PluginCall, decode_frame, encode_frame
 from tests.hosts.openclaw.plugin_end import COMMAND, KEY, PluginEnd
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_frames_of_many_threads_stay_whole() -> None:
             return super().write(data)
 
     stream = Slow()
-    writer = FrameWriter(stream)
+    writer = Peer(io.BytesIO(), stream)
     threads = [threading.Thread(target=writer.send, args=({"n": n, "text": "x" * 500},)) for n in range(30)]
     for thread in threads:
         thread.start()

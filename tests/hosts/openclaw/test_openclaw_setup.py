@@ -22,7 +22,7 @@ def installed(tmp_path: Path, config: dict[str, Any] | str | None, python: str =
     path = tmp_path / "openclaw.json"
     if config is not None:
         path.write_text(config if isinstance(config, str) else json.dumps(config))
-    made = setup.install(path, PLUGIN, python).edit.after
+    made = setup.install(path, PLUGIN, python).edits[0].after
     assert made is not None
     found: dict[str, Any] = json.loads(made)
     return found

@@ -11,14 +11,6 @@ from lossless.maintenance.prompts import evidence_in_file, render_evidence
 
 
 @dataclass(frozen=True, slots=True)
-class PromptEvidence:
-    """The text for the model, and the messages that it quotes."""
-
-    text: str = ""
-    message_ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _InPrompt:
     """The messages that the host's model sees: those since the compaction, and those that were quoted since."""
 
@@ -29,19 +21,22 @@ class _InPrompt:
         return (isinstance(message_id, int) and message_id > self.through) or message_id in self.quoted
 
 
-def prompt_evidence(prompt: str, known: dict[str, object]) -> PromptEvidence:
-    """Evidence for a prompt by what is written down about its session; nothing of an archive that cannot be read."""
+def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[int]]:
+    """Evidence for a prompt by what is written down about its session, and the messages that it quotes.
+
+    Nothing of an archive that cannot be read.
+    """
     path, conversation_id, through = known.get("archive"), known.get("conversationId"), known.get("through")
     most, quoted = known.get("evidenceTokens"), known.get("quoted")
     if not isinstance(path, str) or not isinstance(most, int):
-        return PromptEvidence()
+        return "", []
     if not isinstance(conversation_id, int) or not isinstance(through, int):
-        return PromptEvidence()
+        return "", []
     seen = _InPrompt(through, frozenset(quoted if isinstance(quoted, list) else ()))
     zone = known.get("timezone")
     now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
     try:
         found = evidence_in_file(path, conversation_id, prompt, most, now, seen)
     except LosslessError:
-        return PromptEvidence()
-    return PromptEvidence(render_evidence(found), tuple(item.id for item in found)) if found else PromptEvidence()
+        return "", []
+    return (render_evidence(found), [item.id for item in found]) if found else ("", [])

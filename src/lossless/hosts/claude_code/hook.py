@@ -34,7 +34,7 @@ _FIELDS = (
 _TURNS = frozenset(("Stop", "SubagentStop", "SessionEnd", "PreCompact", "agent-turn-complete"))
 #: How long an event waits for its worker, in seconds. The worker itself goes on.
 _WAIT = 1.0
-_WAIT_FOR_REFERENCE = 5.0
+_WAIT_FOR_REFERENCE = 8.0
 #: A reference that was written just before a compaction is good for so many seconds.
 _FRESH = 900.0
 _MOST_INPUT = 32 << 20
@@ -66,9 +66,10 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
         known = session_cache.load(event)
+        owed = _owed_reference(event, known)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, _evidence(event, known) or _cue(event, known))
+        return _context(name, owed or _evidence(event, known) or _cue(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
@@ -112,17 +113,40 @@ def _reference(event: dict[str, object]) -> str:
     made = known.get("referenceAt")
     text = known.get("reference")
     if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
+        _set_told(event, True)  # before the worker reads it
         _start(event)
         return text
-    return _new_reference(event) or (text if isinstance(text, str) else "")
+    found = _new_reference(event)
+    if not found and isinstance(text, str):
+        found = text
+        _set_told(event, True)
+    return found
+
+
+def _owed_reference(event: dict[str, object], known: dict[str, object]) -> str:
+    """The reference of a compaction after which it was not ready in time."""
+    text = known.get("reference")
+    if known.get("told") is not False or not known.get("compacted") or not isinstance(text, str):
+        return ""
+    _set_told(event, True)
+    return text
+
+
+def _set_told(event: dict[str, object], is_told: bool) -> None:
+    """Write down whether the model has the reference of the last compaction."""
+    session_cache.save(event, session_cache.load(event) | {"told": is_told})
 
 
 def _new_reference(event: dict[str, object]) -> str:
-    """What stands for the compacted part now; nothing when that takes too long."""
+    """What stands for the compacted part now; nothing when that takes too long: then the next prompt brings it."""
+    _set_told(event, False)
     answer = _await(_start(event, answers=True), _WAIT_FOR_REFERENCE)
     _warning(answer)
     new = answer.get("reference")
-    return new if isinstance(new, str) else ""
+    if not isinstance(new, str) or not new:
+        return ""
+    _set_told(event, True)
+    return new
 
 
 def _cue(event: dict[str, object], known: dict[str, object]) -> str:
@@ -139,13 +163,13 @@ def _evidence(event: dict[str, object], known: dict[str, object]) -> str:
         return ""
     from lossless.hosts.claude_code.evidence import prompt_evidence
 
-    found = prompt_evidence(str(event.get("prompt") or ""), known)
-    if found.message_ids:
+    text, message_ids = prompt_evidence(str(event.get("prompt") or ""), known)
+    if message_ids:
         now = session_cache.load(event)
         quoted = now.get("quoted")
         earlier = quoted if isinstance(quoted, list) else []
-        session_cache.save(event, now | {"quoted": [*earlier, *found.message_ids]})
-    return found.text
+        session_cache.save(event, now | {"quoted": [*earlier, *message_ids]})
+    return text
 
 
 def _context(name: str, text: str) -> dict[str, object] | None:

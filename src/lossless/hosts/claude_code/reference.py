@@ -84,18 +84,18 @@ def _sections(standing: ConversationState, room: int) -> list[str]:
     """The parts in the order in which they are read; what matters most is measured first."""
     whole = room
     newest = _listed("Last request of the user, verbatim:", standing.requests[:1], int(whole * _NEWEST_SHARE))
-    room -= _tokens(newest)
+    room -= estimate_tokens(newest)
     open_work = (standing.work,) if standing.work else ()
     work = _listed("Open work, by the assistant's last list:", open_work, min(room, int(whole * _WORK_SHARE)))
-    room -= _tokens(work)
+    room -= estimate_tokens(work)
     pins = _listed("Pinned by the user, still in force:", standing.pins, min(room, int(whole * _PINS_SHARE)))
-    room -= _tokens(pins)
+    room -= estimate_tokens(pins)
     said = (standing.answer,) if standing.answer else ()
     answer = _listed("Last words of the assistant:", said, min(room, int(whole * _ANSWER_SHARE)))
-    room -= _tokens(answer)
+    room -= estimate_tokens(answer)
     share = min(room, int(whole * _EARLIER_SHARE))
     earlier = _listed("Requests before that, newest first:", standing.requests[1:], share, _EARLIER_TOKENS)
-    room -= _tokens(earlier)
+    room -= estimate_tokens(earlier)
     heading = "What was said and decided before, in summaries, newest first:"
     each = max(_SUMMARY_TOKENS, room // max(1, len(standing.summaries)))
     summaries = _listed(heading, standing.summaries[::-1], room, each)
@@ -107,12 +107,12 @@ def _listed(heading: str, quotes: tuple[Quotation, ...], room: int, each: int | 
     text = f"\n{heading}\n"
     shown = 0
     for quote in quotes:
-        left = room - _tokens(text) - 1
+        left = room - estimate_tokens(text) - 1
         if left < _LEAST:
             break
         text += _quotation(quote, left if each is None else min(left, each))
         shown += 1
-    return text + "\n" if shown and _tokens(text) < room else ""
+    return text + "\n" if shown and estimate_tokens(text) < room else ""
 
 
 def _quotation(quote: Quotation, most: int) -> str:
@@ -122,10 +122,6 @@ def _quotation(quote: Quotation, most: int) -> str:
     if estimate_tokens(words) > room:
         words = cut_to_tokens(words, max(0, room - 2)).rstrip() + _CUT
     return f"{label}{words}\n"
-
-
-def _tokens(text: str) -> int:
-    return estimate_tokens(text)
 
 
 #: The tools that change, or tell, single tasks.
@@ -192,14 +188,11 @@ def _listed_tasks(found: dict[str, AgentTask], text: str) -> dict[str, AgentTask
     """The tasks that a whole list names; those that we have keep our words. What is no such list changes nothing."""
     lines = [] if text.lower().startswith("no tasks") else [line for line in text.splitlines() if line.strip()]
     named = [match for line in lines if (match := _LISTED.fullmatch(line.strip()))]
-    told = {
-        id_: AgentTask(id_, status, _subject(found, id_) or words) for id_, status, words in (m.groups() for m in named)
-    }
+    told = {}
+    for id_, status, words in (match.groups() for match in named):
+        ours = found[id_].subject if id_ in found else ""
+        told[id_] = AgentTask(id_, status, ours or words)
     return told if len(named) == len(lines) else found | told
-
-
-def _subject(found: Mapping[str, AgentTask], id_: str) -> str:
-    return found[id_].subject if id_ in found else ""
 
 
 def _words(given: Mapping[object, object], name: str) -> str:

@@ -19,6 +19,7 @@ from lossless.errors import BadInput
 from lossless.hosts.config_files import FileEdit, edits_adding, edits_restoring, read_object, read_text, write_object
 from lossless.hosts.hook_config import (
     SERVER_NAME,
+    HostFiles,
     command_in,
     events_with_hooks,
     is_own_server,
@@ -32,11 +33,7 @@ from lossless.model.paths import expand_path
 from lossless.settings.json5 import NotJson5, edit_json5
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from lossless.hosts.hook_config import HostCommands
@@ -60,44 +57,36 @@ description: >-
 _NOTE = "it was changed by hand and is left as it is"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeCodeFiles:
-    """The files of Claude Code that are changed."""
-
-    settings: Path
-    servers: Path
-    skill: Path
-
-
-def user_files(env: Mapping[str, str] = os.environ) -> ClaudeCodeFiles:
+def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
     """The files of a person, for all projects."""
     home = Path(env.get("HOME") or Path.home())
     chosen = env.get("CLAUDE_CONFIG_DIR")
     folder = expand_path(chosen) if chosen else home / ".claude"
     servers = folder / ".claude.json" if chosen else home / ".claude.json"
-    return ClaudeCodeFiles(folder / "settings.json", servers, _skill_in(folder))
+    return HostFiles(folder / "settings.json", servers, _skill_in(folder))
 
 
-def project_files(project: Path) -> ClaudeCodeFiles:
+def project_files(project: Path) -> HostFiles:
     """The files of one project."""
     folder = project / ".claude"
-    return ClaudeCodeFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
+    return HostFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
 
 
 def _skill_in(folder: Path) -> Path:
     return folder / "skills" / "lossless-recall" / "SKILL.md"
 
 
-def install_edits(places: ClaudeCodeFiles, commands: HostCommands) -> list[FileEdit]:
+def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
+    hook, server = commands
     return _in_order(
-        json_edits_adding(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS), without_hooks),
-        json_edits_adding(places.servers, lambda config: with_server(config, commands.server), without_server),
+        json_edits_adding(places.settings, lambda settings: with_hooks(settings, hook, EVENTS), without_hooks),
+        json_edits_adding(places.servers, lambda config: with_server(config, server), without_server),
         [_skill_edit(places.skill, skill_text())],
     )
 
 
-def uninstall_edits(places: ClaudeCodeFiles) -> list[FileEdit]:
+def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
     return _in_order(
         json_edits_removing(places.settings, without_hooks),
@@ -111,7 +100,7 @@ def _in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
-def installed_command(places: ClaudeCodeFiles) -> list[str] | None:
+def installed_command(places: HostFiles) -> list[str] | None:
     """The command of hooks or server as it stands in the files; None where nothing is installed."""
     servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
     server = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
@@ -137,11 +126,8 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
         raise BadInput(f"{str(path)!r}: {error}") from error
     if after == before:
         return text
-    return _changed(text, after) if after else None
-
-
-def _changed(text: str | None, after: dict[str, Any]) -> str:
-    """A file's new text; what does not change stays as it was written."""
+    if not after:
+        return None
     try:
         return edit_json5(text or "", after)
     except NotJson5:
@@ -152,11 +138,7 @@ def skill_text() -> str:
     """The skill, sealed so that a later version knows whether somebody has changed it."""
     from lossless.context.render import RECALL_POLICY
 
-    return seal_text(_SKILL + RECALL_POLICY)
-
-
-def seal_text(text: str) -> str:
-    """A text that says at its end what it was when it was written."""
+    text = _SKILL + RECALL_POLICY
     return f"{text}\n<!-- lcm install: {_digest(text)} -->\n"
 
 
@@ -170,7 +152,8 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _skill_edit(path: Path, after: str | None) -> FileEdit:
+def _skill_edit(path: Path | None, after: str | None) -> FileEdit:
+    assert path is not None
     before = read_text(path)
     plain = before.replace("\r\n", "\n") if before is not None else None
     if plain is not None and not is_sealed(plain):
@@ -211,7 +194,7 @@ def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
 
 def configured_archive(settings: dict[str, Any], default: str) -> str:
     """The archive that the hooks are told to use, else the one that everybody uses."""
-    return options_in(command_in(settings, None) or ()).database or default
+    return options_in(command_in(settings, None) or ())[0] or default
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:

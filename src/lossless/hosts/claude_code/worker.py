@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +38,6 @@ def session_of(transcript: Transcript) -> Session:
     return sessions.transcript_session(transcript.kind, transcript.state.path, header.id, header.cwd)
 
 
-def agent_session(main: Session, agent: str) -> Session:
-    """The session of a sub-agent."""
-    return Session(key=f"{main.key}:subagent:{agent}", id=agent, project=main.project)
-
-
-def agent_files(transcript: Transcript, also: Path | None = None) -> Iterator[tuple[Path, str]]:
-    """The transcripts of sub-agents, each with the agent's name; `also` is one that a host has named."""
-    files = KINDS[transcript.kind].side_files(transcript.state.path)
-    if also is not None and also not in files and also.is_file():
-        files.append(also)
-    for file in files:
-        yield file, file.stem.removeprefix("agent-")
-
-
 def main_transcript(path: Path) -> Transcript:
     """The transcript at a path; raises BadInput when it is none."""
     return open_transcript(path.absolute())
@@ -63,13 +48,6 @@ def has_no_messages(transcript: Transcript, lane: str | None = None) -> bool:
     return next(message_entries(transcript.path(lane)), None) is None
 
 
-def codex_rollout(thread: str, home: Path) -> Path | None:
-    """The newest file in which Codex writes a thread down."""
-    if not thread or not all(letter.isalnum() or letter in "-_" for letter in thread):
-        return None
-    return max((home / "sessions").glob(f"*/*/*/rollout-*-{thread}.jsonl"), default=None)
-
-
 #: How much of a host's context a reference may take.
 REFERENCE_TOKENS = 1_800
 #: What one event may spend on sweeps that were put off; the rest stays a debt for `lcm worker`.
@@ -78,17 +56,6 @@ _DRAIN_SECONDS = 0.25
 _IMPORT = 500
 #: How long a worker waits for the one before it.
 _QUEUE_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class SyncResult:
-    """What an event brought into the archive."""
-
-    session: Session
-    conversation_id: int | None
-    stored: int
-    #: What was not stored, and why.
-    problems: tuple[str, ...] = ()
 
 
 def main(arguments: list[str]) -> int:
@@ -121,26 +88,37 @@ def _fail(event: dict[str, Any], problem: str) -> None:
     _answer({"problem": problem})
 
 
-def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> SyncResult:
+def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> None:
     """Store what is new, answer, then fold; what the next hook needs is written down before and after folding."""
+    from lossless.compaction.compactor import CompactionRequest
+
     read = session_cache.transcript_stamp(path)
-    synced = sync(engine, event, path)
-    known = session_cache.load(event) | {"read": read, "conversationId": synced.conversation_id}
+    session, id_, stored, problems = sync(engine, event, path)
+    known = session_cache.load(event) | {"read": read, "conversationId": id_}
     forgets = _forgets(event)
-    if (forgets or session_cache.needs_reference(event, known)) and synced.conversation_id is not None:
-        known |= reference_entry(engine, synced.conversation_id) | {
+    if (forgets or session_cache.needs_reference(event, known)) and id_ is not None:
+        known |= reference_entry(engine, id_) | {
             "compacted": known.get("compacted") or _has_forgotten(event),
             "quoted": [] if _has_forgotten(event) else known.get("quoted"),
         }
     settings = engine.settings
     known["evidenceTokens"] = settings.evidence_tokens if settings.hook_evidence else 0
     known["timezone"] = settings.timezone
-    known["problem"] = "; ".join(synced.problems)
+    known["problem"] = "; ".join(problems)
     session_cache.save(event, known)
-    _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})
-    if synced.conversation_id is not None and fold(engine, synced, path, forgets=forgets) and forgets:
-        session_cache.save(event, known | reference_entry(engine, synced.conversation_id))
-    return synced
+    _answer({"stored": stored, "reference": known.get("reference"), "problem": known["problem"]})
+    if id_ is None:
+        return
+    conversation = engine.browse.get(id_)
+    if forgets or stored > _IMPORT:  # without a model: an import, or what a host is about to forget
+        report = engine.transcripts.fold_import(conversation)
+    else:  # what is due, for a quarter second
+        engine.after_turn(session, transcript=path.absolute())
+        situation = CompactionRequest(conversation, engine.settings.default_token_budget)
+        report = engine.loop.drain(situation, may_ask_model=False, seconds=_DRAIN_SECONDS)
+    if report is not None and report.compacted and forgets:
+        found = reference_entry(engine, id_)
+        session_cache.save(event, session_cache.load(event) | found)  # a hook has said meanwhile what it told
 
 
 def _forgets(event: dict[str, Any]) -> bool:
@@ -165,22 +143,29 @@ def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
     }
 
 
-def sync(engine: Engine, event: dict[str, Any], path: Path) -> SyncResult:
-    """Store what a transcript and those of its sub-agents have that the archive does not; no folding yet."""
+def sync(engine: Engine, event: dict[str, Any], path: Path) -> tuple[Session, int | None, int, list[str]]:
+    """Store what a transcript and those of its sub-agents have that the archive does not; no folding yet.
+
+    The session, its conversation, how many messages are new, and what was not stored, and why.
+    """
     transcript = main_transcript(path)
     session = session_of(transcript)
     report = _sync_main(engine, session, transcript)
     problems = [_problem(path, report.reason)] if report.status in ("held", "refused") else []
     stored = report.stored
     named = event.get("agent_transcript_path")
-    for file, agent in agent_files(transcript, Path(named).absolute() if isinstance(named, str) else None):
+    files = KINDS[transcript.kind].side_files(transcript.state.path)
+    also = Path(named).absolute() if isinstance(named, str) else None  # a sub-agent's that the host has named
+    if also is not None and also not in files and also.is_file():
+        files.append(also)
+    for file in files:
         try:
-            stored += _sync_agent(engine, session, file, agent)
+            stored += _sync_agent(engine, session, file, file.stem.removeprefix("agent-"))
         except (LosslessError, OSError) as error:
             problems.append(_problem(file, str(error)))
     if event.get("hook_event_name") == "SessionEnd" and transcript.kind == "claude-code":
         stored += sum(_sync_lane(engine, session, transcript, lane, lane) for lane in transcript.lanes())
-    return SyncResult(session, report.conversation_id, stored, tuple(problems))
+    return session, report.conversation_id, stored, problems
 
 
 def _sync_main(engine: Engine, session: Session, transcript: Transcript) -> TranscriptReport:
@@ -207,35 +192,24 @@ def _sync_agent(engine: Engine, session: Session, file: Path, agent: str) -> int
 def _sync_lane(engine: Engine, session: Session, transcript: Transcript, lane: str | None, agent: str) -> int:
     if has_no_messages(transcript, lane):
         return 0
-    return engine.bootstrap(agent_session(session, agent), transcript, lane=lane, fold=False).stored
+    own = Session(key=f"{session.key}:subagent:{agent}", id=agent, project=session.project)
+    return engine.bootstrap(own, transcript, lane=lane, fold=False).stored
 
 
 def _problem(path: Path, reason: str | None) -> str:
     return f"{path.name} was not stored: {reason or 'it is held back'}"
 
 
-def fold(engine: Engine, synced: SyncResult, path: Path, *, forgets: bool) -> bool:
-    """Fold without a model: an import or what a host is about to forget; else what is due, for a quarter second."""
-    from lossless.compaction.compactor import CompactionRequest
-
-    assert synced.conversation_id is not None
-    conversation = engine.browse.get(synced.conversation_id)
-    if forgets or synced.stored > _IMPORT:
-        report = engine.transcripts.fold_import(conversation)
-    else:
-        engine.after_turn(synced.session, transcript=path.absolute())
-        situation = CompactionRequest(conversation, engine.settings.default_token_budget)
-        report = engine.loop.drain(situation, may_ask_model=False, seconds=_DRAIN_SECONDS)
-    return report is not None and report.compacted
-
-
 def event_transcript(event: dict[str, Any]) -> Path | None:
-    """The transcript that an event is about; Codex's notification names a thread instead."""
+    """The transcript that an event is about; Codex's notification names a thread, whose newest file is meant."""
     named = event.get("transcript_path")
     if isinstance(named, str) and named:
         return Path(named)
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    return codex_rollout(str(event.get("thread-id") or ""), home)
+    thread = str(event.get("thread-id") or "")
+    if not thread or not all(letter.isalnum() or letter in "-_" for letter in thread):
+        return None
+    return max((home / "sessions").glob(f"*/*/*/rollout-*-{thread}.jsonl"), default=None)
 
 
 def _open() -> Engine:

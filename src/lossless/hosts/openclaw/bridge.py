@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import Peer
-    from lossless.llm.completion import Completion, Prompt
+    from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.recall.delegate import DelegateTask
     from lossless.settings import Settings
 
@@ -27,113 +27,83 @@ if TYPE_CHECKING:
 _REMEMBERED = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class HostInfo:
-    """What the plugin says about the host that it runs in."""
+@dataclass(slots=True)
+class SessionState:
+    """What the host has said about a session: its model, and how many tokens a prompt may have."""
 
-    version: str = ""
-    #: Whether there is a model that can be asked at any time.
-    has_model: bool = False
-    has_subagents: bool = False
-    state_dir: str | None = None
-    #: Whether the host lets the plugin add to system prompts; where not, the assembled prompt brings it along.
-    adds_policy: bool = True
+    #: As `provider/model`; some calls name it, and it holds for the others until another is named.
+    model: str | None = None
+    context_window: int | None = None
+    #: The smallest and the largest budget of this turn.
+    smallest: int | None = None
+    offered: int | None = None
+    #: The largest that holds: that of the turn before until a larger one is named.
+    largest: int | None = None
+    #: What the first prompt of the turn has by our estimate, until it is over.
+    sent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The engine behind one plugin."""
+    """The engine behind one plugin, and what the plugin says about the host that it runs in."""
 
     engine: Engine
     peer: Peer
-    host: HostInfo = field(default_factory=HostInfo)
-    budgets: TurnBudgets = field(default_factory=lambda: TurnBudgets())
-    models: SessionModels = field(default_factory=lambda: SessionModels())
-    #: What the first prompt of each session's turn has by our estimate, until it is over.
-    sent: dict[str, int] = field(default_factory=dict)
+    version: str = ""
+    has_subagents: bool = False
+    state_dir: str | None = None
+    #: Whether the host lets the plugin add to system prompts; where not, the assembled prompt brings it along.
+    adds_policy: bool = True
+    sessions: dict[str, SessionState] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin_turn(self, session: Session) -> None:
+        """A turn of a session begins."""
+        with self.lock:
+            state = self._state(session)
+            state.largest, state.smallest, state.offered = state.offered or state.largest, None, None
+
+    def limits(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The budget and model of a session's turn, as arguments of the engine, now that a call says this about them.
+
+        The host names what is left beside its system prompt when a turn begins, and the model's whole window from
+        then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the
+        way; what it lacks of the largest is the host's frame. While no window is named, the budget counts as one.
+        """
+        offered, model = int_param(params, "tokenBudget"), text_param(params, "model")
+        with self.lock:
+            state = self._state(session)
+            if model not in (None, state.model):
+                state.model, state.context_window = model, None
+            state.context_window = int_param(params, "contextWindow") or state.context_window
+            if offered is not None:
+                state.smallest = min(state.smallest or offered, offered)
+                state.offered = max(state.offered or 0, offered)
+                state.largest = max(state.largest or 0, offered)
+            return {
+                "budget": state.largest,
+                "overhead": None if state.largest is None else state.largest - (state.smallest or state.largest),
+                "model": state.model,
+                "context_window": state.context_window or int_param(params, "promptBudget"),
+            }
 
     def sending(self, session: Session, estimated: int) -> None:
-        """A prompt is about to be sent."""
-        self.sent.setdefault(session.name, estimated)
-        _forget_oldest(self.sent)
+        """A prompt is about to be sent; the first of a turn is remembered."""
+        with self.lock:
+            state = self._state(session)
+            state.sent = estimated if state.sent is None else state.sent
 
+    def take_sent(self, session: Session) -> int | None:
+        """The estimate of the turn's first prompt, which is then forgotten."""
+        with self.lock:
+            state = self._state(session)
+            sent, state.sent = state.sent, None
+            return sent
 
-@dataclass(frozen=True, slots=True)
-class SessionModel:
-    """The model of a session's turns: its name as `provider/model`, and how large its window is."""
-
-    name: str | None = None
-    window: int | None = None
-    #: What counts as its window for as long as the host has named none: the budget of its prompts.
-    budget: int | None = None
-
-
-class SessionModels:
-    """The model of each session. Hosts name it in some calls; it holds for the others until they name another."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, SessionModel] = {}
-        self._lock = threading.Lock()
-
-    def of(self, session: Session, told: SessionModel) -> SessionModel:
-        """The session's model, now that the host tells this about it."""
-        with self._lock:
-            known = self._known.get(session.name, SessionModel())
-            same = told.name in (None, known.name)
-            found = SessionModel(told.name or known.name, told.window or (known.window if same else None))
-            self._known[session.name] = found
-            _forget_oldest(self._known)
-            return SessionModel(found.name, found.window or told.budget)
-
-
-def _forget_oldest(remembered: dict[str, Any]) -> None:
-    while len(remembered) > _REMEMBERED:
-        del remembered[next(iter(remembered))]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnBudget:
-    """What a host gives to prompts, and what of it is taken by the frame that it puts around them."""
-
-    window: int | None = None
-    beside: int | None = None
-
-
-class TurnBudgets:
-    """The budget of each session's turn.
-
-    The host names what is left beside its system prompt when a turn begins, and the model's whole window from
-    then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the way;
-    what it lacks of the largest is the host's frame.
-    """
-
-    def __init__(self) -> None:
-        self._smallest: dict[str, int] = {}
-        #: The largest of this turn, and the one that holds: that of the turn before until a larger one is named.
-        self._offered: dict[str, int] = {}
-        self._largest: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def begin(self, session: Session) -> None:
-        """A turn begins."""
-        with self._lock:
-            self._smallest.pop(session.name, None)
-            if (offered := self._offered.pop(session.name, None)) is not None:
-                self._largest[session.name] = offered
-
-    def of(self, session: Session, offered: int | None) -> TurnBudget:
-        """The budget of the turn, now that the host offers this."""
-        with self._lock:
-            if offered is not None:
-                name = session.name
-                self._smallest[name] = min(self._smallest.get(name, offered), offered)
-                self._offered[name] = max(self._offered.get(name, offered), offered)
-                self._largest[name] = max(self._largest.get(name, offered), offered)
-                for remembered in (self._smallest, self._offered, self._largest):
-                    _forget_oldest(remembered)
-            window = self._largest.get(session.name)
-            left = self._smallest.get(session.name, window)
-            return TurnBudget(window, None if window is None or left is None else window - left)
+    def _state(self, session: Session) -> SessionState:
+        while len(self.sessions) > _REMEMBERED:
+            del self.sessions[next(iter(self.sessions))]
+        return self.sessions.setdefault(session.name, SessionState())
 
 
 def session_param(params: Mapping[str, Any]) -> Session:
@@ -158,18 +128,6 @@ def int_param(params: Mapping[str, Any], name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value >= 1 else None
-
-
-def model_param(params: Mapping[str, Any]) -> SessionModel:
-    """What a call says about the model of the turn."""
-    return SessionModel(
-        text_param(params, "model"), int_param(params, "contextWindow"), int_param(params, "promptBudget")
-    )
-
-
-def observed_tokens_param(params: Mapping[str, Any]) -> int | None:
-    """How many tokens the host counts in its whole prompt, frame and tools included; None when it does not say."""
-    return int_param(params, "currentTokenCount")
 
 
 def messages_param(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:
@@ -206,27 +164,19 @@ def is_ignored(settings: Settings, session: Session) -> bool:
 _GRACE_SECONDS = 5.0
 
 
-class ModelRefused(Exception):
-    """The host did not answer; `kind` is the name of its error, the text its reason."""
+def host_model(peer: Peer, settings: Settings) -> Complete:
+    """Prompts to the host's model: that of the call that is being worked on, else the plugin's own."""
 
-    def __init__(self, text: str, kind: str = "") -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
-@dataclass(frozen=True, slots=True)
-class AskModel:
-    """One prompt to the host's model: that of the call that is being worked on, else the plugin's own."""
-
-    peer: Peer
-    settings: Settings
-
-    def __call__(self, prompt: Prompt, /) -> Completion:
-        seconds, call = self.settings.summary_timeout_ms / 1000, current_call.get()
+    def ask(prompt: Prompt, /) -> Completion:
+        seconds, call = settings.summary_timeout_ms / 1000, current_call.get()
         if call is not None and (left := call.left(MARGIN_SECONDS)) is not None:
             seconds = min(seconds, left)
         if seconds <= 0:
             raise ModelTimeout("the host's time for the call is over")
+        provider, model = {
+            "file": (settings.large_file_summary_provider, settings.large_file_summary_model),
+            "answer": (settings.expansion_provider, settings.expansion_model),
+        }.get(prompt.purpose, (settings.summary_provider, settings.summary_model))
         params: dict[str, Any] = {
             "system": prompt.system,
             "user": prompt.user,
@@ -234,27 +184,18 @@ class AskModel:
             "temperature": prompt.temperature,
             "reasoning": prompt.reasoning,
             "purpose": f"lossless {prompt.purpose}",
-            "model": self._named(prompt.purpose),
+            "model": qualified_model(provider, model),
             "timeoutMs": int(seconds * 1000),
         }
         try:
-            answer = self.peer.ask("llm.complete", params, seconds)
-        except HostError as error:
-            raise ModelRefused(str(error), error.name) from None
+            answer = peer.ask("llm.complete", params, seconds)
         except CallCancelled as error:
             raise ModelTimeout(str(error)) from None
         if not isinstance(answer, dict):
-            raise ModelRefused("the host has no model to offer", "unavailable")
+            raise HostError("the host has no model to offer", "unavailable")
         return parse_completion(answer, f"{answer.get('provider') or 'host'}/{answer.get('model') or 'model'}")
 
-    def _named(self, purpose: str) -> str | None:
-        """The model that the settings name for a purpose, as `provider/model`; None leaves it to the host."""
-        of = self.settings
-        provider, model = {
-            "file": (of.large_file_summary_provider, of.large_file_summary_model),
-            "answer": (of.expansion_provider, of.expansion_model),
-        }.get(purpose, (of.summary_provider, of.summary_model))
-        return qualified_model(provider, model)
+    return ask
 
 
 def qualified_model(provider: str, model: str) -> str | None:

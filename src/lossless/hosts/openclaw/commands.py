@@ -4,7 +4,6 @@ answered with a text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Session
 
 
-@dataclass(frozen=True, slots=True)
-class SlashCommand:
-    """One thing that can be typed, what it takes, and what it does."""
-
-    takes: str
-    help: str
-    run: Callable[[Bridge, PluginCall, Session, str], str]
-
-
 def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The text for what a person typed; a refusal is one, too."""
     typed = call.params.get("args")
@@ -42,7 +32,7 @@ def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if not lane_name(call.params):
         return {"text": "This needs a session; type it where the conversation is."}
     try:
-        return {"text": found.run(bridge, call, session_param(call.params), rest.strip())}
+        return {"text": found[2](bridge, call, session_param(call.params), rest.strip())}
     except LosslessError as error:
         return {"text": f"Not done: {error}"}
 
@@ -50,18 +40,9 @@ def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 def help_text() -> str:
     """What can be typed."""
     rows = [
-        f"/lossless {name}{f' {verb.takes}' if verb.takes else ''}: {verb.help}"
-        for name, verb in SLASH_COMMANDS.items()
+        f"/lossless {name}{f' {takes}' if takes else ''}: {does}" for name, (takes, does, _) in SLASH_COMMANDS.items()
     ]
     return "\n".join(["`/lcm` is the same as `/lossless`.", *rows])
-
-
-def _status(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    return status_text(bridge, session)
-
-
-def _help(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    return help_text()
 
 
 def _backup(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
@@ -135,25 +116,27 @@ def _unpin(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str
     return "Taken away."
 
 
-def _doctor(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-
-    return run_doctor(bridge, session, rest.split())
-
-
-SLASH_COMMANDS: dict[str, SlashCommand] = {
-    "status": SlashCommand("", "how much is kept, and how this conversation is", _status),
-    "help": SlashCommand("", "this list", _help),
-    "backup": SlashCommand("", "copy the archive", _backup),
-    "rotate": SlashCommand("", "shorten the transcript to its newest messages", _rotate),
-    "compact": SlashCommand("[what matters]", "fold older history now", _compact),
-    "focus": SlashCommand("[question]", "show the brief, or write one for a question", _focus),
-    "refocus": SlashCommand("", "bring the brief up to date", _refocus),
-    "unfocus": SlashCommand("", "put the brief away", _unfocus),
-    "undo": SlashCommand("", "take back the last fold, surgery or focus", _undo),
-    "pin": SlashCommand("<text or msg#…>", "keep words in every prompt", _pin),
-    "unpin": SlashCommand("<number>", "take a pin away", _unpin),
-    "doctor": SlashCommand(
-        "[apply | clean | rollover-splits | maintenance]", "find what is wrong, and repair it", _doctor
+#: What can be typed: what it takes, what it is for, and what it does.
+SLASH_COMMANDS: dict[str, tuple[str, str, Callable[[Bridge, PluginCall, Session, str], str]]] = {
+    "status": (
+        "",
+        "how much is kept, and how this conversation is",
+        lambda bridge, _call, session, _rest: status_text(bridge, session),
+    ),
+    "help": ("", "this list", lambda *_: help_text()),
+    "backup": ("", "copy the archive", _backup),
+    "rotate": ("", "shorten the transcript to its newest messages", _rotate),
+    "compact": ("[what matters]", "fold older history now", _compact),
+    "focus": ("[question]", "show the brief, or write one for a question", _focus),
+    "refocus": ("", "bring the brief up to date", _refocus),
+    "unfocus": ("", "put the brief away", _unfocus),
+    "undo": ("", "take back the last fold, surgery or focus", _undo),
+    "pin": ("<text or msg#…>", "keep words in every prompt", _pin),
+    "unpin": ("<number>", "take a pin away", _unpin),
+    "doctor": (
+        "[apply | clean | rollover-splits | maintenance]",
+        "find what is wrong, and repair it",
+        lambda bridge, _call, session, rest: run_doctor(bridge, session, rest.split()),
     ),
 }
 
@@ -174,7 +157,7 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
         case ["apply"]:
             return _repaired(bridge, session, is_sure=is_sure)
         case ["apply", number] if number.isdigit():
-            return _repaired_other(bridge, int(number), is_sure=is_sure)
+            return _repaired(bridge, bridge.engine.browse.get(int(number)).session, is_sure=is_sure)
         case ["clean"]:
             return "\n".join(plan.text for plan in bridge.engine.admin.clean_plans())
         case ["clean", "apply", *which] if len(which) <= 1 or which[1:] == ["vacuum"]:
@@ -211,10 +194,6 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
     return f"{written} {summaries} written anew, {len(refused)} left as they are."
 
 
-def _repaired_other(bridge: Bridge, number: int, *, is_sure: bool) -> str:
-    return _repaired(bridge, bridge.engine.browse.get(number).session, is_sure=is_sure)
-
-
 def _cleaned(bridge: Bridge, filter_id: str, *, vacuum: bool) -> str:
     (plan,) = bridge.engine.admin.clean_plans(filter_id)
     done = bridge.engine.admin.clean(plan, vacuum=vacuum)
@@ -247,5 +226,5 @@ def _debts(bridge: Bridge) -> str:
 def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
     work = bridge.engine.admin.close_debt_plan(number)
     if not is_sure:
-        return f"{work.text}. Add `confirm-inactive` to close it."
+        return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
     return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."

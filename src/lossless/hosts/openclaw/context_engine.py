@@ -15,8 +15,6 @@ from lossless.hosts.openclaw.bridge import (
     int_param,
     is_ignored,
     messages_param,
-    model_param,
-    observed_tokens_param,
     session_param,
     text_param,
     transcript_file,
@@ -33,12 +31,14 @@ if TYPE_CHECKING:
 
     from lossless.compaction.run import CompactionReport
     from lossless.engine import Engine
-    from lossless.hosts.openclaw.bridge import Bridge, TurnBudget
+    from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.model.conversations import Conversation, Session
 
+#: How many tokens the host counts in its whole prompt, frame and tools included.
+_COUNTED = "currentTokenCount"
 _PAGE_SECONDS = 60.0
 #: Pages of one reading; a host that never comes to an end is left alone until the next turn.
 _MOST_PAGES = 10_000
@@ -105,7 +105,7 @@ def carry_cursor(engine: Engine, session: Session, cursor: str | None) -> None:
 def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """A turn begins: bring the archive up to date with the host's transcript."""
     session = session_param(call.params)
-    bridge.budgets.begin(session)
+    bridge.begin_turn(session)
     report = read_transcript(bridge.engine, bridge.peer, session, call.params)
     result: dict[str, Any] = {"bootstrapped": report.status in ("stored", "up to date")}
     result["importedMessages"] = report.stored
@@ -143,21 +143,17 @@ def _is_heartbeat(call: PluginCall) -> bool:
 def after_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Part of a turn is over (OpenClaw up to 2026.7.1); the plugin sends what is new in it."""
     params, session = call.params, session_param(call.params)
-    file, model = transcript_file(params), bridge.models.of(session, model_param(params))
-    budget = bridge.budgets.of(session, int_param(params, "tokenBudget"))
+    file = transcript_file(params)
     report = bridge.engine.after_turn(
         session,
         new_messages=messages_param(params),
         transcript=file if file is not None and file.is_file() else None,
-        budget=budget.window,
-        beside=budget.beside,
-        observed_tokens=observed_tokens_param(params),
-        model=model.name,
-        context_window=model.window,
+        observed_tokens=int_param(params, _COUNTED),
+        **bridge.limits(session, params),
         key=text_param(params, "key"),
         heartbeat=_is_heartbeat(call),
     )
-    bridge.sent.pop(session.name, None)  # which of its prompts a usage counts is not said there
+    bridge.take_sent(session)  # which of its prompts a usage counts is not said there
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
 
@@ -179,31 +175,19 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
             read_transcript(engine, bridge.peer, session, params)
     ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
     rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
-    model, budget = (
-        bridge.models.of(session, model_param(params)),
-        bridge.budgets.of(session, int_param(params, "tokenBudget")),
-    )
+    # What was counted for the first answer of the turn: the provider's usage, and our estimate of the prompt then.
+    usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
     engine.after_turn(
         session,
         new_messages=rest,
-        budget=budget.window,
-        beside=budget.beside,
-        observed_tokens=observed_tokens_param(params),
-        model=model.name,
-        context_window=model.window,
+        observed_tokens=int_param(params, _COUNTED),
+        **bridge.limits(session, params),
         key=key,
         heartbeat=_is_heartbeat(call),
-        **_counted(bridge, session, messages),
+        usage=next((usage for usage in usages if parse_usage(usage, None).prompt_tokens), None),
+        sent=bridge.take_sent(session),
     )
     return {"status": "committed"}
-
-
-def _counted(bridge: Bridge, session: Session, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What was counted for the first answer of a turn: the provider's usage, and our estimate of the prompt then."""
-    sent = bridge.sent.pop(session.name, None)
-    usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
-    usage = next((usage for usage in usages if parse_usage(usage, None).prompt_tokens), None)
-    return {"usage": usage, "sent": sent}
 
 
 def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:
@@ -297,39 +281,28 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         read_transcript(engine, bridge.peer, session, params)
     is_forced, is_of_prompt = params.get("force") is True, text_param(params, "trigger") != _OF_TRANSCRIPT
     has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
-    model, known = bridge.models.of(session, model_param(params)), bridge.budgets.of(session, budget)
+    limits = bridge.limits(session, params)
     report = engine.compact(
         session,
-        budget=known.window,
-        beside=known.beside,
+        **limits,
         force=(is_forced and is_of_prompt) or params.get("manual") is True,
         until=budget if has_target else None,
-        observed_tokens=observed_tokens_param(params) if is_of_prompt else None,
-        model=model.name,
-        context_window=model.window,
+        observed_tokens=int_param(params, _COUNTED) if is_of_prompt else None,
         instructions=text_param(params, "customInstructions"),
         seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
     )
     is_left_over = not report.ok and report.exhausted if is_of_prompt else not report.compacted
-    if has_target and is_left_over and _fits(bridge, session, known, model.name):
+    if has_target and is_left_over and _fits(bridge, session, limits):
         reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
         why = f"the newest turn is shown in part; {report.why}" if report.why else ""
         report = replace(report, ok=True, reason=reason, why=why)
     return _compaction_result(report)
 
 
-def _fits(bridge: Bridge, session: Session, budget: TurnBudget, model: str | None) -> bool:
+def _fits(bridge: Bridge, session: Session, limits: dict[str, Any]) -> bool:
     """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
-    made = bridge.engine.assemble(
-        session,
-        budget=budget.window,
-        beside=budget.beside,
-        format="openclaw",
-        model=model,
-        allow_trailing_assistant=True,
-        record=False,
-    )
+    made = bridge.engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
     return made.receipt.fits
 
 
@@ -394,10 +367,10 @@ def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved
 
 def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
     """The host has started and nobody writes yet: shorten transcripts that grew too large, if the settings say so."""
-    if bridge.host.state_dir is None:
+    if bridge.state_dir is None:
         return {"rotated": 0}
     try:
-        report = bridge.engine.rotation.at_start(bridge.host.state_dir)
+        report = bridge.engine.rotation.at_start(bridge.state_dir)
     except (LosslessError, OSError) as error:
         return {"rotated": 0, "reason": str(error)}
     return {"rotated": report.rotated, "scanned": report.scanned}

@@ -102,7 +102,7 @@ def declarations() -> dict[str, Any]:
         "version": __version__,
         "protocol": PROTOCOL,
         "ownSettings": list(_OWN),
-        "commands": {name: verb.help for name, verb in SLASH_COMMANDS.items()},
+        "commands": {name: does for name, (_, does, _) in SLASH_COMMANDS.items()},
         "tools": [{"name": tool.name, "description": tool.help, "parameters": tool.schema} for tool in TOOLS],
     }
 

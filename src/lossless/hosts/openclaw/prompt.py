@@ -8,16 +8,14 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lossless.formats import synthetic
 from lossless.formats.synthetic import OPENING_TEXT
 from lossless.hosts.openclaw.bridge import (
-    TurnBudget,
     int_param,
     is_ignored,
     messages_param,
-    model_param,
     session_param,
     text_param,
 )
@@ -109,8 +107,8 @@ def first_unknown(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str
     shown = [compared_message(message) for message in window]
     if all(one.is_ours for one in shown):
         return len(window)
-    met = max(_meetings(shown, known, is_cut=len(known) < len(assembled)), default=None)
-    return None if met is None else met.place
+    *_, place = max(_meetings(shown, known, is_cut=len(known) < len(assembled)), default=(None,))
+    return place
 
 
 def count_references(assembled: Sequence[dict[str, Any]], more: Sequence[dict[str, Any]]) -> int:
@@ -122,19 +120,12 @@ def count_references(assembled: Sequence[dict[str, Any]], more: Sequence[dict[st
     return 0
 
 
-class _Meeting(NamedTuple):
-    """Where both lists may meet: how many agree up to there in order, how many of them without a gap, the place."""
-
-    common: int
-    run: int
-    place: int
-
-
 def _meetings(
     shown: Sequence[ComparedMessage], known: Sequence[ComparedMessage], *, is_cut: bool
-) -> Iterator[_Meeting]:
+) -> Iterator[tuple[int, int, int]]:
     """Every place behind a message of the window that agrees with one of the last that are known.
 
+    With it: how many agree up to there in order, and how many of them without a gap; the place comes last.
     When what is known begins in the middle (`is_cut`) and all of it agrees but the newest question, that counts as if
     the message before its beginning agreed as well: else a window without that question would be short of one.
     """
@@ -148,7 +139,7 @@ def _meetings(
             common.append(max(commons[at] + agrees, commons[at + 1], common[at]))
             if agrees and end > len(known) - _ANCHORS:
                 more = 1 if is_ahead and run[-1] == end else 0
-                yield _Meeting(commons[at] + 1 + more, run[-1] + more, at + 1)
+                yield commons[at] + 1 + more, run[-1] + more, at + 1
         commons, runs = common, run
 
 
@@ -180,20 +171,22 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
     """
     params, engine, session = call.params, bridge.engine, session_param(call.params)
-    window, budget = messages_param(params), bridge.budgets.of(session, int_param(params, "tokenBudget"))
-    all_there_is = (budget.window or engine.settings.default_token_budget) - (budget.beside or 0)
+    window, limits = messages_param(params), bridge.limits(session, {"tokenBudget": params.get("tokenBudget")})
+    frame = limits["overhead"] or 0
+    all_there_is = (limits["budget"] or engine.settings.default_token_budget) - frame
     offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
     if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
-    made = _made(bridge, conversation, params, budget)
+    limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
+    made = _made(bridge, conversation, params, limits)
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is)
     more = window[start:]
     if more:
-        beside = min((budget.beside or 0) + estimate_messages(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, TurnBudget(budget.window, max(beside, budget.beside or 0)))
+        beside = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
+        made = _made(bridge, conversation, params, limits | {"overhead": max(beside, frame)})
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -203,21 +196,20 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         "estimatedTokens": max(0, made.tokens - estimate_messages(twice)) + estimate_messages(more),
         "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
     }
-    return result if bridge.host.adds_policy else result | {"systemPromptAddition": made.system_prompt}
+    return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 
 
-def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: TurnBudget) -> Assembled:
-    prompt, model = text_param(params, "prompt"), bridge.models.of(conversation.session, model_param(params))
+def _made(
+    bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], limits: Mapping[str, Any]
+) -> Assembled:
+    prompt = text_param(params, "prompt")
     return bridge.engine.assemble(
         conversation,
-        budget=budget.window,
-        beside=budget.beside,
         prompt=prompt,
         format="openclaw",
-        model=model.name,
-        context_window=model.window,
         allow_trailing_assistant=prompt is not None,
         fold=True,
+        **limits,
     )
 
 

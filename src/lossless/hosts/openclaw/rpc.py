@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lossless.errors import LosslessError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 _COMPACT = (",", ":")
 
@@ -33,30 +34,6 @@ def encode_frame(frame: object) -> bytes:
 def decode_frame(line: bytes) -> Any:
     """What a line holds; raises ValueError when it is no JSON."""
     return json.loads(line.decode("utf-8", "surrogatepass"))
-
-
-def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines that are not blank, until the other side hangs up."""
-    for line in stream:
-        if not line.isspace():
-            yield line
-
-
-class FrameWriter:
-    """Writes frames, each as a whole, from any thread."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._lock = stream, threading.Lock()
-
-    def send(self, frame: object) -> None:
-        """Write one frame; when nobody reads any more, nothing happens."""
-        data = encode_frame(frame)
-        try:
-            with self._lock:
-                self._stream.write(data)
-                self._stream.flush()
-        except (BrokenPipeError, ValueError):  # the plugin is gone; the reader of its lines ends this process
-            pass
 
 
 #: Before a call's time is over its work ends, so that what was done is told and not lost.
@@ -80,12 +57,7 @@ class PluginCall:
     deadline: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def seconds(self) -> float | None:
-        """How much time is left."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-
-    def left(self, margin: float) -> float | None:
+    def left(self, margin: float = 0.0) -> float | None:
         """How much time is left for work whose result still has to be told; None when there is no hurry."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic() - margin)
 
@@ -93,7 +65,7 @@ class PluginCall:
         """Raises `CallCancelled` once nobody waits for the result any more."""
         if self.cancelled.is_set():
             raise CallCancelled("the host has cancelled the call")
-        if self.seconds == 0.0:
+        if self.left() == 0.0:
             raise CallCancelled("the host's time for the call is over")
 
 
@@ -156,48 +128,53 @@ _LONGEST_MS = 86_400_000
 
 
 class HostError(Exception):
-    """The plugin, or the host behind it, refused what it was asked for; `name` is the error's own name there."""
+    """The plugin, or the host behind it, refused what it was asked for; `kind` is the error's own name there."""
 
     code = "host"
 
-    def __init__(self, text: str, name: str = "") -> None:
+    def __init__(self, text: str, kind: str = "") -> None:
         super().__init__(text)
-        self.name = name
+        self.kind = kind
 
 
 class NoMethod(Exception):
     """The plugin asks for a method that is not there."""
 
 
-@dataclass(slots=True)
-class _Question:
-    """What was asked of the plugin, until it answers."""
-
-    answered: threading.Event = field(default_factory=threading.Event)
-    reply: dict[str, Any] = field(default_factory=dict)
-
-
 class Peer:
     """One end of the pipes. Calls are answered from threads, so that one that waits holds up no other."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
-        self._reader, self._writer = reader, FrameWriter(writer)
+        self._reader, self._writer = reader, writer
         self._lanes = CallLanes()
         self._calls: dict[object, PluginCall] = {}
-        self._questions: dict[str, _Question] = {}
+        #: What was asked of the plugin, until it answers.
+        self._questions: dict[str, Future[dict[str, Any]]] = {}
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
 
     def serve(self, answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]) -> None:
         """Answer calls until the plugin hangs up."""
-        for line in read_frames(self._reader):
+        for line in self._reader:
+            if line.isspace():
+                continue
             try:
                 frame = decode_frame(line)
             except (ValueError, RecursionError):
-                self._writer.send(_failure(None, NO_JSON, "the line is no JSON"))
+                self.send(_failure(None, NO_JSON, "the line is no JSON"))
                 continue
             if isinstance(frame, dict):
                 self._take(frame, answer, lane_of)
+
+    def send(self, frame: object) -> None:
+        """Write one frame as a whole, from any thread; when nobody reads any more, nothing happens."""
+        data = encode_frame(frame)
+        try:
+            with self._writing:
+                self._writer.write(data)
+                self._writer.flush()
+        except (BrokenPipeError, ValueError):  # the plugin is gone; the reader of its lines ends this process
+            pass
 
     def settle(self, seconds: float) -> bool:
         """Cancel what still runs and wait for its end; False when that takes longer."""
@@ -213,22 +190,23 @@ class Peer:
     ) -> None:
         method, id_ = frame.get("method"), frame.get("id")
         if not _is_id(id_):
-            self._writer.send(_failure(None, NO_REQUEST, "an id is a text or a number"))
+            self.send(_failure(None, NO_REQUEST, "an id is a text or a number"))
         elif not isinstance(method, str):
-            self._settle_question(frame)
+            with self._lock:
+                question = self._questions.pop(str(id_), None)
+            if question is not None:
+                question.set_result(frame)
         elif method == "$/cancel":
-            self._cancel(_call_of(frame, method).params.get("id"))
+            cancelled = _call_of(frame, method).params.get("id")
+            with self._lock:
+                found = self._calls.get(cancelled) if _is_id(cancelled) else None
+            if found is not None:
+                found.cancelled.set()
         else:
             call = _call_of(frame, method)
             with self._lock:
                 self._calls[id_] = call
             self._lanes.run(lane_of(call), lambda: self._answer(call, answer))
-
-    def _cancel(self, id_: object) -> None:
-        with self._lock:
-            call = self._calls.get(id_) if _is_id(id_) else None
-        if call is not None:
-            call.cancelled.set()
 
     def _answer(self, call: PluginCall, answer: Callable[[PluginCall], object]) -> None:
         token = current_call.set(call)
@@ -237,9 +215,7 @@ class Peer:
             frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
         except NoMethod as error:
             frame = _failure(call.id, UNKNOWN_METHOD, str(error), code="not_found")
-        except LosslessError as error:
-            frame = _failure(call.id, REFUSED, str(error), code=error.code)
-        except (HostError, CallCancelled) as error:
+        except (LosslessError, HostError, CallCancelled) as error:
             frame = _failure(call.id, REFUSED, str(error), code=error.code)
         except TimeoutError as error:
             frame = _failure(call.id, REFUSED, str(error), code="timeout")
@@ -251,48 +227,46 @@ class Peer:
             with self._lock:
                 self._calls.pop(call.id, None)
         if call.id is not None:
-            self._writer.send(frame)
+            self.send(frame)
 
     # --- the plugin is asked ---
 
     def ask(self, method: str, params: dict[str, Any], seconds: float = _ANSWER_SECONDS) -> Any:
         """What the plugin answers. Raises `HostError` when it refuses, `TimeoutError`, or `CallCancelled`."""
-        id_, question, call = f"p{next(self._numbers)}", _Question(), current_call.get()
+        id_, call = f"p{next(self._numbers)}", current_call.get()
+        question: Future[dict[str, Any]] = Future()
         with self._lock:
             self._questions[id_] = question
         try:
             named = params if call is None else {**params, "call": call.id}
-            self._writer.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": named})
-            self._wait(question, call, seconds)
+            self.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": named})
+            reply = _wait(question, call, seconds)
         except (CallCancelled, TimeoutError):
             self.tell("$/cancel", {"id": id_})
             raise
         finally:
             with self._lock:
                 self._questions.pop(id_, None)
-        if (error := question.reply.get("error")) is not None:
+        if (error := reply.get("error")) is not None:
             data = error.get("data") or {}
             raise HostError(str(error.get("message") or "refused"), str(data.get("name") or ""))
-        return question.reply.get("result")
+        return reply.get("result")
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
         """Tell the plugin something that needs no answer."""
-        self._writer.send({"jsonrpc": "2.0", "method": method, "params": params})
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def _wait(self, question: _Question, call: PluginCall | None, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not question.answered.wait(min(_TICK_SECONDS, max(0.0, until - time.monotonic()))):
+
+def _wait(question: Future[dict[str, Any]], call: PluginCall | None, seconds: float) -> dict[str, Any]:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return question.result(min(_TICK_SECONDS, max(0.0, until - time.monotonic())))
+        except TimeoutError:
             if call is not None:
                 call.check()
             if time.monotonic() >= until:
-                raise TimeoutError(f"no answer within {seconds:g} s")
-
-    def _settle_question(self, frame: dict[str, Any]) -> None:
-        with self._lock:
-            question = self._questions.get(str(frame.get("id")))
-        if question is not None:
-            question.reply = frame
-            question.answered.set()
+                raise TimeoutError(f"no answer within {seconds:g} s") from None
 
 
 def _is_id(id_: object) -> bool:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt, status
-from lossless.hosts.openclaw.bridge import AskModel, Bridge, HostInfo, SubAgents, lane_name, session_param, text_param
+from lossless.hosts.openclaw.bridge import Bridge, SubAgents, host_model, lane_name, session_param, text_param
 from lossless.hosts.openclaw.rpc import NoMethod, Peer
 from lossless.recall.scope import Caller
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import PluginCall
+    from lossless.settings import Settings
 
 
 def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -33,9 +34,9 @@ def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if name is None:
         raise BadInput("name must be a text")
     is_known = text_param(params, "sessionKey") or text_param(params, "sessionId")
-    caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.host.has_subagents)
+    caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.has_subagents)
     toolbox, agents = bridge.engine.tools, SubAgents(bridge.peer, bridge.engine.settings)
-    if bridge.host.has_subagents:
+    if bridge.has_subagents:
         toolbox = replace(toolbox, delegate=agents)
     result = toolbox.call(name, params.get("args"), caller)
     if agents.is_missing:
@@ -121,9 +122,17 @@ class Service:
             )
         config = call.params.get("config")
         loaded = load(config if isinstance(config, dict) else {})
-        host = _host(call.params)
         if self._bridge is None:
-            self._bridge = Bridge(self._opened(loaded.settings, host), self._peer, host)
+            can = call.params.get("capabilities")
+            can = can if isinstance(can, dict) else {}
+            self._bridge = Bridge(
+                self._opened(loaded.settings, asks_model=can.get("llm") is True),
+                self._peer,
+                text_param(call.params, "host") or "",
+                can.get("subagents") is True,
+                text_param(call.params, "stateDir"),
+                can.get("promptHook") is not False,
+            )
         settings = self._bridge.engine.settings
         return {
             "protocol": PROTOCOL,
@@ -135,25 +144,13 @@ class Service:
             "warnings": [str(notice) for notice in loaded.warnings],
         }
 
-    def _opened(self, settings: Any, host: HostInfo) -> Engine:
+    def _opened(self, settings: Settings, *, asks_model: bool) -> Engine:
         from lossless.engine import open_engine
 
         path = settings.database_path or ""
         if "://" in path:
             raise BadInput("databasePath must be a file: this plugin cannot use a server")
-        return open_engine(path, settings, AskModel(self._peer, settings) if host.has_model else None)
-
-
-def _host(params: Any) -> HostInfo:
-    can = params.get("capabilities")
-    can = can if isinstance(can, dict) else {}
-    return HostInfo(
-        text_param(params, "host") or "",
-        can.get("llm") is True,
-        can.get("subagents") is True,
-        text_param(params, "stateDir"),
-        can.get("promptHook") is not False,
-    )
+        return open_engine(path, settings, host_model(self._peer, settings) if asks_model else None)
 
 
 #: What calls that still run may take when the plugin hangs up.

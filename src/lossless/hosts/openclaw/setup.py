@@ -35,28 +35,14 @@ _ENTRY = ("plugins", "entries", PLUGIN_ID)
 _WHOLE = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSetup:
-    """A config file's edit, that of the record of what stood there before, and in words what changes."""
-
-    edit: FileEdit
-    record: FileEdit
-    changes: tuple[str, ...]
-    #: What is left as it is, and should be known.
-    remarks: tuple[str, ...]
-
-    @property
-    def edits(self) -> tuple[FileEdit, ...]:
-        """The edits to make; a record that neither was nor is there is none."""
-        return (self.edit,) if self.record.before is self.record.after is None else (self.edit, self.record)
-
-
 @dataclass(slots=True)
-class _ConfigChanges:
-    """What happens to a config: in words, and the former values of what is replaced, by their paths."""
+class ConfigSetup:
+    """What happens to a config: in words, and the edits of the file and of the record of what stood there before."""
 
     changes: list[str] = field(default_factory=list)
+    #: What is left as it is, and should be known.
     remarks: list[str] = field(default_factory=list)
+    edits: list[FileEdit] = field(default_factory=list)
     #: For each path what was there (nothing: not there) and what was put there.
     replaced: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
 
@@ -79,7 +65,7 @@ def plugin_folder() -> Path:
 def install(path: Path, plugin: Path, python: str) -> ConfigSetup:
     """The edits that make OpenClaw use the plugin; again changes nothing."""
     wanted: dict[str, Any] = {}
-    _add(wanted, plugin, python, _ConfigChanges())
+    _add(wanted, plugin, python, ConfigSetup())
     by_hand = f"Add this by hand: {json.dumps(wanted, ensure_ascii=False)}"
     return _setup(path, by_hand, lambda document, work: _add(document, plugin, python, work))
 
@@ -93,12 +79,12 @@ def uninstall(path: Path) -> ConfigSetup:
     return _setup(path, by_hand, _remove)
 
 
-def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _ConfigChanges], None]) -> ConfigSetup:
+def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSetup], None]) -> ConfigSetup:
     text, before = _document(path, by_hand)
     record = record_path(path)
     old = read_text(record)
     after = copy.deepcopy(before)
-    work = _ConfigChanges(replaced=_recorded(old))
+    work = ConfigSetup(replaced=_recorded(old))
     whole = work.replaced.pop(_WHOLE, {})
     is_known = text is not None and whole.get("after") == text_digest(text)
     former, was_there = whole.get("before"), _is_installed(before)
@@ -112,11 +98,11 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _ConfigCh
         made = _changed(path, text, before, after, by_hand)
         if _is_installed(after) and (is_known or not was_there):
             work.replaced[_WHOLE] = {"before": former if is_known else text, "after": text_digest(made)}
-    changed = FileEdit(path, text, made, "; ".join(work.changes))
-    noted = FileEdit(
-        record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back", is_private=True
-    )
-    return ConfigSetup(changed, noted, tuple(work.changes), tuple(work.remarks))
+    work.edits = [FileEdit(path, text, made, "; ".join(work.changes))]
+    noted = _record(work.replaced, old)
+    if old is not None or noted is not None:
+        work.edits.append(FileEdit(record, old, noted, "what `lcm uninstall openclaw` puts back", is_private=True))
+    return work
 
 
 def _is_installed(document: dict[str, Any]) -> bool:
@@ -183,7 +169,7 @@ def _includes(value: object) -> bool:
 # --- in ---
 
 
-def _add(document: dict[str, Any], plugin: Path, python: str, work: _ConfigChanges) -> None:
+def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup) -> None:
     was_there = _is_installed(document)
     if not was_there:
         work.replaced.clear()
@@ -215,7 +201,7 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: _ConfigChang
         notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
 
 
-def _note_missing(document: dict[str, Any], work: _ConfigChanges) -> None:
+def _note_missing(document: dict[str, Any], work: ConfigSetup) -> None:
     """Remember what is not there yet."""
     for path, left in _MADE:
         inside = _at(document, path[:-1])
@@ -223,9 +209,7 @@ def _note_missing(document: dict[str, Any], work: _ConfigChanges) -> None:
             work.replaced[path] = {"after": left}
 
 
-def _note_differences(
-    before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: _ConfigChanges
-) -> None:
+def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
     """Remember what was put into an entry that somebody had written already."""
     for key, value in after.items():
         if key not in before:
@@ -261,7 +245,7 @@ def _is_ours(place: object) -> bool:
         return False
 
 
-def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: _ConfigChanges) -> None:
+def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: ConfigSetup) -> None:
     notes, entry = work.changes, _inner(entries, PLUGIN_ID)
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
@@ -279,8 +263,8 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
         work.remarks.append(
             f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
         )
-    for policy, models in (("llm", _summary_models(config)), ("subagent", _reader_models(config))):
-        _allow(entry, policy, models, name, notes)
+    _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
+    _allow(entry, "subagent", _models(config, "expansion"), name, notes)
 
 
 def _older_settings(document: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
@@ -314,20 +298,14 @@ def _allow(entry: dict[str, Any], policy: str, models: list[str], name: str, not
         notes.append(f"{name}.{policy}.allowedModels holds {', '.join(missing)}")
 
 
-def _summary_models(config: Mapping[str, Any]) -> list[str]:
-    named = [_model(config, "summary"), _model(config, "largeFileSummary")]
-    routes = [route for route in _list(config.get("fallbackProviders")) if isinstance(route, dict)]
-    named += [qualified_model(str(route.get("provider") or ""), str(route.get("model") or "")) for route in routes]
-    return [name for name in dict.fromkeys(named) if name and "/" in name]
-
-
-def _reader_models(config: Mapping[str, Any]) -> list[str]:
-    found = _model(config, "expansion")
-    return [found] if found and "/" in found else []
-
-
-def _model(config: Mapping[str, Any], kind: str) -> str | None:
-    return qualified_model(str(config.get(f"{kind}Provider") or ""), str(config.get(f"{kind}Model") or ""))
+def _models(config: Mapping[str, Any], *kinds: str) -> list[str]:
+    """The models that settings of these kinds name with their provider; `summary` has others to fall back to."""
+    named = [(config.get(f"{kind}Provider"), config.get(f"{kind}Model")) for kind in kinds]
+    if "summary" in kinds:
+        routes = [route for route in _list(config.get("fallbackProviders")) if isinstance(route, dict)]
+        named += [(route.get("provider"), route.get("model")) for route in routes]
+    found = dict.fromkeys(qualified_model(str(provider or ""), str(model or "")) for provider, model in named)
+    return [name for name in found if name and "/" in name]
 
 
 def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
@@ -341,7 +319,7 @@ def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
 # --- out ---
 
 
-def _remove(document: dict[str, Any], work: _ConfigChanges) -> None:
+def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     notes, plugins = work.changes, document.get("plugins")
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):

@@ -31,7 +31,7 @@ def status_text(bridge: Bridge, session: Session) -> str:
         row = _row(bridge, session)
     counts = totals.counts
     lines = [
-        f"lossless {__version__} on OpenClaw {bridge.host.version or '(version unknown)'}",
+        f"lossless {__version__} on OpenClaw {bridge.version or '(version unknown)'}",
         f"Archive: {browse.path}, {size:,} bytes",
         f"Kept: {_many(counts.conversations, 'conversation')}, {_many(counts.messages, 'message')}, "
         f"{_many(counts.summaries, 'summary', 'summaries')}",

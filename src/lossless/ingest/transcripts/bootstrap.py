@@ -8,7 +8,8 @@ after an interruption the next reading continues from there.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ from lossless.ingest.transcripts.entries import (
     take_messages,
 )
 from lossless.ingest.transcripts.exclusions import (
-    TranscriptOwner,
     abandoned_ids,
     count_all_pruned,
     hide_abandoned,
@@ -57,8 +57,9 @@ from lossless.ingest.transcripts.following import (
     write_chunk,
     write_decision,
 )
-from lossless.ingest.transcripts.reading import reopen_transcript
-from lossless.ingest.transcripts.records import file_state, read_appended, tail_digest
+from lossless.ingest.transcripts.reading import ListedTranscript, reopen_transcript
+from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
+from lossless.ingest.window import IncomingWindow
 from lossless.model.conversations import Conversation
 from lossless.model.messages import Incoming, without_words_digest
 from lossless.store.conversations import Checkpoint
@@ -69,8 +70,8 @@ if TYPE_CHECKING:
 
     from lossless.ingest.events import Event
     from lossless.ingest.run import PayloadPolicy
-    from lossless.ingest.transcripts.entries import BadLine, RecordPosition, TranscriptEntry
-    from lossless.ingest.transcripts.following import TranscriptSource
+    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
 
@@ -104,7 +105,7 @@ class BootstrapRequest:
     chunk: int = CHUNK_ENTRIES
 
 
-def bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
+def bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
     """Store what a transcript has that the archive does not; idempotent."""
     for _ in range(MAX_TRIES):
         try:
@@ -114,7 +115,7 @@ def bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcri
     raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
 
 
-def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
+def _bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
     apart: TranscriptReport | None = None
     with archive.reading():
@@ -123,32 +124,33 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
             found = None
         refused = False
         point = None if found is None else archive.transcripts.checkpoint(found.id)
-        how = following.plan_reading(point, state, header_id, asked.lane)
+        extent, change = following.plan_reading(point, state, header_id, asked.lane)
         if found is not None and not asked.accept:
-            if how.reading == "nothing" and not asked.again:
-                return TranscriptReport(found.id, "up to date", how.change, size=state.size)
+            if extent == "nothing" and not asked.again:
+                return TranscriptReport(found.id, "up to date", change, size=state.size)
             last = archive.transcripts.last_decision(found.id, str(state.path))
             settled = following.earlier_verdict(last, state, header_id)
             refused = settled == "refused" and point is not None and point.path == str(state.path)
             if settled in ("held", "refused") and not refused:
-                apart = TranscriptReport(found.id, settled, how.change, last.reason if last else None)
+                apart = TranscriptReport(found.id, settled, change, last.reason if last else None)
     if apart is not None and found is not None:
         return _keep_apart(asked, transcript, found, apart)
     if found is None and (pruned := _all_pruned(asked, transcript)):
         reason = f"all its messages ({pruned}) were deleted with `lcm prune`; --again brings them back"
-        return TranscriptReport(None, "excluded", how.change, reason, state.size, pruned=pruned)
+        return TranscriptReport(None, "excluded", change, reason, state.size, pruned=pruned)
     with archive.writing():
         conversation = asked.into or archive.conversations.open(asked.session, asked.now)
         if asked.again:
             archive.transcripts.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
-    report = TranscriptReport(conversation.id, "up to date", how.change, size=state.size)
+    report = TranscriptReport(conversation.id, "up to date", change, size=state.size)
     work = TranscriptReading(
         archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
     )
     work.again, work.chunk = asked.again, asked.chunk
-    goes_on = how.reading == "appended" and not (asked.accept or asked.again or transcript.is_array)
-    if goes_on and point is not None and _is_untouched(point):
+    goes_on = extent == "appended" and not (asked.accept or asked.again or transcript.is_array)
+    is_untouched = point is not None and can_resume_from(point)
+    if goes_on and is_untouched and point is not None and point.tail == tail_digest(Path(point.path), point.offset):
         work.point, work.age = point, line_generation_of(point.entry_id)
         _read_appended(work)
     elif archive.messages.newest_id(conversation.id) is None:
@@ -161,14 +163,17 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
 
 
 def _keep_apart(
-    asked: BootstrapRequest, transcript: TranscriptSource, conversation: Conversation, report: TranscriptReport
+    asked: BootstrapRequest,
+    transcript: Transcript | ListedTranscript,
+    conversation: Conversation,
+    report: TranscriptReport,
 ) -> TranscriptReport:
     """Store a transcript that is not the conversation's in a quarantined one, as far as it is new."""
     archive, state = asked.archive, transcript.state
     start = Checkpoint(str(state.path), 0, 0, 0, transcript.header.id, lane=asked.lane, kind=transcript.kind)
     beside = following.quarantine(archive, conversation, start, asked.now)
     point = archive.transcripts.checkpoint(beside.id)
-    if following.plan_reading(point, state, transcript.header.id, asked.lane).reading != "nothing":
+    if following.plan_reading(point, state, transcript.header.id, asked.lane)[0] != "nothing":
         _bootstrap(replace(asked, into=beside, accept=True), transcript)
     if report.status == "refused" and beside.archive_cause != "refused":
         with archive.writing():
@@ -176,13 +181,15 @@ def _keep_apart(
     return replace(report, quarantine_id=beside.id)
 
 
-def _all_pruned(asked: BootstrapRequest, transcript: TranscriptSource) -> int:
+def _all_pruned(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> int:
     """How many messages a transcript has, if everything that a conversation could begin with was deleted; else 0."""
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
-    path, header_id = str(transcript.state.path), transcript.header.id
-    whose = TranscriptOwner(asked.archive, begun, path, header_id, None, again=asked.again)
-    return count_all_pruned(whose, lambda: transcript.path(asked.lane))
+    point, report = Checkpoint(str(transcript.state.path), 0, 0, 0), TranscriptReport(None, "up to date")
+    work = TranscriptReading(
+        asked.archive, begun, transcript, asked.lane, asked.now, None, report, point, again=asked.again
+    )
+    return count_all_pruned(work)
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:
@@ -229,7 +236,10 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
-    looked = _surveyed(work)
+    looked = survey_path(work.archive, work.id, work.path(), work.age)
+    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
+        work.age += 1  # the lines of a file without ids that differs from what was read are renumbered
+        looked = survey_path(work.archive, work.id, work.path(), work.age)
     if not looked.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
     left = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
@@ -242,11 +252,17 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         if looked.known:
             store_rest(work, entries)
         else:
-            _store_rest_of_path(work, entries)
+            for chunk in chunks(entries, work.chunk):  # by text alone: aligned with the rows after the last known one
+                with work.archive.writing():
+                    batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
+                    plan, batch = ingest.plan_path(
+                        work.archive, work.conversation, batch, rewritten=True, after=work.behind
+                    )
+                    _store_planned(work, chunk, batch, plan)
     if looked.last is not None:
         last, digest = last_message_mark(work, looked.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
-    work.point = replace(work.point, front=json.dumps(looked.front.records))
+    work.point = replace(work.point, front=json.dumps(looked.front))
     abandoned = return_to_path(work.archive, work.id, work.path(), work.now)
     abandoned += hide_abandoned(work.archive, work.id, left, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
@@ -256,15 +272,6 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     if work.apart is None:
         store_abandoned(work, left)
     finish_reading(work, is_cut=is_cut)
-
-
-def _surveyed(work: TranscriptReading) -> PathSurvey:
-    """Survey a path; the lines of a file without ids that differs from what was read are renumbered."""
-    looked = survey_path(work.archive, work.id, work.path(), work.age)
-    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
-        work.age += 1
-        looked = survey_path(work.archive, work.id, work.path(), work.age)
-    return looked
 
 
 def _is_unreadable(work: TranscriptReading) -> bool:
@@ -294,16 +301,14 @@ def _store_path(
         if looked.made_up and plan.abandoned:  # the host went back, or started again with the same text
             plan = replace(plan, ambiguous=max(1, plan.ambiguous))
         in_text = sum(place is not None for place in plan.places) - looked.known
-        claim = following.TranscriptClaim(
-            looked.messages - looked.known, looked.known, max(0, in_text), looked.earliest_at, *_stored(work)
-        )
-        verdict, reason = following.judge_claim(claim)
+        new = looked.messages - looked.known
+        verdict, reason = following.judge_claim(new, looked.known, max(0, in_text), looked.earliest_at, *_stored(work))
         is_strange = verdict == "held" or (refused and verdict != "continued")
         if is_strange and not accept:
-            hold_back(work, reason, claim.new, refused=refused)
+            hold_back(work, reason, new, refused=refused)
             return False
         if work.report.change != "same" or verdict != "continued":
-            write_decision(work, "accepted" if verdict == "held" else verdict, reason, claim.new)
+            write_decision(work, "accepted" if verdict == "held" else verdict, reason, new)
         _store_planned(work, window, batch, plan)
     return True
 
@@ -322,17 +327,8 @@ def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadL
         store_chunk(work, chunk)
 
 
-def _store_rest_of_path(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
-    """Align what follows with the rows after the last known one, in chunks: by text alone."""
-    for chunk in chunks(entries, work.chunk):
-        with work.archive.writing():
-            batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
-            plan, batch = ingest.plan_path(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
-            _store_planned(work, chunk, batch, plan)
-
-
 def _store_planned(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, plan: IngestPlan
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, plan: IngestPlan
 ) -> None:
     """Store what was planned; a reading of appended bytes must then start again."""
     report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
@@ -366,10 +362,6 @@ def can_resume_from(point: Checkpoint) -> bool:
     )
 
 
-def _is_untouched(point: Checkpoint) -> bool:
-    return can_resume_from(point) and point.tail == tail_digest(Path(point.path), point.offset)
-
-
 #: More than this is not a turn, and is not read within a transaction.
 _MOST_BYTES = 1 << 20
 
@@ -385,12 +377,12 @@ def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
         point = archive.transcripts.checkpoint(found.id)
         if point is None or point.kind is None or point.path != str(path):
             return None
-        how = following.plan_reading(point, state, point.header_id, asked.lane)
-        if how.reading == "nothing":
-            return TranscriptReport(found.id, "up to date", how.change, size=state.size)
-        if how.reading != "appended" or state.size - point.offset > _MOST_BYTES:
+        extent, change = following.plan_reading(point, state, point.header_id, asked.lane)
+        if extent == "nothing":
+            return TranscriptReport(found.id, "up to date", change, size=state.size)
+        if extent != "appended" or state.size - point.offset > _MOST_BYTES:
             return None
-        return _read_from_checkpoint(asked, found, point, state, how.change)
+        return _read_from_checkpoint(asked, found, point, state, change)
 
 
 def _read_from_checkpoint(
@@ -398,7 +390,7 @@ def _read_from_checkpoint(
 ) -> TranscriptReport | None:
     """Store what follows the checkpoint, if the bytes before it are unchanged."""
     growth = read_appended(state.path, point.offset, state.size) if can_resume_from(point) else None
-    if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:
+    if point.kind is None or growth is None or digest_before(growth, point.offset) != point.tail:
         return None
     transcript = reopen_transcript(point.kind, state, TranscriptHeader(id=point.header_id))
     entries = list(entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
@@ -412,35 +404,8 @@ def _read_from_checkpoint(
         return None
     if asked.session.id not in (None, found.session_id) or found.session_key != asked.session.key:
         work.conversation = asked.archive.conversations.open(asked.session, asked.now)
-    write_chunk(work, entries, front, growth.tail(entries[-1].line.end))
+    write_chunk(work, entries, front, digest_before(growth, entries[-1].line.end))
     return work.report
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTranscript:
-    """Entries in memory, with the interface of a transcript."""
-
-    entries: Sequence[TranscriptEntry]
-    header: TranscriptHeader = field(default_factory=TranscriptHeader)
-    is_array: bool = False
-    kind: str = "openclaw"
-
-    @property
-    def state(self) -> FileState:
-        return FileState(Path(), len(self.entries), 0)
-
-    @property
-    def last_line(self) -> RecordPosition | None:
-        return self.entries[-1].line if self.entries else None
-
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.lane == lane)
-
-    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
-        return False
-
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
 
 
 def store_page(
@@ -455,46 +420,44 @@ def store_page(
     payloads: PayloadPolicy | None,
 ) -> TranscriptReport:
     """Store a page. One that continues `after` the stored cursor is appended; any other is a whole path."""
-    page = _EntryPage(entries, after, cursor, accept)
+    store = partial(_store_page, archive, entries=entries, cursor=cursor, now=now, payloads=payloads)
     for _ in range(MAX_TRIES):
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
-            report = _store_page(archive, conversation, page, now, payloads)
+            report = store(conversation, after=after, accept=accept)
             if report.status != "held":
                 return report
             beside = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
-            _store_page(archive, beside, replace(page, after=None, accept=True), now, payloads)
+            store(beside, after=None, accept=True)
             return replace(report, quarantine_id=beside.id)
         except CheckpointMoved:
             continue
     raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
 
 
-@dataclass(frozen=True, slots=True)
-class _EntryPage:
-    """A page from a host."""
-
-    entries: Sequence[TranscriptEntry]
-    after: str | None
-    cursor: str | None
-    accept: bool
-
-
 def _store_page(
-    archive: Archive, conversation: Conversation, page: _EntryPage, now: datetime, payloads: PayloadPolicy | None
+    archive: Archive,
+    conversation: Conversation,
+    *,
+    entries: Sequence[TranscriptEntry],
+    after: str | None,
+    cursor: str | None,
+    accept: bool,
+    now: datetime,
+    payloads: PayloadPolicy | None,
 ) -> TranscriptReport:
     point = archive.transcripts.checkpoint(conversation.id)
     is_empty = archive.messages.newest_id(conversation.id) is None
-    goes_on = page.after is not None and point is not None and point.cursor == page.after
+    goes_on = after is not None and point is not None and point.cursor == after
     change = "same" if goes_on else "first" if is_empty else "new path"
     start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
-    start = replace(start, cursor=page.cursor or start.cursor)
+    start = replace(start, cursor=cursor or start.cursor)
     report = TranscriptReport(conversation.id, "up to date", change)
     work = TranscriptReading(
-        archive, conversation, ListedTranscript(page.entries), None, now, payloads, report, start, point
+        archive, conversation, ListedTranscript(entries), None, now, payloads, report, start, point
     )
-    if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page.after)) is not None:
+    if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
         with archive.writing():
             archive.ingest.block(conversation.id, reason, now)
         work.report = replace(report, status="failed", reason=reason)
@@ -504,7 +467,7 @@ def _store_page(
     elif is_empty:
         read_first(work, 0)
     else:
-        read_whole(work, accept=page.accept)
+        read_whole(work, accept=accept)
     return work.report
 
 
@@ -546,13 +509,13 @@ def store_grown_entries(
         versions, strangers = _changed_entries(archive, conversation.id, items)
         if strangers:
             with archive.writing():
-                batch = ingest.EntryBatch(strangers, (), (), 0)
+                batch = IncomingWindow((), strangers, (), 0)
                 stored += ingest.append_entries(archive, conversation, batch, now=now, payloads=payloads).stored
         if versions:
             events = tuple(event for _, event in versions)
             plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
             with archive.writing():
-                batch = ingest.EntryBatch(events, (), (), 0)
+                batch = IncomingWindow((), events, (), 0)
                 revised += ingest.write_entries(archive, conversation, plan, batch, now=now, payloads=payloads).revised
     return revised, stored
 

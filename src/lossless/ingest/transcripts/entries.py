@@ -21,15 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
-
-    from lossless.model.messages import JsonObject
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-    from typing import Any, Protocol, TypeAlias
-
-    from lossless.model.messages import JsonObject
+    from typing import Protocol, TypeAlias
 
     #: A readable record, or its replacement.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
@@ -40,34 +32,20 @@ if TYPE_CHECKING:
         #: Its name in `lcm import`: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
         @property
         def KIND(self) -> str: ...  # noqa: N802
-
-        def recognises(self, records: list[dict[str, Any]]) -> bool:
-            """Whether a file with these first records is of this kind."""
-            ...
-
-        def header(self, records: list[dict[str, Any]]) -> TranscriptHeader:
-            """The transcript's header, from the first records."""
-            ...
-
-        def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
-            """One record as entries: one, or those of a whole conversation, the end of its path last."""
-            ...
-
-        def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader:
-            """The header of a lane, from its first record."""
-            ...
-
-        def title(self, record: dict[str, Any]) -> str | None:
-            """The title of the whole transcript, if the record has one."""
-            ...
-
-        def opening(self, record: dict[str, Any]) -> str | None:
-            """The prompt in this record, as a title for a conversation without one."""
-            ...
-
-        def side_files(self, path: Path) -> list[Path]:
-            """Other transcripts that belong to the one at `path`: its sub-agents'."""
-            ...
+        #: Whether a file with these first records is of this kind.
+        def recognises(self, records: list[dict[str, Any]]) -> bool: ...
+        #: The transcript's header, from the first records.
+        def header(self, records: list[dict[str, Any]]) -> TranscriptHeader: ...
+        #: One record as entries: one, or those of a whole conversation, the end of its path last.
+        def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]: ...
+        #: The header of a lane, from its first record.
+        def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader: ...
+        #: The title of the whole transcript, if the record has one.
+        def title(self, record: dict[str, Any]) -> str | None: ...
+        #: The prompt in this record, as a title for a conversation without one.
+        def opening(self, record: dict[str, Any]) -> str | None: ...
+        #: Other transcripts that belong to the one at `path`: its sub-agents'.
+        def side_files(self, path: Path) -> list[Path]: ...
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -314,8 +292,7 @@ _LINE_ID = re.compile(re.escape(GENERATED_ID_PREFIX) + r"(?:(\d+)\.)?(\d+):([0-9
 
 def line_generation_of(entry_id: str | None) -> int:
     """The generation of the file in a generated id; 0 for any other id."""
-    found = None if entry_id is None else _LINE_ID.fullmatch(entry_id)
-    return int(found[1] or 0) if found else 0
+    return (parse_line_id(entry_id or "") or (0,))[0]
 
 
 def parse_line_id(entry_id: str) -> tuple[int, int, str] | None:

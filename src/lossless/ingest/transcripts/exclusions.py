@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from lossless.ingest import transcript_entries as ingest
@@ -30,13 +30,13 @@ from lossless.model.records import ContextChange
 from lossless.store.conversations import PRINT_BYTES, entry_id_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.ingest.run import PayloadPolicy
     from lossless.ingest.transcripts.entries import TranscriptEntry
     from lossless.ingest.transcripts.following import TranscriptReading
-    from lossless.model.conversations import Conversation
+    from lossless.ingest.window import IncomingWindow
     from lossless.store.archive import Archive
     from lossless.store.conversations import ConversationHistory, StoredRef
 
@@ -58,6 +58,8 @@ class SeenRef:
     id: bytes = b""
     at: int = 0
     role: str = ""
+    entry_id: str | None = None
+    tokens: int = 0
 
 
 def match_history(
@@ -69,12 +71,16 @@ def match_history(
     print of the first message after the history, if known.
     """
     by_id = _match_by_id(path, history, first)
-    by_words = _WordMatcher(path, history, by_id, first, end).pairs()
+    by_words = _match_by_words(path, history, by_id, first, end)
     if not _is_believed(path, history, by_id, by_words, next_):
         return by_id
     pairs = by_id | by_words
     pairs |= _match_between(path, history, pairs, first)
-    return pairs | _match_last(path, history, pairs, end)
+    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
+    is_last = history.is_same_file and place == len(history.told) - 1 == len(pairs) and n < min(end, len(path))
+    if is_last and _is_changed(path[n], history.told[place]):  # reworded: all lines before it are known
+        pairs[n] = place
+    return pairs
 
 
 def _match_between(
@@ -98,16 +104,6 @@ def _match_between(
     return found
 
 
-def _match_last(
-    path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], end: int
-) -> dict[int, int]:
-    """The last line of a file without ids, reworded: all lines before it are known."""
-    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
-    if not history.is_same_file or place != len(history.told) - 1 or n >= min(end, len(path)) or place != len(pairs):
-        return {}
-    return {n: place} if _is_changed(path[n], history.told[place]) else {}
-
-
 def _is_changed(here: SeenRef, one: StoredRef) -> bool:
     """Whether a line may be a reworded row, apart from its position: neither has an id, and the roles agree."""
     is_timed = bool(here.at) and bool(one.at) and one.is_timed
@@ -122,66 +118,48 @@ def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: i
     return found if history.is_same_file and 2 * len(same) >= len(found) else same
 
 
-class _WordMatcher:
-    """Matches texts in order."""
+def _match_by_words(
+    path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
+) -> dict[int, int]:
+    """Matches texts in order: each with the next equal one, or where a certain run of others follows it."""
+    told = history.told
+    live, taken = {heard.id for heard in path if heard.id}, set(by_id.values())
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place, one in enumerate(told):
+        if one.print and one.id not in live and place not in taken:
+            places[one.print].append(place)
 
-    def __init__(
-        self, path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
-    ) -> None:
-        self._path, self._told, self._by_id = path, history.told, by_id
-        self._ended = history.ended
-        self._first, self._end = first, end
-        live = {heard.id for heard in path if heard.id}
-        taken = set(by_id.values())
-        self._places: defaultdict[bytes, list[int]] = defaultdict(list)
-        for place, one in enumerate(history.told):
-            if one.print and one.id not in live and place not in taken:
-                self._places[one.print].append(place)
-
-    def pairs(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        after = 0
-        for n in range(self._first, self._end):
-            if n in self._by_id:
-                after = self._by_id[n] + 1
-                continue
-            place = self._place(n, after, is_begun=bool(found or self._by_id))
-            if place is not None:
-                found[n] = place
-                after = place + 1
-        return found
-
-    def _place(self, n: int, after: int, *, is_begun: bool) -> int | None:
-        """The position of a message: next in order, or where a certain run of others follows it."""
-        places = self._places.get(self._path[n].print, [])
-        ahead = [place for place in places[bisect_left(places, after) :] if self._may_be(n, place)]
-        if not ahead:
-            return None
-        if is_begun and ahead[0] - after <= _MISSING:
-            return ahead[0]
-        some = ahead if len(ahead) <= 2 * _MOST_PLACES else ahead[:_MOST_PLACES] + ahead[-_MOST_PLACES:]
-        length, place = max((self._run(n, place), place) for place in some)
-        return place if not is_begun or length >= _SURE else None
-
-    def _may_be(self, n: int, place: int) -> bool:
+    def may_be(n: int, place: int) -> bool:
         """Whether the times do not contradict."""
-        here, one = self._path[n].at, self._told[place]
-        if not here:
-            return True
-        if one.is_timed and one.at:
+        here, one = path[n].at, told[place]
+        if here and one.is_timed and one.at:
             return here == one.at
-        return not self._ended or here <= self._ended
+        return not here or not history.ended or here <= history.ended
 
-    def _run(self, n: int, place: int) -> int:
-        length = 0
-        while (
-            n + length < self._end
-            and place + length < len(self._told)
-            and self._path[n + length].print == self._told[place + length].print
-            and self._may_be(n + length, place + length)
-        ):
-            length += 1
-        return length
+    def run(n: int, place: int) -> int:
+        both = zip(range(n, end), range(place, len(told)), strict=False)
+        same = takewhile(lambda two: path[two[0]].print == told[two[1]].print and may_be(*two), both)
+        return sum(1 for _ in same)
+
+    found: dict[int, int] = {}
+    after = 0
+    for n in range(first, end):
+        if n in by_id:
+            after = by_id[n] + 1
+            continue
+        there = places.get(path[n].print, [])
+        ahead = [place for place in there[bisect_left(there, after) :] if may_be(n, place)]
+        if not ahead:
+            continue
+        is_begun, place = bool(found or by_id), ahead[0]
+        if not is_begun or place - after > _MISSING:
+            some = ahead if len(ahead) <= 2 * _MOST_PLACES else ahead[:_MOST_PLACES] + ahead[-_MOST_PLACES:]
+            length, place = max((run(n, one), one) for one in some)
+            if is_begun and length < _SURE:
+                continue
+        found[n] = place
+        after = place + 1
+    return found
 
 
 def _is_believed(
@@ -226,22 +204,6 @@ def _is_of_its_time(heard: SeenRef, one: StoredRef) -> bool:
 _AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptOwner:
-    """A transcript, and the conversation that reads it."""
-
-    archive: Archive
-    conversation: Conversation
-    #: Its path, empty when it is not a file, and the ids in its header: its own, and its parent's.
-    path: str
-    header_id: str | None
-    parent: str | None
-    #: The generation of a file without ids.
-    age: int = 0
-    #: Import permanently deleted messages again.
-    again: bool = False
-
-
 @dataclass(slots=True)
 class Exclusions:
     """Omitted messages of a path, by position: one byte each, 1 when omitted."""
@@ -272,35 +234,26 @@ class Exclusions:
                 yield entry
 
 
-@dataclass(slots=True)
-class _ComparedPath:
-    """The messages of a path, for comparison."""
-
-    heard: list[SeenRef] = field(default_factory=list)
-    ids: list[str | None] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-
-
-def find_exclusions(
-    whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]], fork_tokens: int | None
-) -> Exclusions | None:
+def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusions | None:
     """What of a path other conversations have; None when there are none.
 
     Of what a fork shares with its parent the newest `fork_tokens` are stored; None means that the rest was omitted.
     """
-    archive, mine = whose.archive, whose.conversation.id
-    formers = archive.transcripts.former(whose.conversation)
-    pruned = _pruned(whose)
-    parents = _parents(whose, formers)
+    archive, mine = work.archive, work.id
+    formers = archive.transcripts.former(work.conversation)
+    pruned = _pruned(work)
+    parents: list[int] = []
+    if (fork_tokens is not None or work.is_bounded) and (parent := work.transcript.header.parent) is not None:
+        parents = [id_ for id_ in archive.transcripts.following(parent) if id_ != mine and id_ not in formers]
     if not formers and not pruned and not parents:
         return None
-    messages = _read_path(whose, path())
-    found = Exclusions(bytearray(len(messages.heard)))
-    own = _own_places(archive, mine, messages.ids)
+    messages = _read_path(work)
+    found = Exclusions(bytearray(len(messages)))
+    own = _own_places(archive, mine, [heard.entry_id for heard in messages])
     if formers or pruned:
-        _exclude_known(found, messages, own, _histories(whose, messages, own, formers, pruned))
+        _exclude_known(found, messages, own, _histories(work, messages, own, formers, pruned))
     if parents:
-        shared = _shared(whose, messages, parents, path)
+        shared = _shared(work, messages, parents)
         _exclude_shared(found, messages, own, shared, fork_tokens)
     return found
 
@@ -327,39 +280,31 @@ def keep_other_wordings(
                 write_plan(archive, archive.conversations.get(row.conversation_id), plan, payloads, now)
 
 
-def count_all_pruned(whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]]) -> int:
+def count_all_pruned(work: TranscriptReading) -> int:
     """How many messages of a path were permanently deleted, if nothing else is left of it; else 0."""
-    found = find_exclusions(whose, path, None) if _pruned(whose) else None
+    found = find_exclusions(work, None) if _pruned(work) else None
     return 0 if found is None or 0 in found.flags else found.pruned
 
 
-def _pruned(whose: TranscriptOwner) -> list[ConversationHistory]:
-    if whose.again:
+def _pruned(work: TranscriptReading) -> list[ConversationHistory]:
+    if work.again:
         return []
-    return whose.archive.transcripts.pruned(whose.conversation.session_key, whose.path, whose.header_id)
+    return work.archive.transcripts.pruned(work.conversation.session_key, work.point.path, work.transcript.header.id)
 
 
-def _parents(whose: TranscriptOwner, formers: Sequence[int]) -> list[int]:
-    if whose.parent is None:
-        return []
-    ids = whose.archive.transcripts.following(whose.parent)
-    return [id_ for id_ in ids if id_ != whose.conversation.id and id_ not in formers]
-
-
-def _read_path(whose: TranscriptOwner, entries: Iterable[TranscriptEntry | BadLine]) -> _ComparedPath:
+def _read_path(work: TranscriptReading) -> list[SeenRef]:
     """The messages of a path; records that are not messages have an empty print."""
-    found, stream = _ComparedPath(), message_entries(entries)
+    found: list[SeenRef] = []
+    stream = message_entries(work.transcript.path(work.lane))
     while chunk := list(islice(stream, _AT_ONCE)):
-        batch = ingest.read_entries(whose.archive, whose.conversation.id, incoming_messages(chunk, whose.age))
+        batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
         events = {event.index: event for event in batch.events}
         for place, entry in enumerate(chunk):
-            event, id_ = events.get(place), entry_id_of(entry, whose.age)
+            event, id_ = events.get(place), entry_id_of(entry, work.age)
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
             role = "" if event is None else event.message.role
-            found.heard.append(SeenRef(print_, entry_id_digest(id_), at, role))
-            found.ids.append(id_)
-            found.tokens.append(entry_tokens(entry))
+            found.append(SeenRef(print_, entry_id_digest(id_), at, role, id_, entry_tokens(entry)))
     return found
 
 
@@ -374,8 +319,8 @@ def _own_places(archive: Archive, conversation_id: int, ids: Sequence[str | None
 
 
 def _histories(
-    whose: TranscriptOwner,
-    messages: _ComparedPath,
+    work: TranscriptReading,
+    messages: Sequence[SeenRef],
     own: set[int],
     formers: Sequence[int],
     pruned: Sequence[ConversationHistory],
@@ -384,75 +329,70 @@ def _histories(
 
     Nothing is read when the whole path is its own.
     """
-    if len(own) == len(messages.heard):
+    if len(own) == len(messages):
         return []
-    closed, mine = [whose.archive.transcripts.history(id_, whose.path) for id_ in formers], whose.conversation.id
+    closed, mine = [work.archive.transcripts.history(id_, work.point.path) for id_ in formers], work.id
     others = sorted([*closed, *pruned], key=lambda history: history.number)
-    return [*others, whose.archive.transcripts.history(mine, whose.path)]
+    return [*others, work.archive.transcripts.history(mine, work.point.path)]
 
 
 def _exclude_known(
-    found: Exclusions, messages: _ComparedPath, own: set[int], histories: Sequence[ConversationHistory]
+    found: Exclusions, messages: Sequence[SeenRef], own: set[int], histories: Sequence[ConversationHistory]
 ) -> None:
     """Omit what is known from earlier histories, in their order."""
-    end = min(own, default=len(messages.heard))
+    end = min(own, default=len(messages))
     first = 0
     for history, later in pairwise(histories):
         next_ = next((one.print for one in later.told if one.print), b"")
-        found_here = match_history(messages.heard, history, first, end, next_)
+        found_here = match_history(messages, history, first, end, next_)
         pairs = {n: at for n, at in found_here.items() if n not in own}
         in_use = {one.id for one in history.told if one.id}
         for n, at in pairs.items():
-            row, id_, mark = history.told[at].row, messages.ids[n], messages.heard[n].id
+            row, id_, mark = history.told[at].row, messages[n].entry_id, messages[n].id
             found.pruned += not row and not found.flags[n]
             found.flags[n] = 1
-            if row and messages.heard[n].print and history.told[at].print != messages.heard[n].print:
+            if row and messages[n].print and history.told[at].print != messages[n].print:
                 found.reworded[n] = row
             if row and id_ is not None and mark and mark not in in_use:
                 found.stamps.append((row, id_))
         first = max(first, 1 + max(pairs, default=-1))
     last = found.flags.rfind(b"\1")
     for n in range(last):
-        if not messages.heard[n].print:
+        if not messages[n].print:
             found.flags[n] = 1
 
 
 def _exclude_shared(
-    found: Exclusions, messages: _ComparedPath, own: set[int], shared: Mapping[int, int], fork_tokens: int | None
+    found: Exclusions, messages: Sequence[SeenRef], own: set[int], shared: Mapping[int, int], fork_tokens: int | None
 ) -> None:
     """Omit what a fork shares with its parent, except the newest part; the fork's own messages stay."""
     tokens = 0
-    for n in range(len(messages.heard) - 1, -1, -1):
-        tokens += messages.tokens[n]
+    for n in range(len(messages) - 1, -1, -1):
+        tokens += messages[n].tokens
         is_old = fork_tokens is None or tokens > fork_tokens
-        if is_old and n in shared and n not in own and n < len(messages.heard) - 1:
+        if is_old and n in shared and n not in own and n < len(messages) - 1:
             found.flags[n] = 1
             found.sources.add(shared[n])
 
 
-def _shared(
-    whose: TranscriptOwner,
-    messages: _ComparedPath,
-    parents: Sequence[int],
-    path: Callable[[], Iterable[TranscriptEntry | BadLine]],
-) -> dict[int, int]:
+def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
     """Positions of what a parent provably has, with that conversation: the same id and text, or text and second."""
     shared: dict[int, int] = {}
     other: dict[int, tuple[int, int]] = {}
-    for start in range(0, len(messages.ids), _AT_ONCE):
-        chunk = range(start, min(start + _AT_ONCE, len(messages.ids)))
-        places = {id_: n for n in chunk if (id_ := messages.ids[n]) is not None and messages.heard[n].id}
-        for id_, owner, print_, row in whose.archive.transcripts.known(parents, list(places)):
+    for start in range(0, len(messages), _AT_ONCE):
+        chunk = range(start, min(start + _AT_ONCE, len(messages)))
+        places = {id_: n for n in chunk if (id_ := messages[n].entry_id) is not None and messages[n].id}
+        for id_, owner, print_, row in work.archive.transcripts.known(parents, list(places)):
             n = places[id_]
-            if messages.heard[n].print == print_:
+            if messages[n].print == print_:
                 shared[n] = owner
             else:
                 other[n] = (row, owner)
     other = {n: found for n, found in other.items() if n not in shared}
     if other:
-        copies = _copies(whose.archive, path(), {n: row for n, (row, _) in other.items()})
+        copies = _copies(work.archive, work.transcript.path(work.lane), {n: row for n, (row, _) in other.items()})
         shared.update((n, other[n][1]) for n in copies)
-    return shared or _shared_by_second(whose, messages, parents)
+    return shared or _shared_by_second(work, messages, parents)
 
 
 def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
@@ -465,15 +405,15 @@ def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows
                 yield n
 
 
-def _shared_by_second(whose: TranscriptOwner, messages: _ComparedPath, parents: Sequence[int]) -> dict[int, int]:
+def _shared_by_second(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
     """Positions of what a parent has under other ids: the same text in the same second."""
     told = {
         (one.print, one.at): parent
         for parent in parents
-        for one in whose.archive.transcripts.history(parent, whose.path).told
+        for one in work.archive.transcripts.history(parent, work.point.path).told
         if one.print and one.at and one.is_timed
     }
-    names = [(heard.print, heard.at) for heard in messages.heard]
+    names = [(heard.print, heard.at) for heard in messages]
     return {n: told[name] for n, name in enumerate(names) if name in told}
 
 
@@ -515,7 +455,7 @@ def store_abandoned(work: TranscriptReading, left: frozenset[str] | None = None)
         work.report = replace(work.report, stored=work.report.stored + stored, abandoned=work.report.abandoned + stored)
 
 
-def _plan_abandoned(archive: Archive, conversation_id: int, batch: ingest.EntryBatch) -> IngestPlan:
+def _plan_abandoned(archive: Archive, conversation_id: int, batch: IncomingWindow) -> IngestPlan:
     """What of a branch is not stored; a row that has left the context without a host's id is its copy."""
     known = archive.messages.known_entries(conversation_id, entry_ids_of(batch.events))
     free: dict[bytes, list[int]] = {}

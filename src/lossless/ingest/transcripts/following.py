@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
@@ -28,7 +28,7 @@ from lossless.ingest.transcripts.entries import (
     parse_line_id,
     readable_entries,
 )
-from lossless.ingest.transcripts.exclusions import TranscriptOwner, find_exclusions, keep_other_wordings
+from lossless.ingest.transcripts.exclusions import find_exclusions, keep_other_wordings
 from lossless.ingest.transcripts.reading import EntryTree
 from lossless.ingest.transcripts.records import tail_digest
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, without_words_digest
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.run import AppendReport, PayloadPolicy
-    from lossless.ingest.transcripts.entries import FileState, RecordPosition, TranscriptHeader
+    from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.exclusions import Exclusions
+    from lossless.ingest.transcripts.reading import ListedTranscript, Transcript
+    from lossless.ingest.window import IncomingWindow
     from lossless.model.conversations import Conversation
     from lossless.model.records import TranscriptDecision
     from lossless.store.archive import Archive
@@ -56,107 +58,82 @@ _MOST_TOGETHER = 64
 _SURE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
+def plan_reading(
+    checkpoint: Checkpoint | None, state: FileState, header_id: str | None, lane: str | None
+) -> tuple[ReadExtent, Change]:
     """How much of a transcript is read, and what has happened to it since the last reading."""
-
-    reading: ReadExtent
-    change: Change
-
-
-def plan_reading(checkpoint: Checkpoint | None, state: FileState, header_id: str | None, lane: str | None) -> ReadPlan:
     if checkpoint is None or not checkpoint.path:
-        return ReadPlan("whole", "first")
+        return "whole", "first"
     if checkpoint.path != str(state.path) or checkpoint.lane != lane:
-        return ReadPlan("whole", "new path")
+        return "whole", "new path"
     if state.size < max(checkpoint.offset, checkpoint.size):
-        return ReadPlan("whole", "shrunk")
+        return "whole", "shrunk"
     if checkpoint.header_id is not None and header_id is not None and checkpoint.header_id != header_id:
-        return ReadPlan("whole", "new header")
+        return "whole", "new header"
     if (state.size, state.mtime_ms) == (checkpoint.size, checkpoint.mtime_ms):
-        return ReadPlan("nothing", "same")
-    return ReadPlan("appended" if state.size > checkpoint.size else "whole", "same")
+        return "nothing", "same"
+    return "appended" if state.size > checkpoint.size else "whole", "same"
 
 
-@dataclass(frozen=True, slots=True)
-class PathFront:
-    """The newest records of a path: the last single one, and those written together after it.
+#: The newest records of a path: the last single one, and those written together after it. Each is its id, parent, tie,
+#: and whether it is a message: enough to see whether appended entries continue the path without branching.
+PathFront: TypeAlias = "tuple[tuple[str, str | None, str | None, bool], ...]"
 
-    Enough to see whether a path continues without branching, so that appended entries can be read without the rest.
-    """
 
-    #: Id, parent, tie, and whether it is a message.
-    records: tuple[tuple[str, str | None, str | None, bool], ...] = ()
+def extend_front(front: PathFront, entries: Iterable[TranscriptEntry], *, on_path: bool = False) -> PathFront | None:
+    """The front after more entries; None when they abandon a message on another branch, unless all are on the path."""
+    for entry in entries:
+        after = _front_after(front, entry)
+        if after is None and not on_path:
+            return None
+        front = after or _front_after((), entry) or front
+    return front
 
-    def after(self, entry: TranscriptEntry) -> PathFront | None:
-        """The front with one more entry; None when that abandons a message on another branch."""
-        if entry.is_loose or entry.id is None:
-            return self
-        is_message = entry.message is not None
-        newest = (entry.id, entry.parent_id, entry.tie, is_message)
-        if not self.records or (entry.parent_id is None and not self._is_linked):
-            return PathFront((newest,))
-        records = (*self.records, newest)
-        if len(self.records) == 1 and entry.parent_id == self.records[0][0]:
-            return PathFront((newest,)) if is_message and entry.tie is None else PathFront(records)
-        if entry.parent_id not in {id_ for id_, *_ in self.records} or len(records) > _MOST_TOGETHER:
+
+def _front_after(front: PathFront, entry: TranscriptEntry) -> PathFront | None:
+    if entry.is_loose or entry.id is None:
+        return front
+    is_message = entry.message is not None
+    newest = (entry.id, entry.parent_id, entry.tie, is_message)
+    is_linked = any(parent is not None for _, parent, *_ in front)
+    if not front or (entry.parent_id is None and not is_linked):
+        return (newest,)
+    records = (*front, newest)
+    is_next = len(front) == 1 and entry.parent_id == front[0][0]
+    if not is_next:
+        if entry.parent_id not in {id_ for id_, *_ in front} or len(records) > _MOST_TOGETHER:
             return None
         tree = EntryTree()
         for place, (id_, parent, tie, _) in enumerate(records):
             tree.add(id_, parent if place else None, tie)
         path = tree.leaf_path()
-        if path is not None and any(said and not path.kept[place] for place, (*_, said) in enumerate(records)):
+        if path is not None and any(said and not path[0][place] for place, (*_, said) in enumerate(records)):
             return None
-        return PathFront((newest,)) if is_message and entry.tie is None else PathFront(records)
-
-    @property
-    def _is_linked(self) -> bool:
-        return any(parent is not None for _, parent, *_ in self.records)
-
-    def along(self, entries: Iterable[TranscriptEntry]) -> PathFront:
-        """The front after entries that are known to be on the path."""
-        front = self
-        for entry in entries:
-            front = front.after(entry) or PathFront().after(entry) or front
-        return front
+    return (newest,) if is_message and entry.tie is None else records
 
 
-def extend_front(front: PathFront, entries: Iterable[TranscriptEntry]) -> PathFront | None:
-    """The front after entries that continue it without branching; None when they branch."""
-    for entry in entries:
-        after = front.after(entry)
-        if after is None:
-            return None
-        front = after
-    return front
+def judge_claim(
+    new: int,
+    known_by_id: int,
+    known_by_text: int,
+    earliest_at: datetime | None,
+    stored: int,
+    newest_at: datetime | None,
+) -> tuple[Verdict, str]:
+    """Whether a transcript is this conversation's, and why; `held` waits for the user's decision.
 
-
-@dataclass(frozen=True, slots=True)
-class TranscriptClaim:
-    """What a transcript has in common with the conversation that it should belong to."""
-
-    #: Messages that are new, known by id, and known by text alone.
-    new: int
-    known_by_id: int
-    known_by_text: int
-    #: The time of the first new message; None when one of them has no time.
-    earliest_at: datetime | None
-    #: The stored messages: how many, and the time of the newest.
-    stored: int
-    newest_at: datetime | None
-
-
-def judge_claim(claim: TranscriptClaim) -> tuple[Verdict, str]:
-    """Whether a transcript is this conversation's, and why; `held` waits for the user's decision."""
-    if not claim.stored or claim.known_by_id or claim.known_by_text >= min(_SURE, claim.stored):
-        return "continued", f"{claim.known_by_id + claim.known_by_text} messages are stored already"
-    if claim.earliest_at is not None and claim.newest_at is not None and claim.earliest_at > claim.newest_at:
+    `earliest_at` is the time of the first new message, None when one of them has no time; `stored` and `newest_at` are
+    the number of stored messages, and the time of the newest.
+    """
+    if not stored or known_by_id or known_by_text >= min(_SURE, stored):
+        return "continued", f"{known_by_id + known_by_text} messages are stored already"
+    if earliest_at is not None and newest_at is not None and earliest_at > newest_at:
         return "fresh", "every message is later than what is stored"
-    cap = max(_FLOOD_FLOOR, claim.stored // _FLOOD_SHARE)
-    if claim.new <= cap:
-        return "small", f"{claim.new} messages with nothing in common, up to {cap} are accepted"
+    cap = max(_FLOOD_FLOOR, stored // _FLOOD_SHARE)
+    if new <= cap:
+        return "small", f"{new} messages with nothing in common, up to {cap} are accepted"
     return "held", (
-        f"its {claim.new} messages have nothing in common with the {claim.stored} stored ones, "
+        f"its {new} messages have nothing in common with the {stored} stored ones, "
         f"and not all of them are later; up to {cap} would be accepted"
     )
 
@@ -178,31 +155,13 @@ def earlier_verdict(
 MAX_TRIES = 5
 
 
-class TranscriptSource(Protocol):
-    """The interface of a transcript."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def state(self) -> FileState: ...
-    @property
-    def header(self) -> TranscriptHeader: ...
-    @property
-    def is_array(self) -> bool: ...
-    @property
-    def last_line(self) -> RecordPosition | None: ...
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]: ...
-    def is_branched(self, lane: str | None = None) -> bool: ...
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]: ...
-
-
 @dataclass(slots=True)
 class TranscriptReading:
     """One reading of a transcript: its inputs and progress."""
 
     archive: Archive
     conversation: Conversation
-    transcript: TranscriptSource
+    transcript: Transcript | ListedTranscript
     lane: str | None
     now: datetime
     payloads: PayloadPolicy | None
@@ -229,7 +188,7 @@ class TranscriptReading:
     @property
     def front(self) -> PathFront:
         """The newest records before the checkpoint."""
-        return PathFront(tuple(tuple(record) for record in json.loads(self.point.front or "[]")))
+        return tuple(tuple(record) for record in json.loads(self.point.front or "[]"))
 
     def path(self) -> Iterator[TranscriptEntry | BadLine]:
         """The transcript's entries in this conversation."""
@@ -238,12 +197,7 @@ class TranscriptReading:
 
     def leave_out(self, fork_tokens: int | None) -> None:
         """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
-        header = self.transcript.header
-        parent = header.parent if fork_tokens is not None or self.is_bounded else None
-        whose = TranscriptOwner(
-            self.archive, self.conversation, self.point.path, header.id, parent, age=self.age, again=self.again
-        )
-        self.apart = find_exclusions(whose, lambda: self.transcript.path(self.lane), fork_tokens)
+        self.apart = find_exclusions(self, fork_tokens)
         self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
         if self.apart is not None and self.apart.stamps:
             with self.archive.writing():
@@ -269,7 +223,8 @@ def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLi
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
             raise CheckpointMoved
         tail = tail_digest(work.transcript.state.path, chunk[-1].line.end) if is_last else None
-        write_chunk(work, chunk, work.front.along(readable_entries(chunk)), tail)
+        front = extend_front(work.front, readable_entries(chunk), on_path=True) or ()
+        write_chunk(work, chunk, front, tail)
     if work.progress:
         work.progress(work.point.offset)
 
@@ -289,7 +244,7 @@ def write_chunk(
 
 
 def add_to_report(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, report: AppendReport
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, report: AppendReport
 ) -> None:
     """Store records that are not messages, and add to the report."""
     messages = list(message_entries(chunk))
@@ -324,7 +279,7 @@ def _advance(
         lines=line.number,
         size=line.end if tail is None else state.size,
         mtime_ms=0 if tail is None else state.mtime_ms,
-        front=json.dumps(front.records),
+        front=json.dumps(front),
         entry_id=entry_id,
         entry_hash=digest,
         tail=point.tail if tail is None else tail,
@@ -350,17 +305,12 @@ def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
 def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
     """Record that the file was read to its end, with its state before the reading."""
     with work.archive.writing():
-        point = _at_end(work)
+        state = work.transcript.state
+        point = replace(
+            work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
+        )
         set_checkpoint(work, replace(point, tail=None) if is_cut else point)
         work.archive.conversations.mark_bootstrapped(work.id, work.now)
-
-
-def _at_end(work: TranscriptReading) -> Checkpoint:
-    """The checkpoint of a fully read file, with its state before the reading."""
-    state = work.transcript.state
-    return replace(
-        work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
-    )
 
 
 def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
@@ -492,7 +442,7 @@ class PathSurvey:
     made_up: int = 0
     #: The last message, and the newest records of the path.
     last: TranscriptEntry | None = None
-    front: PathFront = field(default_factory=PathFront)
+    front: PathFront = ()
     _earliest: datetime | None = None
     _is_untimed: bool = False
 
@@ -526,7 +476,7 @@ def survey_path(
         for entry, id_ in zip(messages, ids, strict=True):
             found.add(entry, is_known=id_ is not None and id_ in stored)
             found.made_up += entry.id is None and id_ is not None
-        found.front = found.front.along(entry for entry in chunk if not isinstance(entry, BadLine))
+        found.front = extend_front(found.front, readable_entries(chunk), on_path=True) or ()
     return found
 
 

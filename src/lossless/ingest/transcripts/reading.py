@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,9 @@ from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.ingest.transcripts.entries import Reader, Record
-    from lossless.ingest.transcripts.records import AppendedBytes
 
 __all__ = [
     "KINDS",
@@ -56,16 +56,6 @@ KINDS: dict[str, Reader] = {reader.KIND: reader for reader in _READERS}
 _NONE = 0
 _ANSWER = 1
 _MISSING = -1
-
-
-@dataclass(frozen=True, slots=True)
-class LeafPath:
-    """The entries on the path, by their position in the file."""
-
-    #: One byte for each entry of the file: 1 when it is on the path.
-    kept: bytearray
-    #: The positions from the root to the leaf, when that is not the order of the file.
-    order: array[int] | None = None
 
 
 class EntryTree:
@@ -93,16 +83,19 @@ class EntryTree:
         """Whether the entry at `place` has this id: False means that the file was rewritten meanwhile."""
         return place < len(self._ids) and self._ids[place] == _hashed(id)
 
-    def leaf_path(self) -> LeafPath | None:
+    def leaf_path(self) -> tuple[bytearray, array[int] | None] | None:
         """The path from the last entry to its root; None when file order is all there is.
+
+        Returns a byte for each entry of the file, 1 when it is on the path; and the positions from the root to the leaf
+        when that is not the order of the file.
 
         That is so when an entry has no id, no entry names an existing parent, or the path has a missing parent or a
         cycle. Of entries with the same id, the last one counts.
         """
         if not (self._is_complete and self._is_linked):
             return None
-        parents = _Parents(self._ids, self._parents)
-        if all(parents.of(place) is None for place in range(len(self._ids))):
+        parent_of = _parent_finder(self._ids, self._parents)
+        if all(parent_of(place) is None for place in range(len(self._ids))):
             return None
         kept, path = bytearray(len(self._ids)), array("q")
         place: int | None = len(self._ids) - 1
@@ -113,52 +106,51 @@ class EntryTree:
             path.append(place)
             if self._parents[place] == _NONE:
                 break
-            place = parents.of(place)
+            place = parent_of(place)
         if place is None:
             return None
         path.reverse()
         if any(self._ties):
-            self._keep_tied(kept, parents)
+            self._keep_tied(kept, parent_of)
         elif any(after < before for before, after in _pairs(path)):
-            return LeafPath(kept, path)
-        return LeafPath(kept)
+            return kept, path
+        return kept, None
 
     def is_branched(self) -> bool:
         """Whether entries are not on the path to the last one."""
         found = self.leaf_path()
-        return found is not None and not all(found.kept)
+        return found is not None and not all(found[0])
 
-    def _keep_tied(self, kept: bytearray, parents: _Parents) -> None:
+    def _keep_tied(self, kept: bytearray, parent_of: Callable[[int], int | None]) -> None:
         """Add what was written together with an entry of the path: parallel calls and their results."""
         for place, tie in enumerate(self._ties):
             if tie == _NONE or kept[place] or self._parents[place] == _NONE:
                 continue
-            parent = parents.of(place)
+            parent = parent_of(place)
             if parent is not None and kept[parent] and tie in (_ANSWER, self._ties[parent]):
                 kept[place] = 1
 
 
-class _Parents:
-    """The position of an entry's parent: usually right before it, so only other ids are looked up."""
+def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int | None]:
+    """Finds the position of an entry's parent: usually right before it, so only other ids are looked up."""
+    last = _perhaps_repeated(ids)
+    before = _NONE
+    for id, parent in zip(ids, parents, strict=True):
+        if parent != before:
+            last[parent] = _MISSING
+        before = id
+    for place, id in enumerate(ids):
+        if id in last:
+            last[id] = place
 
-    def __init__(self, ids: array[int], parents: array[int]) -> None:
-        self._ids, self._parents = ids, parents
-        self._last = _perhaps_repeated(ids)
-        before = _NONE
-        for id, parent in zip(ids, parents, strict=True):
-            if parent != before:
-                self._last[parent] = _MISSING
-            before = id
-        for place, id in enumerate(ids):
-            if id in self._last:
-                self._last[id] = place
-
-    def of(self, place: int) -> int | None:
-        parent = self._parents[place]
-        found = self._last.get(parent)
+    def parent_of(place: int) -> int | None:
+        parent = parents[place]
+        found = last.get(parent)
         if found is not None:
             return None if found == _MISSING else found
-        return place - 1 if place and self._ids[place - 1] == parent else None
+        return place - 1 if place and ids[place - 1] == parent else None
+
+    return parent_of
 
 
 def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
@@ -202,59 +194,6 @@ class Lane:
             self._spans[-1] = line.end
         else:
             self._spans.extend((line.number, line.start, line.end))
-
-
-@dataclass(slots=True)
-class TranscriptIndex:
-    """All lanes in order, and how many entries of each kind there are."""
-
-    lanes: dict[str | None, Lane]
-    counts: Counter[str] = field(default_factory=Counter)
-    bad_lines: int = 0
-    #: The last complete line of the file.
-    last: RecordPosition | None = None
-
-
-def index_records(records: Iterable[Record], reader: Reader, header: TranscriptHeader) -> TranscriptIndex:
-    """Read all records once, without keeping their content."""
-    found = TranscriptIndex({None: Lane(header)})
-    owners: set[str | None] = set()
-    for record in records:
-        now: set[str | None] = {None}
-        if isinstance(record, BadLine):
-            found.bad_lines += 1
-            line = record.line
-        else:
-            line = record[0]
-            now = _add_entries(found, record[1], line, reader)
-        for name in now:
-            found.lanes[name].cover(line, is_next=name in owners)
-        owners, found.last = now, line
-    for lane in found.lanes.values():
-        if lane.header.title is None and lane.opening is not None:
-            lane.header = replace(lane.header, title=lane.opening)
-    return found
-
-
-def _add_entries(found: TranscriptIndex, body: dict[str, Any], line: RecordPosition, reader: Reader) -> set[str | None]:
-    """Add the entries of a record; returns their lanes."""
-    now: set[str | None] = set()
-    for entry in reader.entries(body, line):
-        lane = found.lanes.get(entry.lane)
-        if lane is None:
-            about = reader.lane_header(body, entry.lane) if entry.lane is not None else TranscriptHeader()
-            lane = found.lanes[entry.lane] = Lane(about)
-        if not entry.is_loose:
-            lane.tree.add(entry.id, entry.parent_id, entry.tie)
-        if lane.opening is None and entry.message is not None:
-            lane.opening = reader.opening(body)
-        found.counts[entry.kind] += 1
-        now.add(entry.lane)
-    title = reader.title(body)
-    if title is not None:
-        main = found.lanes[None]
-        main.header = replace(main.header, title=title)
-    return now
 
 
 #: How many records, or bytes of them, are read to detect a file's kind.
@@ -349,7 +288,9 @@ class Transcript:
         #: Whether the file is one JSON array, which cannot be continued from an offset.
         self.is_array = is_array
         self._reader = reader
-        self._found: TranscriptIndex | None = None
+        self._counts: Counter[str] = Counter()
+        self._bad_lines = 0
+        self._last: RecordPosition | None = None
 
     def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
         """All entries in file order, of every lane; from byte `start` on, where line `number` begins.
@@ -367,9 +308,10 @@ class Transcript:
             else:
                 yield from self._reader.entries(record[1], record[0])
 
-    def grown(self, growth: AppendedBytes, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
-        """Like `appended`, from bytes that are already read."""
-        return self._entries(growth.records(start, number))
+    def grown(self, growth: tuple[int, bytes], start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+        """Like `appended`, from bytes that are already read: their position in the file, and they themselves."""
+        base, data = growth
+        return self._entries(read_lines_of(BytesIO(data), base + len(data), start, number, base=base))
 
     def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
         """The messages of a lane, from its root to its last entry, without abandoned branches.
@@ -377,50 +319,85 @@ class Transcript:
         Opaque entries keep their positions. Unreadable lines come with the main lane. Raises BadInput when the file is
         rewritten meanwhile.
         """
-        found = self._index.lanes.get(lane)
+        found = self._lanes.get(lane)
         if found is None:
             return
-        leaf_path = found.tree.leaf_path()
-        if leaf_path is not None and leaf_path.order is not None:
-            yield from self._reordered(lane, found, leaf_path.order)
+        kept, order = found.tree.leaf_path() or (None, None)
+        if order is not None:
+            yield from self._reordered(lane, found, order)
         else:
-            yield from (entry for entry, place in self._placed(lane, found) if _is_kept(place, leaf_path))
+            yield from (entry for entry, n in self._placed(lane, found) if n < 0 or kept is None or kept[n])
 
     def is_branched(self, lane: str | None = None) -> bool:
         """Whether a lane has entries that `path` omits: abandoned branches."""
-        found = self._index.lanes.get(lane)
+        found = self._lanes.get(lane)
         return found is not None and found.tree.is_branched()
 
     def lanes(self) -> list[str]:
         """The lanes, in order: sub-agents, or the conversations of an export."""
-        return [lane for lane in self._index.lanes if lane is not None]
+        return [lane for lane in self._lanes if lane is not None]
 
     def lane_header(self, lane: str | None = None) -> TranscriptHeader:
         """The header of a lane from the whole transcript; an empty one for an unknown lane."""
-        found = self._index.lanes.get(lane)
+        found = self._lanes.get(lane)
         return TranscriptHeader() if found is None else found.header
 
     def counts(self) -> Counter[str]:
-        return self._index.counts.copy()
+        return self._counts.copy() if self._lanes else Counter()
 
     @property
     def bad_lines(self) -> int:
-        return self._index.bad_lines
+        return self._bad_lines if self._lanes else 0
 
     @property
     def last_line(self) -> RecordPosition | None:
         """The last complete line, of any lane and branch."""
-        return self._index.last
+        return self._last if self._lanes else None
 
     def side_files(self) -> list[Path]:
         return self._reader.side_files(self.state.path)
 
-    @property
-    def _index(self) -> TranscriptIndex:
-        if self._found is None:
-            records = _records(self.state, in_array=self.is_array)
-            self._found = index_records(records, self._reader, self.header)
-        return self._found
+    @cached_property
+    def _lanes(self) -> dict[str | None, Lane]:
+        """All lanes in order; reads all records once, without keeping their content, and counts them."""
+        lanes: dict[str | None, Lane] = {None: Lane(self.header)}
+        self._counts, self._bad_lines = Counter(), 0
+        owners: set[str | None] = set()
+        for record in _records(self.state, in_array=self.is_array):
+            now: set[str | None] = {None}
+            if isinstance(record, BadLine):
+                self._bad_lines += 1
+                line = record.line
+            else:
+                line = record[0]
+                now = self._add_entries(lanes, record[1], line)
+            for name in now:
+                lanes[name].cover(line, is_next=name in owners)
+            owners, self._last = now, line
+        for lane in lanes.values():
+            if lane.header.title is None and lane.opening is not None:
+                lane.header = replace(lane.header, title=lane.opening)
+        return lanes
+
+    def _add_entries(
+        self, lanes: dict[str | None, Lane], body: dict[str, Any], line: RecordPosition
+    ) -> set[str | None]:
+        """Add the entries of a record; returns their lanes."""
+        now: set[str | None] = set()
+        for entry in self._reader.entries(body, line):
+            lane = lanes.get(entry.lane)
+            if lane is None:
+                about = TranscriptHeader() if entry.lane is None else self._reader.lane_header(body, entry.lane)
+                lane = lanes[entry.lane] = Lane(about)
+            if not entry.is_loose:
+                lane.tree.add(entry.id, entry.parent_id, entry.tie)
+            if lane.opening is None and entry.message is not None:
+                lane.opening = self._reader.opening(body)
+            self._counts[entry.kind] += 1
+            now.add(entry.lane)
+        if (title := self._reader.title(body)) is not None:
+            lanes[None].header = replace(lanes[None].header, title=title)
+        return now
 
     def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
         """The entries of a lane, each with its position in the lane's tree; -1 outside it."""
@@ -461,6 +438,33 @@ class Transcript:
                 yield from (entry for entry in entries if found.tree.is_entry(place, entry.id))
 
 
+@dataclass(frozen=True, slots=True)
+class ListedTranscript:
+    """Entries in memory, with the interface of a transcript."""
+
+    entries: Sequence[TranscriptEntry]
+    header: TranscriptHeader = field(default_factory=TranscriptHeader)
+    is_array: bool = False
+    kind: str = "openclaw"
+
+    @property
+    def state(self) -> FileState:
+        return FileState(Path(), len(self.entries), 0)
+
+    @property
+    def last_line(self) -> RecordPosition | None:
+        return self.entries[-1].line if self.entries else None
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.lane == lane)
+
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
+
+
 def _records(
     state: FileState, start: int = 0, number: int = 1, end: int | None = None, *, in_array: bool
 ) -> Iterator[Record]:
@@ -484,10 +488,6 @@ def _head(records: Iterator[Record]) -> tuple[list[dict[str, Any]], bool]:
 
 def _recognised(head: list[dict[str, Any]]) -> Reader | None:
     return next((reader for reader in KINDS.values() if reader.recognises(head)), None)
-
-
-def _is_kept(place: int, path: LeafPath | None) -> bool:
-    return place < 0 or path is None or bool(path.kept[place])
 
 
 def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:

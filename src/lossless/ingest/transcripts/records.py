@@ -10,9 +10,7 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
 from hashlib import blake2b
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lossless.errors import BadInput
@@ -103,21 +101,17 @@ def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dic
 
 def _object(text: str) -> dict[str, Any] | str:
     try:
-        value = _decoded(text)
+        try:
+            value = _DECODER.decode(text)
+        except ValueError as error:  # perhaps a number with too many digits
+            if isinstance(error, json.JSONDecodeError):
+                raise
+            value = _LONG_DECODER.decode(text)
     except RecursionError:
         return "nested too deeply"
     except ValueError:
         return "not JSON"
     return value if isinstance(value, dict) else "not an object"
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # perhaps a number with too many digits
-        return _LONG_DECODER.decode(text)
 
 
 def _refuse(constant: str) -> None:
@@ -232,11 +226,8 @@ class _ArrayBuffer:
         self.offset = start
         file.seek(start)
         if start == 0:
-            self._open()
-
-    def _open(self) -> None:
-        self._grow()
-        self._advance(self._text.index("[") + 1)
+            self._grow()
+            self._advance(self._text.index("[") + 1)
 
     def seek_item(self) -> int | None:
         """Go to the next item and return its position; None at the end of the array."""
@@ -263,7 +254,7 @@ class _ArrayBuffer:
             except RecursionError:
                 return None, "nested too deeply, and nothing after it can be read"
             except json.JSONDecodeError as error:
-                if self._is_broken(error):
+                if not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN:
                     return None, "not JSON, and nothing after it can be read"
                 if not self._grow():
                     return _INCOMPLETE, ""
@@ -280,10 +271,6 @@ class _ArrayBuffer:
             raise
         except ValueError:  # a number with too many digits
             return _ARRAYS_LONG_DECODER.raw_decode(self._text, self._pos)
-
-    def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        """Whether more text could not make it valid."""
-        return not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN
 
     def _advance(self, pos: int) -> None:
         passed = self._text[self._pos : pos]
@@ -303,39 +290,28 @@ class _ArrayBuffer:
 _TAIL = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedBytes:
-    """The bytes of a file from a little before some position on."""
-
-    #: Their start in the file.
-    base: int
-    data: bytes
-
-    def tail(self, end: int) -> bytes:
-        """A digest of the last bytes before a position."""
-        return blake2b(self.data[max(0, end - _TAIL - self.base) : end - self.base], digest_size=16).digest()
-
-    def records(self, start: int, number: int) -> Iterator[Record]:
-        """The records from byte `start` on, the first line there being `number`."""
-        return read_lines_of(BytesIO(self.data), self.base + len(self.data), start, number, base=self.base)
-
-
-def read_appended(path: Path, offset: int, size: int) -> AppendedBytes | None:
-    """The bytes from `offset` to `size`, and the last ones before; None when they cannot be read."""
+def read_appended(path: Path, offset: int, size: int) -> tuple[int, bytes] | None:
+    """The bytes from `offset` to `size` and the last ones before, with their position; None when that fails."""
     base = max(0, offset - _TAIL)
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return AppendedBytes(base, os.pread(file, size - base, base))
+        return base, os.pread(file, size - base, base)
     except OSError:
         return None
     finally:
         os.close(file)
 
 
+def digest_before(found: tuple[int, bytes], end: int) -> bytes:
+    """A digest of the last bytes before a position."""
+    base, data = found
+    return blake2b(data[max(0, end - _TAIL - base) : end - base], digest_size=16).digest()
+
+
 def tail_digest(path: Path, offset: int) -> bytes | None:
     """A digest of the last bytes before a position; None when they cannot be read."""
     found = read_appended(path, offset, offset)
-    return None if found is None else found.tail(offset)
+    return None if found is None else digest_before(found, offset)

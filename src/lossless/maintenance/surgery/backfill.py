@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import AskForSummary, WrittenSummary
     from lossless.maintenance.surgery.dissolve import UnfoldPlan
     from lossless.model.context import CallIds, ContextItem
@@ -33,18 +32,6 @@ if TYPE_CHECKING:
 BUSY = "another worker is summarising this conversation"
 NOT_SMALLER = "no text was produced that is smaller than these summaries together"
 APART = "messages that cannot be made smaller are between the summaries"
-
-
-@dataclass(frozen=True, slots=True)
-class SingleRootReport:
-    """The result of folding to a root: the new summaries, how many precede the tail now, and why more than one."""
-
-    summary_ids: tuple[str, ...] = ()
-    roots: int = 0
-    calls: int = 0
-    reason: str | None = None
-    #: The error code of a model failure; what it did not write was extracted.
-    failure: str | None = None
 
 
 def plan_next_root(context: Sequence[ContextItem], policy: CompactionPolicy) -> Pass | None:
@@ -69,49 +56,56 @@ def fold_to_single_root(
     loop: Compactor,
     conversation_id: int,
     policy: CompactionPolicy,
+    report: BackfillReport,
     *,
     may_ask_model: bool,
-    most: int | None = None,
+    limit: int | None = None,
     progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
-) -> SingleRootReport:
-    """Fold until one root precedes the fresh tail, or `most` summaries are made; each in its own transaction."""
+) -> BackfillReport:
+    """Fold until one root precedes the fresh tail, or so many summaries are made; each in its own transaction.
+
+    Returns the report with the new summaries, how many precede the tail now, and why there is more than one.
+    """
     archive = loop.archive
+
+    def root_report(calls: int = 0, reason: str | None = None, failure: str | None = None) -> BackfillReport:
+        context = archive.context.items(conversation_id)
+        roots = count_roots(context, policy)
+        if roots > 1 and reason is None and plan_next_root(context, policy) is None:
+            reason = APART
+        return replace(
+            report,
+            reason=reason or report.reason,
+            summary_ids=(*report.summary_ids, *made),
+            calls=report.calls + calls,
+            failure=report.failure or failure,
+            roots=roots,
+            ok=report.ok and reason in (None, APART, NOT_SMALLER),
+        )
+
+    made: list[str] = []
     if plan_next_root(archive.context.items(conversation_id), policy) is None:
-        return _root_report(loop, conversation_id, policy, ())
+        return root_report()
     gate = loop.summariser.gate(archive, conversation_id, loop.clock)
     ask = loop.summariser.ask(gate) if may_ask_model and loop.summariser.has_model else None
-    made: list[str] = []
     failure = reason = None
     with loop.summariser.lease(archive, conversation_id, loop.clock) as prolong:
         if not prolong():
-            return SingleRootReport(roots=count_roots(archive.context.items(conversation_id), policy), reason=BUSY)
-        while work := None if len(made) == most else plan_next_root(archive.context.items(conversation_id), policy):
+            return root_report(reason=BUSY)
+        while work := None if len(made) == limit else plan_next_root(archive.context.items(conversation_id), policy):
             written = _write_root(loop, work, ask)
             if written is None or not prolong():
                 reason = NOT_SMALLER if written is None else BUSY
                 break
-            made.append(_place_root(loop, conversation_id, work, written))
+            id_ = summary_id(written.text, str(uuid4()))
+            new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
+            fold(archive, conversation_id, work.items, new, loop.clock(), actor="import")
+            made.append(id_)
             failure = failure or written.failure
             ask = None if written.failure else ask
             if progress:
                 progress(work, written)
-    return _root_report(loop, conversation_id, policy, tuple(made), len(gate.tickets), reason, failure)
-
-
-def _root_report(
-    loop: Compactor,
-    conversation_id: int,
-    policy: CompactionPolicy,
-    made: tuple[str, ...],
-    calls: int = 0,
-    reason: str | None = None,
-    failure: str | None = None,
-) -> SingleRootReport:
-    context = loop.archive.context.items(conversation_id)
-    left = count_roots(context, policy)
-    if left > 1 and reason is None and plan_next_root(context, policy) is None:
-        reason = APART
-    return SingleRootReport(made, left, calls, reason, failure)
+    return root_report(len(gate.tickets), reason, failure)
 
 
 def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> WrittenSummary | None:
@@ -122,13 +116,6 @@ def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> Writt
     except ModelAuth as error:
         found = loop.summariser.write(source)
         return None if found is None else replace(found, failure=error.code)
-
-
-def _place_root(loop: Compactor, conversation_id: int, work: Pass, written: WrittenSummary) -> str:
-    id_ = summary_id(written.text, str(uuid4()))
-    new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
-    fold(loop.archive, conversation_id, work.items, new, loop.clock(), actor="import")
-    return id_
 
 
 def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:
@@ -206,7 +193,7 @@ def backfill_history(
     conversation: Conversation,
     how: BackfillOptions,
     *,
-    most: int | None = None,
+    limit: int | None = None,
     progress: PassProgress | None = None,
 ) -> BackfillReport:
     """Fold a history; a repeated run with the same options changes nothing, unless it is folded again from messages.
@@ -226,60 +213,32 @@ def backfill_history(
     try:
         if is_asked:
             gate.reset()
-        report = _fold(tuned, conversation, how, most, progress)
-        made = () if report is None else report.summary_ids
-        left = None if most is None else most - len(made)
-        root = None
-        if how.single_root and left != 0 and _is_over(report):
-            policy = backfill_policy(tuned, backfill_request(tuned, conversation))
-            root = fold_to_single_root(
-                tuned, id_, policy, may_ask_model=how.may_ask_model, most=left, progress=progress
+        report = BackfillReport(before, before, SHORT_ENOUGH, unfolded=unfolded)
+        request = backfill_request(tuned, conversation)
+        if archive.context_budget(id_) > tuned.settings.bootstrap_max_tokens:
+            done = tuned.fold_import(request, may_ask_model=how.may_ask_model, most=limit, progress=progress)
+            is_over = done.ok and done.stop != "busy"  # folded as far as possible, and not blocked
+            report = BackfillReport(
+                before, before, done.reason, done.summary_ids, done.calls, done.failure, unfolded, ok=is_over
+            )
+        left = None if limit is None else limit - len(report.summary_ids)
+        if how.single_root and left != 0 and report.ok:
+            policy, may_ask = backfill_policy(tuned, request), how.may_ask_model
+            report = fold_to_single_root(
+                tuned, id_, policy, report, may_ask_model=may_ask, limit=left, progress=progress
             )
     finally:
         if is_asked:
             gate.reset()
-    return _report(before, archive.context.tokens(id_), report, root, unfolded)
-
-
-def _report(
-    before: int, after: int, report: CompactionReport | None, root: SingleRootReport | None, unfolded: int
-) -> BackfillReport:
-    made = (() if report is None else report.summary_ids) + (() if root is None else root.summary_ids)
-    said = SHORT_ENOUGH if report is None else report.reason
-    return BackfillReport(
-        before,
-        after,
-        root.reason if root is not None and root.reason is not None else said,
-        made,
-        (report.calls if report else 0) + (root.calls if root else 0),
-        (report.failure if report else None) or (root.failure if root else None),
-        unfolded,
-        None if root is None else root.roots,
-        _is_over(report) and (root is None or root.reason in (None, APART, NOT_SMALLER)),
-    )
-
-
-def _is_over(report: CompactionReport | None) -> bool:
-    """Whether the history is folded as far as possible, and not blocked."""
-    return report is None or (report.ok and report.stop != "busy")
-
-
-def _fold(
-    loop: Compactor, conversation: Conversation, how: BackfillOptions, most: int | None, progress: PassProgress | None
-) -> CompactionReport | None:
-    """Fold all but the newest part; None when there is nothing else."""
-    if loop.archive.context_budget(conversation.id) <= loop.settings.bootstrap_max_tokens:
-        return None
-    situation = backfill_request(loop, conversation)
-    return loop.fold_import(situation, may_ask_model=how.may_ask_model, most=most, progress=progress)
+    return replace(report, tokens_after=archive.context.tokens(id_))
 
 
 def backfill_request(loop: Compactor, conversation: Conversation) -> CompactionRequest:
     return CompactionRequest(conversation, loop.settings.default_token_budget)
 
 
-def backfill_policy(loop: Compactor, situation: CompactionRequest) -> CompactionPolicy:
-    return first_import_policy(loop.policy(situation))
+def backfill_policy(loop: Compactor, request: CompactionRequest) -> CompactionPolicy:
+    return first_import_policy(loop.policy(request))
 
 
 def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
@@ -312,7 +271,7 @@ class BackfillPlan:
 
 
 def plan_backfill(
-    loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, most: int | None = None
+    loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, limit: int | None = None
 ) -> BackfillPlan:
     """The summaries that would be made: with expected sizes, or real ones when they are extracted."""
     archive = loop.archive
@@ -320,8 +279,8 @@ def plan_backfill(
     context: Sequence[ContextItem]
     context = archive.context.items(conversation.id) if anew is None else anew.context
     work = _FoldSimulation(unlimited_compactor(loop, context, how), conversation, context, extracts)
-    passes = tuple(islice(work.passes(how), most))
-    is_whole = most is None or len(passes) < most
+    passes = tuple(islice(work.passes(how), limit))
+    is_whole = limit is None or len(passes) < limit
     left = count_roots(work.context, work.policy) if how.single_root and is_whole else None
     return BackfillPlan(conversation, passes, anew, left)
 
@@ -335,9 +294,9 @@ class _FoldSimulation:
         self._loop, self._extracts = loop, extracts
         self._made: dict[str, SourceSummary] = {}
         self._count = 0
-        situation = backfill_request(loop, conversation)
-        self.context, self.policy = context, backfill_policy(loop, situation)
-        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(situation))
+        request = backfill_request(loop, conversation)
+        self.context, self.policy = context, backfill_policy(loop, request)
+        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(request))
 
     def passes(self, how: BackfillOptions) -> Iterator[Pass]:
         """The passes of compaction, then those to a single root."""

@@ -169,7 +169,8 @@ def diff_context(
         last = _point(operations, conversation_id, through)
         entries = operations.entries(conversation_id, 0, last)
         newest = entries[-1].id if entries else 0
-        before = _previous(entries) if after is None else _point(operations, conversation_id, after) or 0
+        previous = entries[-2].id if len(entries) > 1 else 0
+        before = previous if after is None else _point(operations, conversation_id, after) or 0
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
@@ -202,25 +203,17 @@ def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int 
             raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
 
 
-def _previous(entries: list[LogEntry]) -> int:
-    return entries[-2].id if len(entries) > 1 else 0
-
-
 def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
     """Items that left, and items that entered."""
     left: dict[int | str, None] = {}
     entered: dict[int | str, None] = {}
     for entry in entries:
-        for item in entry.removed:
-            if item in entered:
-                del entered[item]
-            else:
-                left[item] = None
-        for item in entry.added:
-            if item in left:
-                del left[item]
-            else:
-                entered[item] = None
+        for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+            for item in items:
+                if item in here:
+                    del here[item]
+                else:
+                    there[item] = None
     return list(left), list(entered)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import ContextItem
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,8 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
     """
     with archive.reading():
         context = archive.context.items(conversation_id)
-        below = {item.summary_id: _messages(archive, item.summary_id) for item in _summaries(context)}
+        ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
+        below = {id_: _messages(archive, id_) for id_ in ids}
         all_ = [id_ for ids in below.values() for id_ in ids]
         visible = set(SurgeryWrites(archive).visible(conversation_id, all_))
         back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
@@ -195,8 +195,9 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
             return None
         whole = _unfolded(archive, context, back)
         gone = SurgeryWrites(archive).below(back)
-    if (twice := _first_repeated(whole)) is not None:
-        raise BadInput(f"conversation {conversation_id} cannot be folded again: msg#{twice} is in its context twice")
+    counts = Counter(item.message_id for item in whole if isinstance(item, MessageItem))
+    if twice := [id_ for id_, count in counts.items() if count > 1]:
+        raise BadInput(f"conversation {conversation_id} cannot be folded again: msg#{twice[0]} is in its context twice")
     places = [n for n, item in enumerate(context) if item_id(item) in back]
     first, last = places[0], places[-1]
     behind = len(context) - 1 - last
@@ -228,20 +229,12 @@ def apply_unfold(
         operations = SurgeryWrites(archive)
         operations.replace_run(id_, again.first, again.last, again.added, now)
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
-        former = _purge_unused(operations, again.summary_ids)
+        # parents first; those that a brief or another summary uses stay
+        former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
         change = ContextChange(
             "dissolve", actor, None, again.removed, again.added, again.first, again.tokens_before, again.tokens_after
         )
         return step.log(id_, change, tuple(was.id for was in former), former)
-
-
-def _purge_unused(operations: SurgeryWrites, summary_ids: Sequence[str]) -> list[FormerSummary]:
-    """Delete summaries, parents first; those that a brief or another summary uses stay."""
-    return [operations.purge(id_) for id_ in reversed(summary_ids) if not operations.uses(id_)]
-
-
-def _summaries(context: Sequence[ContextItem]) -> list[SummaryItem]:
-    return [item for item in context if isinstance(item, SummaryItem)]
 
 
 def _messages(archive: Archive, summary_id: str) -> list[int]:
@@ -266,14 +259,8 @@ def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, 
     whole: list[ContextItem] = []
     for item in context:
         if isinstance(item, SummaryItem) and item.summary_id in back:
-            said = [known[id_] for id_ in back[item.summary_id]]
-            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in said]
+            messages = [known[id_] for id_ in back[item.summary_id]]
+            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
         else:
             whole.append(item)
     return [replace(item, ordinal=n) for n, item in enumerate(whole)]
-
-
-def _first_repeated(context: Sequence[ContextItem]) -> int | None:
-    """A message that is in a context more than once."""
-    ids = Counter(item.message_id for item in context if isinstance(item, MessageItem))
-    return next((id_ for id_, count in ids.items() if count > 1), None)

@@ -117,25 +117,25 @@ def missing_sections(text: str) -> list[str]:
     return [name for name in BRIEF_SECTIONS if name.lower() not in heads]
 
 
-def summaries_text(summaries: Sequence[Summary], most_tokens: int) -> str:
+def summaries_text(summaries: Sequence[Summary], max_tokens: int) -> str:
     """Summaries with their ids, the newest within the limit."""
     kept: list[str] = []
     for summary in reversed(summaries):
         text = f"[{summary.id}, depth {summary.depth}]\n{summary.content}"
-        most_tokens -= estimate_tokens(text)
-        if most_tokens < 0 and kept:
+        max_tokens -= estimate_tokens(text)
+        if max_tokens < 0 and kept:
             break
         kept.append(text)
     return "\n\n".join(reversed(kept))
 
 
-def recent_text(messages: Sequence[StoredMessage], most_tokens: int) -> str:
+def recent_text(messages: Sequence[StoredMessage], max_tokens: int) -> str:
     """The newest messages as text, within the limit."""
     kept: list[str] = []
     for stored in reversed(messages):
         line = f"msg#{stored.id} {stored.message.role}: {one_line(stored.message.content)}"
-        most_tokens -= estimate_tokens(line)
-        if most_tokens < 0:
+        max_tokens -= estimate_tokens(line)
+        if max_tokens < 0:
             break
         kept.append(line)
     return "\n".join(reversed(kept))
@@ -153,7 +153,8 @@ def extract_brief(
     cited = dict.fromkeys(item.summary_id for item in found if item.summary_id)
     about = [summary for summary in summaries if summary.id not in aside] or summaries
     narrative = condense([source_summary(summary) for summary in about], max(64, tokens // 3), timezone=timezone)
-    quotes = [f"{item.reference}{_evidence_source(item)}: {item.text}" for item in found]
+    sources = [f" ({item.summary_id})" if item.summary_id else "" for item in found]
+    quotes = [f"{item.reference}{source}: {item.text}" for item, source in zip(found, sources, strict=True)]
     bodies = {
         "Narrative": narrative or summaries_text(about, tokens // 3),
         "Recent context": recent_text(messages, max(32, tokens // 8)) or "none",
@@ -166,10 +167,6 @@ def extract_brief(
         "Confidence": "low",
     }
     return cut_to_tokens("\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), tokens)
-
-
-def _evidence_source(item: Evidence) -> str:
-    return f" ({item.summary_id})" if item.summary_id else ""
 
 
 def _within(lines: Sequence[str], tokens: int) -> str:

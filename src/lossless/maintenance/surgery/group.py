@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from lossless.errors import BadInput
+from lossless.maintenance import repair
+from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting, undo
+from lossless.maintenance.surgery.rewriting import DraftWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
-    from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.repair import RepairPlan
-    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
+    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
-    from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
-    from lossless.maintenance.surgery.rewriting import DraftedPlan, DraftWriter, RewritePlan, SummaryDraft
+    from lossless.maintenance.surgery.merge import MergePlan, TransplantPlan
+    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
     from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.model.conversations import SessionRef
-    from lossless.model.records import StoredBrief
 
     #: The plans that `Surgery.apply` carries out.
     OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
 
 
-class Surgery:
+class Surgery(EngineGroup):
     """`engine.surgery`: changes the text and position of summaries; with backup, in one transaction, undoable."""
 
-    def __init__(self, parts: EngineParts) -> None:
-        self._parts = parts
+    # --- plans; planning changes nothing ---
+
+    plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
+    plan_transplant = forward(lambda parts: parts.archive, merge.plan_transplant)
+    earlier_transplant = forward(lambda parts: parts.archive, merge.earlier_transplant)
+    plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
+    splits = forward(lambda parts: parts.archive, merge.find_splits)
+    plan_undo = forward(lambda parts: parts.archive, undo.plan_undo)
+    plan_rewrite = forward(lambda parts: parts.archive, rewriting.plan_rewrite)
+    plan_unfocus = forward(lambda parts: parts.archive, focus.plan_unfocus)
+    focus_status = forward(lambda parts: parts.archive, focus.focus_status)
+
+    # --- whole operations ---
 
     def diff(
         self,
@@ -37,9 +51,7 @@ class Surgery:
         through: int | datetime | None = None,
     ) -> ContextDiff:
         """What left the context and what entered it between two points of its log; by default, by the last change."""
-        from lossless.maintenance.surgery import common
-
-        return common.diff_context(self._parts.archive, self._parts.conversation(session).id, after, through)
+        return common.diff_context(self._archive, self._parts.conversation(session).id, after, through)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""
@@ -77,12 +89,10 @@ class Surgery:
         self, session: SessionRef, *, confirm: bool = False, summary_ids: Sequence[str] = ()
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Rewrite broken summaries; raises BadInput when that needs confirmation and `confirm` is not set."""
-        from lossless.errors import BadInput
-
-        found = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
-        if found.blocked and not confirm:
-            raise BadInput(f"the repair needs confirmation: {'; '.join(found.blocked)}")
-        return self._rewritten(found.plan, None)
+        plan, blocked = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
+        if blocked and not confirm:
+            raise BadInput(f"the repair needs confirmation: {'; '.join(blocked)}")
+        return self._rewritten(plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
         """Copy a conversation's summaries, with everything under them, to the start of another one's context."""
@@ -106,9 +116,7 @@ class Surgery:
 
     def unfocus(self, session: SessionRef) -> OperationReport:
         """Deactivate the brief: the summaries that it replaced are shown again."""
-        from lossless.maintenance.surgery import focus
-
-        return focus.unfocus(self._parts.archive, self._parts.conversation(session).id, self._parts.clock())
+        return focus.unfocus(self._archive, self._parts.conversation(session).id, self._parts.clock())
 
     def backups(self) -> BackupMaker:
         """How to copy the archive before a surgery; None without a file."""
@@ -117,117 +125,47 @@ class Surgery:
     @property
     def writer(self) -> DraftWriter:
         """Writes drafts of summaries."""
-        from lossless.maintenance.surgery.rewriting import DraftWriter
-
-        return DraftWriter(self._parts.archive, self._parts.loop.summariser, self._parts.clock)
+        return DraftWriter(self._archive, self._parts.loop.summariser, self._parts.clock)
 
     def _rewritten(
         self, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
-        from lossless.maintenance.surgery import rewriting
-
         made = self.write_drafts(work, accept)
         done = self.place_drafts(made)
         if made.stop == rewriting.INTERRUPTED:
             raise KeyboardInterrupt
         return done, made.drafts
 
-    # --- plans; planning changes nothing ---
-
-    def plan_dissolve(self, summary_id: str, *, purge: bool = False) -> DissolvePlan:
-        """What dissolving a summary would do."""
-        from lossless.maintenance.surgery import dissolve
-
-        return dissolve.plan_dissolve(self._parts.archive, summary_id, purge=purge)
-
-    def plan_transplant(self, source_id: int, target_id: int, summary_ids: Sequence[str] = ()) -> TransplantPlan:
-        """What copying a conversation's summaries, or some of them, to another one would do."""
-        from lossless.maintenance.surgery import merge
-
-        return merge.plan_transplant(self._parts.archive, source_id, target_id, summary_ids)
-
-    def earlier_transplant(self, source_id: int, target_id: int) -> tuple[str, ...] | None:
-        """The summaries of one conversation that were copied to another one before; None when none were."""
-        from lossless.maintenance.surgery import merge
-
-        return merge.earlier_transplant(self._parts.archive, source_id, target_id)
-
-    def plan_merge(self, session_key: str, *, reviewed: bool = False) -> MergePlan:
-        """What merging a split session would do; BadInput when it is not split, or needs a review first."""
-        from lossless.maintenance.surgery import merge
-
-        return merge.plan_merge(self._parts.archive, session_key, reviewed=reviewed)
-
-    def splits(self) -> list[SplitSession]:
-        """Sessions whose history a rollover split."""
-        from lossless.maintenance.surgery import merge
-
-        return merge.find_splits(self._parts.archive)
-
-    def plan_undo(self, conversation_id: int) -> UndoPlan:
-        """What undoing the last fold, surgery or focus would do."""
-        from lossless.maintenance.surgery import undo
-
-        return undo.plan_undo(self._parts.archive, conversation_id)
-
-    def plan_rewrite(self, conversation_id: int, **rule: Any) -> RewritePlan:
-        """Which summaries a rewrite would rewrite; rules as for `rewriting.plan_rewrite`."""
-        from lossless.maintenance.surgery import rewriting
-
-        return rewriting.plan_rewrite(self._parts.archive, conversation_id, **rule)
+    # --- more plans ---
 
     def plan_repair(
         self, conversation_id: int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
-    ) -> RepairPlan:
+    ) -> tuple[RewritePlan, list[str]]:
         """Which broken summaries would be rewritten, and why that needs confirmation."""
-        from lossless.maintenance import repair
-
-        most = budget or self._parts.settings.default_token_budget
-        return repair.plan_repair(self._parts.archive, conversation_id, most, summary_ids=summary_ids)
+        budget = budget or self._parts.settings.default_token_budget
+        return repair.plan_repair(self._archive, conversation_id, budget, summary_ids=summary_ids)
 
     def broken_conversations(self) -> list[int]:
-        from lossless.maintenance import repair
-
-        return sorted({one.conversation_id for one in repair.find_broken(self._parts.archive)})
+        return sorted({id_ for id_, _, _ in repair.find_broken(self._archive)})
 
     def plan_focus(self, conversation_id: int, prompt: str | None = None) -> FocusPlan:
         """What a brief for a question would cover; without one, the active brief is updated."""
-        from lossless.maintenance.surgery import focus
-
         settings = self._parts.settings
         seconds = settings.delegation_timeout_ms / 1000
-        return focus.plan_focus(self._parts.archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
-
-    def plan_unfocus(self, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
-        """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
-        from lossless.maintenance.surgery import focus
-
-        return focus.plan_unfocus(self._parts.archive, conversation_id)
-
-    def focus_status(self, conversation_id: int) -> FocusStatus | None:
-        """The newest brief of a conversation, and what happened since."""
-        from lossless.maintenance.surgery import focus
-
-        return focus.focus_status(self._parts.archive, conversation_id)
+        return focus.plan_focus(self._archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
 
     def summary_source(self, summary_id: str) -> SummarySource:
-        from lossless.maintenance.surgery import rewriting
-
-        return rewriting.summary_source(self._parts.archive, self._parts.loop.summariser, summary_id, {})
+        return rewriting.summary_source(self._archive, self._parts.loop.summariser, summary_id, {})
 
     def preview_prompt(self, source: SummarySource) -> SummaryPrompt:
         """The first prompt for a summary of a source, as a model would get it."""
-        from lossless.maintenance.surgery import rewriting
-
         return rewriting.preview_prompt(self._parts.loop.summariser, source)
 
     # --- applying plans ---
 
     def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
         """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
-        from lossless.maintenance.surgery import dissolve, merge, undo
-
-        archive, now, copy = self._parts.archive, self._parts.clock(), backup or self._parts.backups()
+        archive, now, copy = self._archive, self._parts.clock(), backup or self._parts.backups()
         if isinstance(plan, dissolve.DissolvePlan):
             return dissolve.apply_dissolve(archive, plan, now, copy)
         if isinstance(plan, merge.TransplantPlan):
@@ -238,8 +176,6 @@ class Surgery:
 
     def write_focus(self, plan: FocusPlan) -> FocusDraft:
         """Write the planned brief without activating it; `.error` says why it could not be written."""
-        from lossless.maintenance.surgery import focus
-
         parts, summariser = self._parts, self._parts.loop.summariser
         gate = summariser.gate(parts.archive, plan.conversation_id, parts.clock)
         chain = summariser.chain(gate) if summariser.has_model else None
@@ -247,23 +183,17 @@ class Surgery:
 
     def apply_focus(self, plan: FocusPlan, made: FocusDraft) -> OperationReport:
         """Activate a brief, in place of the previous one; one with an error is only recorded."""
-        from lossless.maintenance.surgery import focus
-
-        return focus.apply_focus(self._parts.archive, plan, made, self._parts.clock())
+        return focus.apply_focus(self._archive, plan, made, self._parts.clock())
 
     def write_drafts(
         self,
         plan: RewritePlan,
         accept: Callable[[SummaryDraft], bool] | None = None,
-        heard: Callable[[SummaryDraft], None] | None = None,
+        on_draft: Callable[[SummaryDraft], None] | None = None,
     ) -> DraftedPlan:
         """Write a plan's drafts, without storing them; see `rewriting.write_drafts`."""
-        from lossless.maintenance.surgery import rewriting
-
-        return rewriting.write_drafts(self.writer, plan, accept, heard)
+        return rewriting.write_drafts(self.writer, plan, accept, on_draft)
 
     def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
         """Store the usable drafts, after a backup, in one transaction; None when there are none."""
-        from lossless.maintenance.surgery import rewriting
-
         return rewriting.place_drafts(self.writer, made, backup or self._parts.backups())

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.errors import BadInput, NotFound
@@ -91,7 +91,11 @@ class MergePlan:
 
 def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
     """Sessions that were split; what was closed on purpose does not count."""
-    rows = [row for row in ConversationMerger(archive).splits(session_key) if _may_merge(row)]
+    rows = [
+        row
+        for row in ConversationMerger(archive).splits(session_key)
+        if row.cause not in CLOSED_ON_PURPOSE and not Session(key=row.session_key).is_cron
+    ]
     found = []
     for key, some in groupby(rows, key=lambda row: row.session_key):
         group = list(some)
@@ -142,11 +146,16 @@ def apply_merge(
             for n, (id_, offset) in enumerate(zip(sources, offsets, strict=False))
         ]
         for id_ in sources:
-            merging.set_context(id_, [], now)
+            archive.context.set_items(id_, [], now)
         merging.shift(target, offsets[-1])
-        for things in taken:
-            _move(merging, target, things)
-        merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
+        for things in taken:  # everything of a source moves; its state for the next turn is deleted
+            merging.move_messages(things["id"], target, things["offset"])
+            merging.move_records(things["records"], things["id"], target, things["offset"])
+            merging.retire_briefs(things)
+            merging.move(things, target, things["id"])
+            merging.move_keys(things["id"], target)
+            merging.drop_states(things["id"])
+        archive.context.set_items(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
         merging.request_sweep(target, now)
         added = tuple(item_id(item) for item in moved)
@@ -163,7 +172,7 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
     merging, detail = ConversationMerger(archive), entry.detail
     gone = {item for source in detail["sources"] for _, item in source["context"]}
     stays = [item for item in archive.context.items(conversation_id) if item_id(item) not in gone]
-    merging.set_context(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
+    archive.context.set_items(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
     for prompt in detail["superseded"]:
         archive.context.unhide(conversation_id, prompt)
     for source in detail["sources"]:
@@ -174,15 +183,10 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         merging.move_records(source["records"], conversation_id, source["id"], -source["offset"])
         merging.move(source, source["id"], conversation_id)
         merging.revive_briefs(source)
-        merging.set_context(source["id"], [(ordinal, item) for ordinal, item in source["context"]], now)
+        archive.context.set_items(source["id"], [(ordinal, item) for ordinal, item in source["context"]], now)
     merging.shift(conversation_id, -detail["shift"])
     for rows in detail["ids"]:
         merging.set_ids(rows)
-
-
-def _may_merge(row: SplitRow) -> bool:
-    is_cron = Session(key=row.session_key).is_cron
-    return row.cause not in CLOSED_ON_PURPOSE and not is_cron
 
 
 def _review(group: Sequence[SplitRow]) -> str | None:
@@ -201,16 +205,6 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
     items = archive.context.items(conversation_id)
     head = [item for item in items if item_id(item) in prompts]
     return head, [item for item in items if item_id(item) not in prompts]
-
-
-def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
-    """Move everything of a source; its state for the next turn is deleted."""
-    merging.move_messages(things["id"], target, things["offset"])
-    merging.move_records(things["records"], things["id"], target, things["offset"])
-    merging.retire_briefs(things)
-    merging.move(things, target, things["id"])
-    merging.move_keys(things["id"], target)
-    merging.drop_states(things["id"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +290,8 @@ def apply_transplant(
         copying.index_copies(list(places.values()))
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
-        head = _behind_prompts(archive, work.target_id)
+        prompts, first = archive.context.preamble(work.target_id)
+        head = first if first is not None else prompts[-1].ordinal + 1 if prompts else 0
         operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
         made = {
@@ -409,11 +404,3 @@ def _links(
         return [SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)]
     messages = archive.summaries.message_ids(summary.id)
     return [MessageItem(n, places[id_], "user", 0, 0) for n, id_ in enumerate(messages)]
-
-
-def _behind_prompts(archive: Archive, conversation_id: int) -> int:
-    """The ordinal after the leading system prompts of a context."""
-    prompts, first = archive.context.preamble(conversation_id)
-    if first is not None:
-        return first
-    return prompts[-1].ordinal + 1 if prompts else 0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.compaction.summarise import AskForSummary, SummaryPrompt, WrittenSummary
+    from lossless.compaction.summarise import AskForSummary, SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.surgery.common import BackupMaker
@@ -118,14 +118,6 @@ EMERGENCY_MODEL = "emergency-fallback"
 EMERGENCY_TEXT = "[Truncated for context management]"
 _NEW_WITHIN = 40
 _FALLBACK_WITHIN = 80
-#: A description of each kind for users.
-MARKER_MEANINGS: dict[BrokenMarker, str] = {
-    "old": "it begins with the fallback mark of older versions",
-    "fallback": "its source was cut short by rule because no model wrote it",
-    "new": "it ends where its source was truncated",
-    "emergency": "it was made when no model could be found",
-    "empty": "it says nothing",
-}
 
 
 def find_marker(content: str, model: str) -> BrokenMarker | None:
@@ -309,9 +301,9 @@ class DraftWriter:
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
         count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        most = count * len(self.summariser.candidates()) * _CALLS_EACH
-        room = replace(gate.spend, max_calls=max(gate.spend.max_calls, most))
-        gate = replace(gate, is_wanted=is_wanted, spend=room)
+        limit = count * len(self.summariser.candidates()) * _CALLS_EACH
+        spend = replace(gate.spend, max_calls=max(gate.spend.max_calls, limit))
+        gate = replace(gate, is_wanted=is_wanted, spend=spend)
         gate.reset()
         try:
             yield self.summariser.ask(gate)
@@ -438,7 +430,15 @@ def draft_summary(
         return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
     if written is None:
         return replace(blank, refusal=NOT_SMALLER)
-    return _judged(replace(_filled(blank, written), refusal=None), work.action, written.level)
+    made = replace(
+        blank,
+        text=written.text,
+        tokens=written.tokens,
+        model=written.model,
+        file_ids=written.file_ids,
+        calls=written.calls,
+    )
+    return replace(made, refusal=_why_unusable(made, work.action, written.level))
 
 
 def draft_all(
@@ -555,24 +555,12 @@ def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, Summary
     return "\n\n".join(_with_draft(other, accepted).content for other in before)
 
 
-def _filled(blank: SummaryDraft, written: WrittenSummary) -> SummaryDraft:
-    return replace(
-        blank,
-        text=written.text,
-        tokens=written.tokens,
-        model=written.model,
-        file_ids=written.file_ids,
-        calls=written.calls,
-    )
-
-
-def _judged(made: SummaryDraft, action: RewriteAction, level: str) -> SummaryDraft:
-    """The draft with the reason why it is unusable, if there is one."""
+def _why_unusable(made: SummaryDraft, action: RewriteAction, level: str) -> str | None:
     if level == "fallback" or (action == "repair" and find_marker(made.text, made.model) is not None):
-        return replace(made, refusal=STILL_BROKEN)
+        return STILL_BROKEN
     if made.text == made.before:
-        return replace(made, refusal=UNCHANGED)
-    return replace(made, refusal=None if made.tokens < made.source_tokens else NOT_SMALLER)
+        return UNCHANGED
+    return None if made.tokens < made.source_tokens else NOT_SMALLER
 
 
 INTERRUPTED = "interrupted"
@@ -606,12 +594,12 @@ def write_drafts(
     writer: DraftWriter,
     work: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
-    heard: Callable[[SummaryDraft], None] | None = None,
+    on_draft: Callable[[SummaryDraft], None] | None = None,
 ) -> DraftedPlan:
-    """Write a plan's drafts, without storing them. `heard` is called with each draft.
+    """Write a plan's drafts, without storing them. `on_draft` is called with each draft.
 
-    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `heard`, and a model
-    that is down end it: the consistent part is usable.
+    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `on_draft`, and a
+    model that is down end it: the consistent part is usable.
     """
     made: list[SummaryDraft] = []
     turned_down: set[str] = set()
@@ -625,12 +613,17 @@ def write_drafts(
     try:
         for one in draft_all(writer, work, decide):
             made.append(one)
-            if heard:
-                heard(one)
+            if on_draft:
+                on_draft(one)
             stop = one.refusal if one.is_last else None
     except (KeyboardInterrupt, DraftingStopped):
         stop = INTERRUPTED
-    wanted = [_refuse_if_changed(writer.archive, one) for one in made if one.summary_id not in turned_down]
+    wanted = [one for one in made if one.summary_id not in turned_down]
+    now = {one.id: one.content for one in writer.archive.summaries.many([one.summary_id for one in wanted])}
+    wanted = [
+        replace(one, refusal=CHANGED) if one.refusal is None and now.get(one.summary_id) != one.before else one
+        for one in wanted
+    ]
     good, refused = split_compatible(writer.archive, wanted)
     missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
     if over := _bridges(writer, work, refused, good, missing):
@@ -675,17 +668,6 @@ def _bridges(
             below.add(target.id)
             over.append(one)
     return over
-
-
-def _refuse_if_changed(archive: Archive, made: SummaryDraft) -> SummaryDraft:
-    """The draft, refused when its summary has changed."""
-    if made.refusal is not None:
-        return made
-    try:
-        is_same = archive.summaries.get(made.summary_id).content == made.before
-    except NotFound:
-        is_same = False
-    return made if is_same else replace(made, refusal=CHANGED)
 
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:

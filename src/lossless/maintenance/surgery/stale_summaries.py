@@ -5,7 +5,8 @@ Until then a correction follows them in the prompt. Sources are rewritten first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lossless.compaction.source_text import SourceSummary
@@ -18,7 +19,7 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     from lossless.compaction.source_text import SourceMessage
@@ -34,15 +35,6 @@ MAX_AT_ONCE = 16
 NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.]"
 
 
-@dataclass(frozen=True, slots=True)
-class StaleReport:
-    """Which summaries were rewritten, how many are still stale, and a model's failure, if there was one."""
-
-    ids: tuple[str, ...] = ()
-    left: int = 0
-    failure: str | None = None
-
-
 def extract_stale(
     archive: Archive,
     conversation_id: int,
@@ -50,7 +42,7 @@ def extract_stale(
     now: datetime,
     *,
     everything: bool = False,
-    most: int = MAX_AT_ONCE,
+    limit: int = MAX_AT_ONCE,
 ) -> tuple[str, ...]:
     """Extract stale summaries again that were extracted, or, without a model, `everything`; returns their ids.
 
@@ -58,35 +50,34 @@ def extract_stale(
     """
     if not archive.summaries.stale(conversation_id):
         return ()
-    with archive.writing():
-        pen = _SummaryWriter(archive, conversation_id)
-        for summary in _stale(archive, conversation_id):
-            if len(pen.ids) == most:
+    done: list[str] = []
+    with archive.writing(), _rewriting(archive, conversation_id, now) as write:
+        found = _stale(archive, conversation_id)
+        stale = {summary.id for summary in found}
+        for summary in found:
+            if len(done) == limit:
                 break
-            if (everything or summary.model == EXTRACTIVE_MODEL) and pen.may_write(summary):
+            if (everything or summary.model == EXTRACTIVE_MODEL) and stale.isdisjoint(summary.source_ids):
                 source = summary_source(archive, summariser, summary.id, {})
-                written = summariser.write(source)
-                pen.write(summary, _smaller(source, written))
-        pen.close(now)
-    return tuple(pen.ids)
+                write(summary, _smaller(source, summariser.write(source)))
+                stale.discard(summary.id)
+                done.append(summary.id)
+    return tuple(done)
 
 
-def write_stale(
-    archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]
-) -> StaleReport:
+def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
     """Rewrite all stale summaries: those of a model by a model, with the usual guards, the others extracted.
 
     When the model fails, the rest stays stale. Does nothing while another worker summarises the conversation.
     """
-    done: list[str] = []
-    failure, tried = None, set[str]()
+    tried = set[str]()
     if not archive.summaries.stale(conversation_id):
-        return StaleReport()
+        return
     with summariser.lease(archive, conversation_id, clock) as prolong:
         gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
         ask = summariser.ask(gate) if summariser.has_model else None
-        while failure is None and prolong():
-            done += extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
+        while prolong():
+            extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
             summary = _next(archive, conversation_id, tried)
             if summary is None:
                 break
@@ -96,17 +87,13 @@ def write_stale(
             source = summary_source(archive, summariser, summary.id, {})
             try:
                 written = summariser.write(source, ask, "raise")
-            except (ModelError, GuardOpen, Stale) as error:
-                failure = error.code
+            except (ModelError, GuardOpen, Stale):
                 break
             with archive.writing():
                 is_same = archive.summaries.many([summary.id]) == [summary]
                 if prolong() and is_same and summary_source(archive, summariser, summary.id, {}) == source:
-                    pen = _SummaryWriter(archive, conversation_id)
-                    pen.write(summary, _smaller(source, written))
-                    pen.close(clock())
-                    done += pen.ids
-    return StaleReport(tuple(done), len(archive.summaries.stale(conversation_id)), failure)
+                    with _rewriting(archive, conversation_id, clock()) as write:
+                        write(summary, _smaller(source, written))
 
 
 def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
@@ -120,35 +107,26 @@ def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Sum
     return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
 
 
-class _SummaryWriter:
-    """Replaces texts, inside a transaction."""
+@contextmanager
+def _rewriting(
+    archive: Archive, conversation_id: int, now: datetime
+) -> Iterator[Callable[[Summary, WrittenSummary], None]]:
+    """A function that replaces texts inside a transaction; at the end, what depends on them is updated and logged."""
+    operations, before = SurgeryWrites(archive), archive.context.tokens(conversation_id)
+    former: list[FormerSummary] = []
 
-    def __init__(self, archive: Archive, conversation_id: int) -> None:
-        self._archive, self._operations, self._id = archive, SurgeryWrites(archive), conversation_id
-        self._stale = set(archive.summaries.stale(conversation_id))
-        self._before = archive.context.tokens(conversation_id)
-        self._former: list[FormerSummary] = []
-        self.ids: list[str] = []
-
-    def may_write(self, summary: Summary) -> bool:
-        return self._stale.isdisjoint(summary.source_ids)
-
-    def write(self, summary: Summary, written: WrittenSummary) -> None:
+    def write(summary: Summary, written: WrittenSummary) -> None:
         if written.text != summary.content:
-            self._former.append(self._operations.state(summary.id))
-            self._operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
-        self._archive.summaries.clear_stale([summary.id])
-        self._stale.discard(summary.id)
-        self.ids.append(summary.id)
+            former.append(operations.state(summary.id))
+            operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
+        archive.summaries.clear_stale([summary.id])
 
-    def close(self, now: datetime) -> None:
-        """Update what depends on the new texts, and log them."""
-        if not self._former:
-            return
-        self._operations.recount([was.id for was in self._former])
-        after = self._archive.context.tokens(self._id)
-        change = ContextChange("renew", "sync", "revised", (), (), None, self._before, after)
-        self._operations.log(self._id, change, now, self._former)
+    yield write
+    if former:
+        operations.recount([was.id for was in former])
+        after = archive.context.tokens(conversation_id)
+        change = ContextChange("renew", "sync", "revised", (), (), None, before, after)
+        operations.log(conversation_id, change, now, former)
 
 
 def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:

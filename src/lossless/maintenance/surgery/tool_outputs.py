@@ -21,7 +21,6 @@ from lossless.files.references import (
     tool_reference,
 )
 from lossless.files.vault import store_payloads
-from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.deletion import ConversationRemover
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.messages import Json, JsonObject
     from lossless.store.archive import Archive
-    from lossless.store.files import CallRow, LargeOutput
+    from lossless.store.files import LargeFileRows, LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
 
 #: Messages per transaction: others may write in between.
@@ -47,21 +46,6 @@ class StubReport:
     passed_over: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StubRevertPlan:
-    """The marks that a revert would remove: message ids with the ids of their files."""
-
-    marks: dict[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class StubRevertReport:
-    """What was reverted; a file's row stays when something else refers to it."""
-
-    messages: int
-    rows: int
-
-
 def plan_backfilled_stubs(
     archive: Archive,
     *,
@@ -70,10 +54,9 @@ def plan_backfilled_stubs(
     limit: int | None = None,
 ) -> StubPlan:
     """Which tool results would get a file."""
-    files = LargeFileRows(archive.database)
     with archive.reading():
-        found = files.large_outputs(threshold_bytes, conversation_id)
-        return plan_stubs((_output(files, row) for row in found), limit)
+        found = archive.files.large_outputs(threshold_bytes, conversation_id)
+        return plan_stubs((_output(archive.files, row) for row in found), limit)
 
 
 def apply_backfilled_stubs(
@@ -92,27 +75,25 @@ def apply_backfilled_stubs(
     return StubReport(stubbed, size, len(work.outputs) - stubbed)
 
 
-def plan_stub_revert(archive: Archive, conversation_id: int | None = None) -> StubRevertPlan:
-    return StubRevertPlan(LargeFileRows(archive.database).stubs(conversation_id))
+def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
+    """Remove the marks of messages, given with their files, and the rows of files that nothing else refers to.
 
-
-def revert_stubs(archive: Archive, work: StubRevertPlan) -> StubRevertReport:
-    """Remove the marks, and the rows without other references; their files are left for `collect`."""
-    files = LargeFileRows(archive.database)
+    Returns how many of each; the files stay on disk until `lcm files gc`.
+    """
     with archive.writing():
-        files.clear_stubs(work.marks)
-        unused = set(work.marks.values()) - files.referenced_ids()
-        files.remove(unused)
-    return StubRevertReport(len(work.marks), len(unused))
+        archive.files.clear_stubs(marks)
+        unused = set(marks.values()) - archive.files.referenced_ids()
+        archive.files.remove(unused)
+    return len(marks), len(unused)
 
 
 def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
     call = None if row.tool else _call(files, row)
-    tool = row.tool or (call.tool if call else None)
+    tool = row.tool or (call[0] if call else None)
     return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> CallRow | None:
+def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
@@ -121,11 +102,10 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     stored = archive.messages.many([output.message_id])
     if not stored or stored[0].file_id is not None:
         return False
-    files = LargeFileRows(archive.database)
-    call = _call(files, output)
-    payload = stub_payload(output, stored[0].message.content, call.input if call else None)
-    store_payloads(files, vault, output.conversation_id, [payload], now)
-    files.set_stub(output.message_id, payload.file_id)
+    call = _call(archive.files, output)
+    payload = stub_payload(output, stored[0].message.content, call[1] if call else None)
+    store_payloads(archive.files, vault, output.conversation_id, [payload], now)
+    archive.files.set_stub(output.message_id, payload.file_id)
     return True
 
 
@@ -153,7 +133,7 @@ class TranscriptGcReport:
 
 
 def plan_replacements(
-    archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], most: int = MAX_REPLACEMENTS
+    archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], limit: int = MAX_REPLACEMENTS
 ) -> list[EntryReplacement]:
     """The oldest results that are in a file, under a leaf and in no context, where one entry has their call id."""
     entries = _answers_by_call(messages)
@@ -162,12 +142,12 @@ def plan_replacements(
         answers = ConversationRemover(archive.database).collectable(conversation_id)
         calls = Counter(answer.call_id for answer in answers)
         for answer in answers:
-            said = entries.get(answer.call_id)
-            if len(found) == most:
+            if len(found) == limit:
                 break
-            if said is None or said.entry_id is None or calls[answer.call_id] > 1:
+            entry_id, message = entries.get(answer.call_id, (None, {}))
+            if entry_id is None or calls[answer.call_id] > 1:
                 continue
-            replacement = _shorter_entry(said.entry_id, said.message, _short_form(archive, answer))
+            replacement = _shorter_entry(entry_id, message, _short_form(archive, answer))
             if replacement is not None:
                 found.append(replacement)
     return found
@@ -197,14 +177,14 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
     """Entries with results, by call id; ids that two entries share are skipped."""
     found: dict[str, RecordedMessage] = {}
     twice: set[str] = set()
-    for said in messages:
-        if said.message.get("role") not in ("toolResult", "tool"):
+    for entry_id, message in messages:
+        if message.get("role") not in ("toolResult", "tool"):
             continue
-        call_id = said.message.get("toolCallId") or said.message.get("tool_call_id")
+        call_id = message.get("toolCallId") or message.get("tool_call_id")
         if isinstance(call_id, str):
             twice |= {call_id} & found.keys()
-            found[call_id] = said
-    return {call_id: said for call_id, said in found.items() if call_id not in twice}
+            found[call_id] = entry_id, message
+    return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
 
 
 def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:

@@ -74,11 +74,18 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
             _refuse_returned(archive, conversation_id, entry, former)
         all_, entry = entry, replace(entry, removed=operations.visible(conversation_id, entry.removed))
         text_back = entry.action in ("rewrite", "repair")
+        deleted = {was.id: was.row for was in former}
+        returns = tuple(
+            PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
+            if (row := deleted.get(str(item.id))) is not None
+            else item
+            for item in preview_items(archive, entry.removed)
+        )
         return UndoPlan(
             conversation_id,
             entry,
             preview_items(archive, entry.added),
-            _returning(preview_items(archive, entry.removed), former),
+            returns,
             tuple(was.id for was in former) if text_back else (),
             len(all_.removed) - len(entry.removed),
         )
@@ -97,17 +104,6 @@ def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMa
             "undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail
         )
         return step.log(id_, change, work.restored or tuple(_summaries((*entry.added, *entry.removed))), former)
-
-
-def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) -> tuple[PreviewItem, ...]:
-    """What returns, with the former state of deleted summaries."""
-    kept = {was.id: was.row for was in former}
-    return tuple(
-        PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
-        if (row := kept.get(str(item.id))) is not None
-        else item
-        for item in items
-    )
 
 
 def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[FormerSummary]:

@@ -14,7 +14,7 @@ from lossless.store.database import TableAccess, by_ids, column_text, group_rows
 from lossless.store.migrate import base_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lossless.store.database import Database
 
@@ -216,14 +216,11 @@ class BundleReader(TableAccess):
         tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
         logs = json.dumps([row["log_id"] for row in tables["context_log"]])
         tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", ids=logs))
-        return Bundle(
-            conversation,
-            self.keys(conversation["conversation_id"]),
-            lambda: self.messages(conversation["conversation_id"]),
-            self.summaries(conversation["conversation_id"]),
-            _dense(_dicts(CONTEXT_COLUMNS, self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place))),
-            tables,
-        )
+        items = self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place)
+        # without gaps: lossless-claw 1.0 cannot compact across one
+        context = [item | {"ordinal": n} for n, item in enumerate(_dicts(CONTEXT_COLUMNS, items))]
+        id_ = conversation["conversation_id"]
+        return Bundle(conversation, self.keys(id_), lambda: self.messages(id_), self.summaries(id_), context, tables)
 
     def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
         columns = side_columns(self._db, table)
@@ -234,7 +231,7 @@ class BundleReader(TableAccess):
 
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
         """Remains of deleted conversations; optionally only those with one of these keys or ids."""
-        columns = own_columns(self._db, PRUNED_TABLE)
+        columns = side_columns(self._db, PRUNED_TABLE)
         found = self._db.rows(f"SELECT {', '.join(columns)} FROM {PRUNED_TABLE} ORDER BY number")
         return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
 
@@ -243,10 +240,9 @@ class BundleReader(TableAccess):
         keys = []
         for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
-            known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
+            role, seq, tokens = one["role"] or "", one["seq"] or 0, one["token_count"] or 0
+            known = one["identity_hash"] or identity_hash(role, one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
-            seq, tokens = one["seq"] or 0, one["token_count"] or 0
-            role = one["role"] or ""
             keys.append(MessageKey(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
         return keys
 
@@ -265,18 +261,14 @@ class BundleReader(TableAccess):
             yield self._with_parts(page)
 
     def _with_parts(self, page: list[RowValues]) -> list[RowValues]:
-        parts = self._parts([message["message_id"] for message in page])
-        versions = self._versions([message["message_id"] for message in page])
+        ids = [message["message_id"] for message in page]
+        parts, rows = self._parts(ids), self._rows("versions", by_ids(ids))
+        versions = group_rows(rows, lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True)))
         for message in page:
             message["parts"] = parts.get(message["message_id"], [])
             if message["message_id"] in versions:
                 message["versions"] = versions[message["message_id"]]
         return page
-
-    def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
-        return group_rows(
-            self._rows("versions", by_ids(ids)), lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True))
-        )
 
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
@@ -326,30 +318,29 @@ class BundleReader(TableAccess):
         return found
 
 
+def insert_rows(database: Database, table: str, rows: Sequence[RowValues]) -> None:
+    """Insert rows by the names of their columns: other values are ignored, and missing ones get their defaults."""
+    if not rows:
+        return
+    used = [name for name in database.column(_MIGRATE["columns"], {"table": table}) if any(name in one for one in rows)]
+    sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
+    database.run_many(sql, [tuple([one.get(name) for name in used]) for one in rows])
+
+
 def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[RowValues]:
     """Deleted messages of sessions, by their keys or ids; of all without sessions."""
     return [row for row in rows if not sessions or {row.get("session_key"), row.get("header_id")} & set(sessions)]
 
 
-def own_columns(database: Database, table: str) -> tuple[str, ...]:
-    """The columns of one of our own tables, without the conversation's number."""
-    return tuple(name for name in database.column(_MIGRATE["columns"], {"table": table}) if name != "conversation_id")
-
-
 def side_columns(database: Database, table: str) -> tuple[str, ...]:
     """The columns of one of the other tables of a conversation, without the conversation's number."""
-    if table in OWN_TABLES:
-        return own_columns(database, table)
-    return tuple(name for name in base_columns(table) if name != "conversation_id")
+    is_own = table in OWN_TABLES or table == PRUNED_TABLE
+    columns = database.column(_MIGRATE["columns"], {"table": table}) if is_own else base_columns(table)
+    return tuple(name for name in columns if name != "conversation_id")
 
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
-
-
-def _dense(items: list[RowValues]) -> list[RowValues]:
-    """Context items without gaps: lossless-claw 1.0 cannot compact across one."""
-    return [item | {"ordinal": ordinal} for ordinal, item in enumerate(items)]
 
 
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:

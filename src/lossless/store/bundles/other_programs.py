@@ -133,15 +133,8 @@ def _held(database: Database) -> ArchiveLocked:
 _CLAW_QUERIES = load_queries("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
 #: Our own tables that are part of conversations; search indexes are created when the file is opened.
-_CLAW_TABLES = (
-    "message_extras",
-    "message_versions",
-    "stale_summaries",
-    "former_summaries",
-    bundles.PRUNED_TABLE,
-    *bundles.OWN_TABLES,
-)
-_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
+_CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", bundles.PRUNED_TABLE)
+_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join((*_CLAW_TABLES, *bundles.OWN_TABLES))})\b")
 
 
 class ClawFile(TableAccess):
@@ -177,48 +170,39 @@ class ClawFile(TableAccess):
     def put(self, bundle: bundles.Bundle, files: Sequence[bundles.RowValues]) -> int:
         """Write a conversation under its own ids, with the rows of its files; returns how many parts it has."""
         mine = {"conversation_id": bundle.conversation["conversation_id"]}
-        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [bundle.conversation])
+        bundles.insert_rows(self._db, "conversations", [bundle.conversation])
         parts = 0
         for page in bundle.pages():
-            self._insert(
-                "messages", ("conversation_id", *bundles.MESSAGE_COLUMNS), [message | mine for message in page]
-            )
+            bundles.insert_rows(self._db, "messages", [message | mine for message in page])
             rows = [{"session_id": bundle.session} | part | {"message_id": message["message_id"]}
                     for message in page for part in message["parts"]]  # fmt: skip
-            self._insert("message_parts", migrate.base_columns("message_parts"), rows)
+            bundles.insert_rows(self._db, "message_parts", rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
             self._run_many("upstream_message", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
-                self._insert("message_extras", ("message_id", *bundles.EXTRA_COLUMNS), extras)
+                bundles.insert_rows(self._db, "message_extras", extras)
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
-                self._insert("message_versions", ("message_id", *bundles.VERSION_COLUMNS), versions)
+                bundles.insert_rows(self._db, "message_versions", versions)
         self._put_summaries(bundle, mine)
-        self._insert(
-            "context_items", ("conversation_id", *bundles.CONTEXT_COLUMNS), [item | mine for item in bundle.context]
-        )
-        for table in bundles.SIDE_TABLES:
-            rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
-            if rows and (self._ours or table not in bundles.OWN_TABLES):
-                columns = ("conversation_id", *bundles.side_columns(self._db, table))
-                self._insert(table, columns, [row | mine for row in rows])
-        self._insert("focus_brief_sources", bundles.BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
-        if self._ours:
-            self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(bundle.summaries))
-            self._insert("former_summaries", bundles.FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
+        tables = {"context_items": bundle.context} | bundle.tables | {"large_files": list(files)}
+        tables["stale_summaries"] = bundles.stale_rows(bundle.summaries)
+        for table in ("context_items", *bundles.SIDE_TABLES):
+            tables[table] = [row | mine for row in tables.get(table, [])]
+        for table, some in tables.items():
+            if self._ours or table not in (*bundles.OWN_TABLES, "stale_summaries", "former_summaries"):
+                bundles.insert_rows(self._db, table, some)
         return parts
 
     def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
-            self._insert(bundles.PRUNED_TABLE, bundles.own_columns(self._db, bundles.PRUNED_TABLE), rows)
+            bundles.insert_rows(self._db, bundles.PRUNED_TABLE, rows)
             reserve_conversation_ids(self._db)
 
     def _put_summaries(self, bundle: bundles.Bundle, mine: bundles.RowValues) -> None:
-        self._insert(
-            "summaries", ("conversation_id", *bundles.SUMMARY_COLUMNS), [one | mine for one in bundle.summaries]
-        )
+        bundles.insert_rows(self._db, "summaries", [one | mine for one in bundle.summaries])
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in bundle.summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
@@ -235,11 +219,6 @@ class ClawFile(TableAccess):
         row = self._db.row(_CLAW_QUERIES["counts"])
         assert row is not None
         return tuple(row)
-
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
-        if values:
-            sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-            self._db.run_many(sql, [tuple([one.get(name) for name in columns]) for one in values])
 
 
 def _indexed(content: str) -> str:

@@ -10,7 +10,6 @@ from lossless.model.identity import fingerprint, part_id
 from lossless.store import bundles
 from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.messages import index_digest, indexed_text
-from lossless.store.migrate import base_columns
 from lossless.store.rows import PartRow, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
 
@@ -92,7 +91,7 @@ class BundleWriter(TableAccess):
 
     def put_conversation(self, values: bundles.RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
-        self._insert("conversations", bundles.CONVERSATION_COLUMNS, [values])
+        bundles.insert_rows(self._db, "conversations", [values])
         return self._db.last_id()
 
     def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
@@ -130,17 +129,15 @@ class BundleWriter(TableAccess):
             elif given in taken:
                 part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
             part.setdefault("session_id", session_id)
-        self._insert("message_parts", base_columns("message_parts"), parts)
+        bundles.insert_rows(self._db, "message_parts", parts)
 
     def put_summaries(self, conversation_id: int, summaries: Sequence[bundles.RowValues]) -> None:
         """Add summaries with links to their messages and sources, sources first, indexed."""
-        self._insert(
-            "summaries", base_columns("summaries"), [one | {"conversation_id": conversation_id} for one in summaries]
-        )
+        bundles.insert_rows(self._db, "summaries", [one | {"conversation_id": conversation_id} for one in summaries])
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
-        self._insert("stale_summaries", bundles.STALE_SUMMARY_COLUMNS, bundles.stale_rows(summaries))
+        bundles.insert_rows(self._db, "stale_summaries", bundles.stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
@@ -148,20 +145,13 @@ class BundleWriter(TableAccess):
     def set_context(self, conversation_id: int, items: Sequence[bundles.RowValues]) -> None:
         """Replace the whole context of a conversation."""
         self._run("clear_context", conversation_id=conversation_id)
-        columns = ("conversation_id", *bundles.CONTEXT_COLUMNS)
-        self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
+        self.put_beside("context_items", conversation_id, items)
 
     def put_beside(self, table: str, conversation_id: int, values: Sequence[bundles.RowValues]) -> None:
         """Add rows to one of the other tables."""
-        if table in ("focus_brief_sources", "former_summaries"):
-            self._insert(
-                table,
-                bundles.BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else bundles.FORMER_SUMMARY_COLUMNS,
-                values,
-            )
-            return
-        columns = ("conversation_id", *bundles.side_columns(self._db, table))
-        self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
+        is_linked = table in ("focus_brief_sources", "former_summaries")  # they have no conversation of their own
+        rows = values if is_linked else [one | {"conversation_id": conversation_id} for one in values]
+        bundles.insert_rows(self._db, table, rows)
 
     def lacks_pruned(self, row: bundles.RowValues) -> bool:
         """Whether a deleted conversation is unknown here."""
@@ -169,15 +159,16 @@ class BundleWriter(TableAccess):
 
     def put_pruned(self, rows: Sequence[bundles.RowValues]) -> None:
         """Add the remains of deleted conversations, under their numbers where these are free."""
-        columns, homeless = bundles.own_columns(self._db, bundles.PRUNED_TABLE), []
+        homeless = []
         for row in rows:
             if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
-                self._insert(bundles.PRUNED_TABLE, columns, [row])
+                bundles.insert_rows(self._db, bundles.PRUNED_TABLE, [row])
             else:
                 homeless.append(row)
         (lowest,) = self._row("pruned_before") or (0,)
         first = lowest - len(homeless)
-        self._insert(bundles.PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
+        numbered = [row | {"number": first + n} for n, row in enumerate(homeless)]
+        bundles.insert_rows(self._db, bundles.PRUNED_TABLE, numbered)
         if rows:
             reserve_conversation_ids(self._db)
 
@@ -188,14 +179,6 @@ class BundleWriter(TableAccess):
     def forget_messages(self, conversation_id: int, reason: str) -> None:
         """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
         self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
-
-    def _insert(self, table: str, columns: Sequence[str], values: Sequence[bundles.RowValues]) -> None:
-        """Insert rows; missing numbers are assigned by the table."""
-        if not values:
-            return
-        used = [name for name in columns if any(name in one for one in values)]
-        sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
-        self._db.run_many(sql, [tuple([one.get(name) for name in used]) for one in values])
 
 
 def reserve_conversation_ids(database: Database) -> None:

@@ -57,21 +57,8 @@ class ConversationSize:
     @property
     def name(self) -> str:
         """The name that patterns are matched against."""
-        return Session(self.session_key or None, self.session_id or None).name if self._has_name else ""
-
-    @property
-    def _has_name(self) -> bool:
-        return bool((self.session_key or "").strip() or self.session_id.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class PayloadLocation:
-    """The path of a stored file's bytes."""
-
-    id: str
-    conversation_id: int
-    place: str
-    bytes: int
+        has_name = (self.session_key or "").strip() or self.session_id.strip()
+        return Session(self.session_key or None, self.session_id or None).name if has_name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +83,23 @@ class ConversationRemover(TableAccess):
 
     def borrowed(self) -> set[tuple[int, int]]:
         """Pairs of conversations of which the first holds something that belongs to the second."""
-        return {(holder, owner) for holder, owner in self._rows("borrowed")}
+        return set(self._rows("borrowed"))
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
         """Which of these have not changed since they were read, and are not in use."""
         ids = json.dumps([held.id for held in seen])
         found = {row[0]: row[1:] for row in self._rows("state", ids=ids, now=state_time(now))}
-        return [
-            held.id
-            for held in seen
-            if held.id in found and _same(held, *found[held.id])
-        ]  # fmt: skip
+        same = []
+        for held in seen:
+            active, newest, messages, leased = found.get(held.id, (None, None, None, True))
+            state = bool(active), column_time(newest), messages
+            if not leased and state == (held.active, held.newest_at, held.messages):
+                same.append(held.id)
+        return same
 
-    def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
-        return [PayloadLocation(*row) for row in self._rows("files", by_ids(conversation_ids))]
+    def files(self, conversation_ids: Sequence[int]) -> list[tuple[str, int, str, int]]:
+        """Their stored payloads: id, conversation, path, bytes."""
+        return self._rows("files", by_ids(conversation_ids))
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Delete conversations with every row that belongs to them; needs a transaction.
@@ -121,7 +111,9 @@ class ConversationRemover(TableAccess):
         lent = [(n, *place) for n, place in enumerate(self._rows("unindexed_references"))]
         for n, table, column in lent:
             self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
-        self._unindex(ids)
+        self._run("unindex_passages", ids | {"base": PASSAGE_BASE})
+        for name in ("unindex_messages", "unindex_versions", "unindex_summaries", *self._column("search_tables")):
+            self._run(name, ids)
         for name in ("forget_spending", "drop_leases", "drop_grants", "drop_parents"):
             self._run(name, ids)
         for table, column, whose in self.dependents():
@@ -142,14 +134,6 @@ class ConversationRemover(TableAccess):
 
     def _tables(self, column: str) -> list[str]:
         return self._column("tables_with", column=column)
-
-    def _unindex(self, ids: dict[str, object]) -> None:
-        self._run("unindex_passages", ids | {"base": PASSAGE_BASE})
-        self._run("unindex_messages", ids)
-        self._run("unindex_versions", ids)
-        self._run("unindex_summaries", ids)
-        for (table,) in self._rows("search_tables"):
-            self._run(table, ids)
 
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""
@@ -180,8 +164,7 @@ class ConversationRemover(TableAccess):
         return {kind: (count, size) for kind, count, size in self._rows("summary_text")}
 
     def message_text(self) -> tuple[int, int]:
-        count, size = self._row("message_text") or (0, 0)
-        return count, size
+        return self._row("message_text") or (0, 0)
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
         """Which of these transcript records are stored."""
@@ -190,10 +173,6 @@ class ConversationRemover(TableAccess):
     def collectable(self, conversation_id: int) -> list[CollectableOutput]:
         """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
         return [CollectableOutput(*row) for row in self._rows("collectable", conversation_id=conversation_id)]
-
-
-def _same(held: ConversationSize, active: int, newest: object, messages: int, leased: int) -> bool:
-    return (bool(active), column_time(newest), messages) == (held.active, held.newest_at, held.messages) and not leased
 
 
 _PRINT = 8
@@ -248,13 +227,11 @@ class TextRemover(TableAccess):
 
     def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
         """Messages with their conversations and fingerprints."""
-        found = self._rows("fingerprints", by_ids(message_ids))
-        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
+        return self._rows("fingerprints", by_ids(message_ids))
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
-        found = self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
-        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
+        return self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
 
     def summary_ids(self) -> list[str]:
         """All summaries, shallowest first."""

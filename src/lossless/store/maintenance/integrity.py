@@ -414,17 +414,11 @@ class VerifyReads(TableAccess):
     def file_places(self) -> list[StoredPayload]:
         """Each stored payload: its expected path, and what is known of it."""
         digests, ours = RowDigests(self._db).payloads()
-        return [
-            StoredPayload(
-                column_text(id_),
-                column_text(place),
-                size,
-                number,
-                digests.get(id_),
-                json.dumps([id_]) in ours if isinstance(id_, str) else False,
-            )
-            for id_, place, size, number in self._rows("file_places")
-        ]
+        found = []
+        for id_, place, size, owner in self._rows("file_places"):
+            is_ours = isinstance(id_, str) and json.dumps([id_]) in ours
+            found.append(StoredPayload(column_text(id_), column_text(place), size, owner, digests.get(id_), is_ours))
+        return found
 
     def _stored_totals(self, table: str) -> WordTotals:
         found = WordTotals()

@@ -10,7 +10,7 @@ from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.search_text import index_text_of
-from lossless.model.times import row_time, state_time
+from lossless.model.times import state_time
 from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
@@ -82,13 +82,19 @@ class SurgeryWrites(TableAccess):
         """Add a log entry with the earlier state of summaries; returns its id."""
         self._archive.context.log(conversation_id, change, now)
         log_id: int = self._rows("newest_entry", conversation_id=conversation_id)[0][0]
-        kept = [(log_id, was.id, _as_json(was)) for was in former]
-        if kept:
-            self._run_many("keep_former", kept)
+        for was in former:
+            kept = {"row": was.row, "messages": was.message_ids, "sources": was.source_ids, "briefs": was.briefs}
+            self._run("keep_former", (log_id, was.id, json.dumps(kept, separators=(",", ":"))))
         return log_id
 
     def former(self, log_id: int) -> list[FormerSummary]:
-        return [_from_json(text) for (text,) in self._rows("former", log_id=log_id)]
+        states = map(json.loads, self._column("former", log_id=log_id))
+        return [
+            FormerSummary(
+                kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), tuple(map(tuple, kept.get("briefs", ())))
+            )
+            for kept in states
+        ]
 
     def state(self, summary_id: str) -> FormerSummary:
         row = self._row("state", id=summary_id)
@@ -96,11 +102,8 @@ class SurgeryWrites(TableAccess):
             raise NotFound("summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
-        briefs = self._rows("brief_links", id=summary_id)
-        links = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in briefs)
-        return FormerSummary(
-            dict(zip(base_columns("summaries"), row, strict=True)), tuple(messages), tuple(sources), links
-        )
+        columns, briefs = base_columns("summaries"), self._rows("brief_links", id=summary_id)
+        return FormerSummary(dict(zip(columns, row, strict=True)), tuple(messages), tuple(sources), tuple(briefs))
 
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
@@ -180,23 +183,15 @@ class SurgeryWrites(TableAccess):
         Returns from which ordinal on items moved, and by how much.
         """
         self._run("take_out", conversation_id=conversation_id, first=first, last=last)
-        row = self._row("next_after", conversation_id=conversation_id, ordinal=first)
-        following: int | None = row[0] if row else None
+        following: int | None = self._value("next_after", conversation_id=conversation_id, ordinal=first)
         shift = 0 if following is None else max(0, first + len(items) - following)
         if shift and following is not None:
             self._run("shift_from", conversation_id=conversation_id, ordinal=following, by=shift)
             self._run("shift_back", conversation_id=conversation_id)
         for n, item in enumerate(items):
-            self._put(conversation_id, first + n, item, now)
+            self._archive.context.put(conversation_id, first + n, item, now)
         self._run("forget_tokens", conversation_id=conversation_id)
         return (following or 0, shift)
-
-    def _put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
-        values = {"conversation_id": conversation_id, "ordinal": ordinal, "now": row_time(now)}
-        if isinstance(item, int):
-            self._db.run(_CONTEXT["put_message"], values | {"message_id": item})
-        else:
-            self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
     def brief_owner(self, id_: str) -> int | None:
         row = self._row("briefs", ids=json.dumps([id_]))
@@ -221,17 +216,6 @@ def _entry(row: Row) -> LogEntry:
         id_, time_or_epoch(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)), ordinal,
         before, after, json.loads(detail) if detail else {},
     )  # fmt: skip
-
-
-def _as_json(was: FormerSummary) -> str:
-    kept = {"row": was.row, "messages": was.message_ids, "sources": was.source_ids, "briefs": was.briefs}
-    return json.dumps(kept, separators=(",", ":"))
-
-
-def _from_json(text: str) -> FormerSummary:
-    kept = json.loads(text)
-    briefs = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in kept.get("briefs", ()))
-    return FormerSummary(kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), briefs)
 
 
 _MERGE_QUERIES = load_queries("moving")
@@ -331,17 +315,6 @@ class ConversationMerger(TableAccess):
         for name, sql in _MERGE_QUERIES.items():
             if name.startswith("state."):
                 self._db.run(sql, {"conversation_id": conversation_id})
-
-    def set_context(self, conversation_id: int, items: Sequence[tuple[int, int | str]], now: datetime) -> None:
-        """Set a context to exactly these items at these ordinals."""
-        self._run("clear_context", conversation_id=conversation_id)
-        at = row_time(now)
-        for ordinal, item in items:
-            values: dict[str, Any] = {"conversation_id": conversation_id, "ordinal": ordinal, "now": at}
-            if isinstance(item, int):
-                self._db.run(_CONTEXT["put_message"], values | {"message_id": item})
-            else:
-                self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
         self._run("owe", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
@@ -443,11 +416,11 @@ class Rebuilder(TableAccess):
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
                 found.add(int(offender.id.partition(":")[0]))
-        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found or self._has_lost(id_)]
-
-    def _has_lost(self, conversation_id: int) -> bool:
-        ids = self._archive.checks.unreachable(conversation_id)
-        return bool(ids) and not self._archive.context.was_cleared(conversation_id, ids)
+        for id_ in self._archive.checks.conversation_ids():
+            lost = self._archive.checks.unreachable(id_)
+            if lost and not self._archive.context.was_cleared(id_, lost):
+                found.add(id_)
+        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found]
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, which the log still names."""
@@ -491,13 +464,13 @@ class Rebuilder(TableAccess):
             one.id.startswith(f"{conversation_id}:") for one, is_sure in self._archive.checks.out_of_order() if is_sure
         ):
             kept = sorted(kept, key=lambda row: (not row[3], row[2] if not row[3] else 0))
-        self._lay(conversation_id, kept, now)
+        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
         for row in self._rows("lost_summaries", place):
             kept = _inserted(kept, row)
-        self._lay(conversation_id, kept, now)
+        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
         for id_ in self._archive.checks.unreachable(conversation_id):
             kept = _inserted(kept, (*self._rows("message", message_id=id_)[0],))
-        self._lay(conversation_id, kept, now)
+        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
         after = tuple(id_ for id_, *_ in kept)
         ids = tuple(one.message_id if hasattr(one, "message_id") else one.summary_id for one in before)
         change = ContextChange(
@@ -505,14 +478,6 @@ class Rebuilder(TableAccess):
         )
         self._archive.context.log(conversation_id, change, now)
         self.count(conversation_id)
-
-    def _lay(self, conversation_id: int, rows: list[Row], now: datetime) -> None:
-        self._run("clear", conversation_id=conversation_id)
-        for n, (id_, *_) in enumerate(rows):
-            name = "put_summary" if isinstance(id_, str) else "put_message"
-            item = {"summary_id": id_} if isinstance(id_, str) else {"message_id": id_}
-            place = {"conversation_id": conversation_id, "ordinal": n, "now": row_time(now)}
-            self._db.run(_CONTEXT[name], place | item)
 
 
 def _inserted(rows: list[Row], new: Row) -> list[Row]:

@@ -250,3 +250,6 @@ SELECT max(at) FROM context_log WHERE conversation_id = :conversation_id AND act
 SELECT message_id, metadata FROM message_parts
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0
  ORDER BY message_id, ordinal;
+
+-- name: clear
+DELETE FROM context_items WHERE conversation_id = :conversation_id;

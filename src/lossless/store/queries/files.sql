@@ -2,7 +2,7 @@
 
 -- name: insert
 INSERT INTO large_files (file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at)
-VALUES (:id, :conversation_id, :name, :mime, :size, :lines, :place, :summary, :created_at)
+VALUES (:id, :conversation_id, :name, :mime, :byte_size, :line_count, :storage_uri, :exploration_summary, :created_at)
 ON CONFLICT (file_id) DO NOTHING;
 
 -- name: by_ids

@@ -174,9 +174,6 @@ UPDATE hidden_items SET conversation_id = :conversation_id
 -- name: move_keys
 UPDATE OR IGNORE turn_keys SET conversation_id = :conversation_id WHERE conversation_id = :from;
 
--- name: clear_context
-DELETE FROM context_items WHERE conversation_id = :conversation_id;
-
 -- name: state.last_windows
 DELETE FROM last_windows WHERE conversation_id = :conversation_id;
 

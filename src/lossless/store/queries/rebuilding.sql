@@ -58,9 +58,6 @@ SELECT below.root, 0, min(m.seq), 0 FROM below JOIN summary_messages l USING (su
 SELECT m.message_id, 0, m.seq, m.role = 'system' OR coalesce(x.preamble, 0) = 1
   FROM messages m LEFT JOIN message_extras x USING (message_id) WHERE m.message_id = :message_id;
 
--- name: clear
-DELETE FROM context_items WHERE conversation_id = :conversation_id;
-
 -- name: without_sources
 -- Summaries without sources whose fold is in the log.
 SELECT s.summary_id FROM summaries s

@@ -15,7 +15,7 @@ from lossless.tui.screens.transcript import TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from textual.binding import BindingType
@@ -74,21 +74,6 @@ class TranscriptComparison:
         return not any(pair.is_difference for pair in self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _ArchiveMatch:
-    seq: int
-    is_same: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _RisingChain:
-    """Places with rising seqs, from the last one back."""
-
-    place: int
-    seq: int
-    before: _RisingChain | None
-
-
 def compare_window(
     browse: Browse, conversation_id: int, scroll: TranscriptReader, first: int, count: int
 ) -> TranscriptComparison:
@@ -97,9 +82,9 @@ def compare_window(
     said = scroll.window(first, count)
     with browse.reading():
         matches = _match_messages(browse, conversation_id, [*lead, *said])
-        before = max((matches[one.place].seq for one in lead if one.place in matches), default=0)
+        before = max((matches[one.place][0] for one in lead if one.place in matches), default=0)
         if not before and first:  # what only the archive has before this window cannot be told
-            before = min((match.seq for match in matches.values()), default=_END) - 1
+            before = min((seq for seq, _ in matches.values()), default=_END) - 1
         is_last = first + len(said) >= len(scroll)
         return TranscriptComparison(
             first, tuple(_pair_messages(browse, conversation_id, said, matches, before, is_last=is_last))
@@ -118,25 +103,24 @@ def next_difference(
 
 
 def _match_messages(
-    browse: Browse, conversation_id: int, said: Iterable[SessionFileMessage]
-) -> dict[int, _ArchiveMatch]:
-    """Which message of the archive each one is, by its place."""
-    all_of_them = list(said)
-    known = browse.entries(conversation_id, [one.id for one in all_of_them if one.id is not None])
+    browse: Browse, conversation_id: int, said: Sequence[SessionFileMessage]
+) -> dict[int, tuple[int, bool]]:
+    """The seq of each message in the archive, by its place, and whether its text is the same there."""
+    known = browse.entries(conversation_id, [one.id for one in said if one.id is not None])
     found = {
-        one.place: _ArchiveMatch(known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
-        for one in all_of_them
+        one.place: (known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
+        for one in said
         if one.id is not None and one.id in known
     }
-    used = {match.seq for match in found.values()}
+    used = {seq for seq, _ in found.values()}
     choices: dict[int, list[int]] = {}
-    for one in all_of_them:
+    for one in said:
         if one.place in found:
-            choices[one.place] = [found[one.place].seq]
+            choices[one.place] = [found[one.place][0]]
         elif one.message is not None:
             seqs = browse.seqs_of_identity(conversation_id, one.identity, _PLACES)
             choices[one.place] = [seq for seq in seqs if seq not in used]
-    return {place: _ArchiveMatch(seq) for place, seq in longest_rising(choices).items()} | found
+    return {place: (seq, True) for place, seq in longest_rising(choices).items()} | found
 
 
 def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
@@ -146,16 +130,17 @@ def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
     {1: 1, 2: 2, 3: 3}
     """
     ends: list[int] = []
-    chains: list[_RisingChain] = []
+    links: list[tuple[int, int, int]] = []  # a place, its seq, and the link before it
+    lasts: list[int] = []
     for place, seqs in choices.items():
         for seq in sorted(seqs, reverse=True):  # so that a place is in a chain only once
             at = bisect_left(ends, seq)
-            chain = _RisingChain(place, seq, chains[at - 1] if at else None)
-            ends[at : at + 1], chains[at : at + 1] = [seq], [chain]
+            links.append((place, seq, lasts[at - 1] if at else -1))
+            ends[at : at + 1], lasts[at : at + 1] = [seq], [len(links) - 1]
     found: dict[int, int] = {}
-    link = chains[-1] if chains else None
-    while link is not None:
-        found[link.place], link = link.seq, link.before
+    link = lasts[-1] if lasts else -1
+    while link >= 0:
+        place, found[place], link = links[link]
     return dict(sorted(found.items()))
 
 
@@ -163,23 +148,23 @@ def _pair_messages(
     browse: Browse,
     conversation_id: int,
     said: list[SessionFileMessage],
-    matches: dict[int, _ArchiveMatch],
+    matches: dict[int, tuple[int, bool]],
     before: int,
     *,
     is_last: bool,
 ) -> Iterator[MessagePair]:
-    used = {match.seq for match in matches.values()}
+    used = {seq for seq, _ in matches.values()}
     ids = [id_ for seq in used for id_ in browse.messages_after(conversation_id, seq - 1, 1)]
     rows = {row.seq: row for row in browse.messages_by_id(ids, whole=False)}
     for one in said:
-        match = matches.get(one.place)
-        if match is None:
+        if one.place not in matches:
             yield MessagePair("·" if one.message is None else "+", one)
             continue
-        if match.seq > before + 1:
-            yield from _archive_only(browse, conversation_id, before, match.seq, used)
-        before = max(before, match.seq)
-        yield MessagePair("=" if match.is_same else "~", one, rows.get(match.seq))
+        seq, is_same = matches[one.place]
+        if seq > before + 1:
+            yield from _archive_only(browse, conversation_id, before, seq, used)
+        before = max(before, seq)
+        yield MessagePair("=" if is_same else "~", one, rows.get(seq))
     if is_last:
         yield from _archive_only(browse, conversation_id, before, _END, used)
 

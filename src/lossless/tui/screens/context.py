@@ -13,7 +13,7 @@ from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import SummaryRow
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import ConfirmDialog, InputDialog, TextDialog, diff_text
+from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
 from lossless.tui.screens.page import TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import (
@@ -137,21 +137,13 @@ class ContextScreen(TableScreen, SurgeryScreen):
         else:
             self.app.push_screen(SummariesScreen(self.conversation_id, key))
 
-    def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
-        self.app.push_screen(SummariesScreen(self.conversation_id))
-
-    def action_undo(self) -> None:
-        self.propose_undo(self.conversation_id)
-
     def action_last_change(self) -> None:
         engine, id_ = self.access.engine, self.conversation_id
         self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
 
     def _show_change(self, found: ContextDiff) -> None:
         text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
-        self.app.push_screen(TextDialog("What the last change did", text))
+        self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
 
 
 def _figures(found: PromptReport) -> Text:
@@ -292,9 +284,6 @@ class FocusScreen(TableScreen, SurgeryScreen):
 
         engine, id_ = self.access.engine, self.conversation_id
         self.propose(lambda: actions.plan_unfocus(engine, id_))
-
-    def action_undo(self) -> None:
-        self.propose_undo(self.conversation_id)
 
 
 def _read_briefs(engine: Engine, conversation_id: int) -> tuple[list[StoredBrief], FocusStatus | None]:

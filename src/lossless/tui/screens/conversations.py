@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Vertical
 
-from lossless.tui import reads, session_files
+from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import SCROLL_LINES, TableScreen
@@ -29,7 +29,6 @@ from lossless.tui.text import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -40,48 +39,18 @@ if TYPE_CHECKING:
     from lossless.tui.reads import MessageWindow
 
 
-class TranscriptKeysScreen(TableScreen):
-    """`x` shows the transcript on disk, `v` lays it over the archive."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "transcript", "Transcript", show=False),
-        Binding("v", "compare", "Compare", show=False),
-    ]
-
-    @property
-    def about_id(self) -> int | None:
-        """The conversation that is meant, if any."""
-        return self.conversation_id
-
-    def action_transcript(self) -> None:
-        self._find(compare=False)
-
-    def action_compare(self) -> None:
-        self._find(compare=True)
-
-    def _find(self, *, compare: bool) -> None:
-        room, id_ = self.access, self.about_id
-        if id_ is not None:
-            found = partial(self._open, id_, compare=compare)
-            self.fetch(lambda: session_files.find_transcript(room, id_), found, "plan")
-
-    def _open(self, conversation_id: int, path: Path | None, *, compare: bool) -> None:
-        from lossless.tui.screens.compare import CompareScreen
-        from lossless.tui.screens.transcript import TranscriptScreen
-
-        if path is None:
-            self.tell("No transcript of this session was found on this machine.")
-        else:
-            self.app.push_screen((CompareScreen if compare else TranscriptScreen)(path, conversation_id))
-
-
+#: `x` shows the transcript on disk, `v` lays it over the archive.
+_TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
+    Binding("x", "transcript", "Transcript", show=False),
+    Binding("v", "compare", "Compare", show=False),
+)
 BATCH = 50
 _NAME_CHARS = 44
 #: So many of the newest messages of a conversation can be read beside the list.
 _PREVIEW = 30
 
 
-class SessionsScreen(TranscriptKeysScreen):
+class SessionsScreen(TableScreen):
     """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end.
 
     Where there is room, the newest messages of the chosen one stand beside the list.
@@ -92,6 +61,7 @@ class SessionsScreen(TranscriptKeysScreen):
     LIST_TITLE = "Conversations"
     PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *_TRANSCRIPT_KEYS,
         Binding("s,l", "summaries", "Summaries", key_display="s"),
         Binding("c", "context", "Context"),
         Binding("a", "agents", "Session files"),
@@ -113,8 +83,7 @@ class SessionsScreen(TranscriptKeysScreen):
     def reader(self) -> ReadingPane:
         return self.query_one(ReadingPane)
 
-    @property
-    def about_id(self) -> int | None:
+    def meant_conversation(self) -> int | None:
         return None if self.rows.chosen is None else int(self.rows.chosen)
 
     def load(self) -> None:
@@ -224,25 +193,13 @@ class SessionsScreen(TranscriptKeysScreen):
     def selected(self, key: str) -> None:
         self.app.push_screen(ConversationScreen(int(key)))
 
-    def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
-        if (key := self.rows.chosen) is not None:
-            self.app.push_screen(SummariesScreen(int(key)))
-
-    def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
-        if (key := self.rows.chosen) is not None:
-            self.app.push_screen(ContextScreen(int(key)))
-
     def action_agents(self) -> None:
         from lossless.tui.screens.session_files import AgentsScreen
 
         self.app.push_screen(AgentsScreen())
 
 
-class ConversationScreen(TranscriptKeysScreen):
+class ConversationScreen(TableScreen):
     """A conversation to read; the newest window first, which follows the conversation while it goes on.
 
     Where there is room, a list of the messages stands beside what they say.
@@ -252,6 +209,7 @@ class ConversationScreen(TranscriptKeysScreen):
     COLUMNS = ("time", "role", "text")
     LIST_TITLE = "Messages"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *_TRANSCRIPT_KEYS,
         Binding("space", "fold(False)", "Unfold", key_display="Space"),
         Binding("t", "fold(True)", "Unfold all", show=False),
         Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
@@ -347,11 +305,10 @@ class ConversationScreen(TranscriptKeysScreen):
         self.reader.choose(key)
 
     def on_reading_pane_moved(self, event: ReadingPane.Moved) -> None:
-        if event.key in self.rows.keys:
+        if event.key is None:
+            self.action_newer() if event.way > 0 else self.action_older()
+        elif event.key in self.rows.keys:
             self.rows.choose(self.rows.keys.index(event.key))
-
-    def on_reading_pane_at_edge(self, event: ReadingPane.AtEdge) -> None:
-        self.action_newer() if event.way > 0 else self.action_older()
 
     def _with_chosen(self, then: Callable[[DetailView], None]) -> None:
         """Read the chosen message, whole."""
@@ -362,10 +319,10 @@ class ConversationScreen(TranscriptKeysScreen):
     # --- keys ---
 
     def action_whole(self) -> None:
-        self._with_chosen(lambda detail: self._push(DetailDialog(detail)))
+        def show(detail: DetailView) -> None:
+            self.app.push_screen(DetailDialog(detail))
 
-    def _push(self, dialog: DetailDialog) -> None:
-        self.app.push_screen(dialog)
+        self._with_chosen(show)
 
     def action_copy(self) -> None:
         self._with_chosen(lambda detail: self.copy(detail.text))
@@ -401,16 +358,6 @@ class ConversationScreen(TranscriptKeysScreen):
             self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
         else:
             self.rows.choose(-1)
-
-    def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
-        self.app.push_screen(SummariesScreen(self.conversation_id))
-
-    def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self.conversation_id))
 
     def action_files(self) -> None:
         from lossless.tui.screens.files import LargeFilesScreen

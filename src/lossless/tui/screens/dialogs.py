@@ -101,33 +101,21 @@ class ConfirmDialog(Dialog[str]):
             self.dismiss("other")
 
 
-class TextDialog(Dialog[None]):
-    """A text to read."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,enter,p", "close", "Close")]
-
-    def __init__(self, title: str, text: Text) -> None:
-        super().__init__(title, text, "j/k scroll   q/Esc close")
-
-    def action_close(self) -> None:
-        self.dismiss(None)
-
-
-class DetailDialog(TextDialog):
-    """One thing as large as the screen, however long its text is: a piece at a time."""
+class DetailDialog(Dialog[None]):
+    """One thing as large as the screen, however long its text is: a piece at a time. Or a text with its own colours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("z", "close", "Close"),
+        Binding("q,escape,enter,p,z", "close", "Close"),
         Binding("left_square_bracket", "piece(-1)", "The piece before"),
         Binding("right_square_bracket", "piece(1)", "The next piece"),
         Binding("g,home", "end(-1)", "Beginning"),
         Binding("G,end", "end(1)", "End"),
     ]
 
-    def __init__(self, detail: DetailView) -> None:
+    def __init__(self, detail: DetailView, coloured: Text | None = None) -> None:
         self._detail, self._pieces, self._place = detail, split_text(detail.text), 0
-        super().__init__(*self._shown()[:2])
-        self._keys = self._shown()[2]
+        super().__init__(*self._shown())
+        self._text = coloured or self._text
 
     def _shown(self) -> tuple[str, Text, str]:
         count, text = len(self._pieces), self._pieces[self._place]
@@ -146,6 +134,9 @@ class DetailDialog(TextDialog):
         self.action_piece(way * len(self._pieces))
         scroll = self.query_one(VerticalScroll)
         self.call_after_refresh(scroll.scroll_end if way > 0 else scroll.scroll_home, animate=False)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
 
 
 class InputDialog(Dialog[str | None]):

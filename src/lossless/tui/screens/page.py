@@ -17,10 +17,12 @@ from textual.worker import WorkerState
 
 from lossless.errors import LosslessError
 from lossless.tui.reading import markdown, parts_view
+from lossless.tui.session_files import find_transcript
 from lossless.tui.text import clip_text, format_count, make_visible, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from rich.console import RenderableType
     from textual.app import ComposeResult
@@ -400,6 +402,47 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """Put a text on the clipboard, as it was written."""
         self.app.copy_to_clipboard(text)
         self.tell(f"Copied {format_count(len(text))} characters.")
+
+    def meant_conversation(self) -> int | None:
+        """The conversation that keys are about, if any."""
+        return self.conversation_id
+
+    def action_summaries(self) -> None:
+        from lossless.tui.screens.summaries import SummariesScreen
+
+        if (id_ := self.meant_conversation()) is not None:
+            self.app.push_screen(SummariesScreen(id_))
+
+    def action_context(self) -> None:
+        from lossless.tui.screens.context import ContextScreen
+
+        if (id_ := self.meant_conversation()) is not None:
+            self.app.push_screen(ContextScreen(id_))
+
+    def action_transcript(self) -> None:
+        """Show the transcript on disk."""
+        from lossless.tui.screens.transcript import TranscriptScreen
+
+        self._with_transcript(TranscriptScreen)
+
+    def action_compare(self) -> None:
+        """Lay the transcript over the archive."""
+        from lossless.tui.screens.compare import CompareScreen
+
+        self._with_transcript(CompareScreen)
+
+    def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
+        room, id_ = self.access, self.meant_conversation()
+        if id_ is None:
+            return
+
+        def found(path: Path | None) -> None:
+            if path is None:
+                self.tell("No transcript of this session was found on this machine.")
+            else:
+                self.app.push_screen(screen(path, id_))
+
+        self.fetch(lambda: find_transcript(room, id_), found, "plan")
 
     def action_doctor(self) -> None:
         from lossless.tui.screens.surgery import DoctorScreen

@@ -88,18 +88,11 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reading--chosen"}
 
     class Moved(Message):
-        """Another message was chosen here."""
+        """Another message was chosen here; without one, there is nothing further in this direction."""
 
-        def __init__(self, key: str) -> None:
+        def __init__(self, key: str | None, way: int = 0) -> None:
             super().__init__()
-            self.key = key
-
-    class AtEdge(Message):
-        """There is nothing further in this direction."""
-
-        def __init__(self, way: int) -> None:
-            super().__init__()
-            self.way = way
+            self.key, self.way = key, way
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,7 +253,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         elif 0 <= self._chosen + way < len(self._blocks):
             self._go(self._chosen + way, moved=True)
         else:
-            self.post_message(self.AtEdge(way))
+            self.post_message(self.Moved(None, way))
 
     def action_page(self, way: int) -> None:
         """Scroll by a screen; a message that is in sight is chosen."""
@@ -271,7 +264,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         y = round(self.scroll_y)
         edge = len(self._blocks) - 1 if way > 0 else 0
         if y == was and self._chosen == edge:
-            self.post_message(self.AtEdge(way))
+            self.post_message(self.Moved(None, way))
             return
         place = edge if y == was else self._at(y if way < 0 else y + height - 1)
         if place != self._chosen:

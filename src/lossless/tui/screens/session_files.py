@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
 
-    from lossless.tui.session_files import AgentFolder, SessionFile
+    from lossless.tui.session_files import SessionFile
 
 BATCH = 50
 
@@ -34,14 +34,11 @@ class AgentsScreen(TableScreen):
         places = self.access.folders
         self.reading(lambda: session_files.list_agents(places), self._show)
 
-    def _show(self, found: list[AgentFolder]) -> None:
+    def _show(self, found: list[tuple[str, Path, int]]) -> None:
         self.where("Session files", plural(len(found), "folder"))
         rows = [
-            (
-                str(agent.folder),
-                (text_cell(agent.name, "bold"), right_cell(agent.count, 6), text_cell(str(agent.folder))),
-            )
-            for agent in found
+            (str(folder), (text_cell(name, "bold"), right_cell(count, 6), text_cell(str(folder))))
+            for name, folder, count in found
         ]
         self.rows.fill(rows)
         if not rows:
@@ -129,7 +126,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     def _chosen(self) -> SessionFile | None:
         return self._found.get(self.rows.chosen or "")
 
-    def _stored(self) -> int | None:
+    def meant_conversation(self) -> int | None:
         file = self._chosen
         if file is not None and file.conversation_id is None:
             self.tell("The archive does not have this session yet. Press i to import it.")
@@ -154,7 +151,7 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
     def action_compare(self) -> None:
         from lossless.tui.screens.compare import CompareScreen
 
-        if (id_ := self._stored()) is not None:
+        if (id_ := self.meant_conversation()) is not None:
             self._behind(lambda path: self._push(CompareScreen(path, id_)))
 
     def action_import(self) -> None:
@@ -164,15 +161,3 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
         if file is not None:
             path = file.path
             self.propose(lambda: actions.plan_import(room, path))
-
-    def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
-        if (id_ := self._stored()) is not None:
-            self.app.push_screen(SummariesScreen(id_))
-
-    def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
-        if (id_ := self._stored()) is not None:
-            self.app.push_screen(ContextScreen(id_))

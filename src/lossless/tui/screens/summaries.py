@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.widgets import Tree
 
 from lossless.tui import actions, reads
-from lossless.tui.screens.dialogs import TextDialog
+from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
 
@@ -274,9 +274,6 @@ class SummariesScreen(SurgeryScreen):
     def action_transplant(self) -> None:
         self.propose_transplant(self.conversation_id)
 
-    def action_undo(self) -> None:
-        self.propose_undo(self.conversation_id)
-
     def action_previous(self) -> None:
         if (name := self._need()) is not None:
             room = self.access
@@ -284,12 +281,7 @@ class SummariesScreen(SurgeryScreen):
 
     def _show_previous(self, name: str, text: str) -> None:
         shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
-        self.app.push_screen(TextDialog(f"Previous context of {name}", Text(shown)))
-
-    def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self.conversation_id))
+        self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
 
     def changed(self) -> None:
         """Texts and sources may be others: rows are read anew."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
 from textual.binding import Binding
 
+from lossless.maintenance.surgery.rewriting import DraftingStopped
 from lossless.tui import actions
-from lossless.tui.actions import ActionResult
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
 from lossless.tui.screens.page import PaneScreen, TableScreen
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.rewriting import SummaryDraft
     from lossless.tui.actions import PlannedChange, PlannedRewrite
 
-_NOTHING = ActionResult("Nothing was changed.", is_changed=False)
-_STOPPING = ActionResult("Stopping after the current text; what was accepted is kept.", is_changed=False)
+_NOTHING = ("Nothing was changed.", False)
+_STOPPING = ("Stopping after the current text; what was accepted is kept.", False)
 
 
-class DraftReviewDialog(Dialog[ActionResult]):
-    """Preview, then draft after draft; ends with what came of it."""
+class DraftReviewDialog(Dialog["tuple[str, bool]"]):
+    """Preview, then draft after draft; ends with what came of it, and whether anything was changed.
+
+    The thread that writes drafts waits for a person's word about each.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "yes", "Send, apply", priority=True),
@@ -42,22 +46,16 @@ class DraftReviewDialog(Dialog[ActionResult]):
     ]
 
     def __init__(self, rewriting: PlannedRewrite) -> None:
-        self._work = rewriting
+        self._title, text, self._plan = rewriting
         self._state: Literal["preview", "writing", "draft", "stopping"] = "preview"
         self._draft: SummaryDraft | None = None
-        self._shows_diff, self._done = True, 0
-        self._decisions = actions.DraftDecisions(
-            lambda draft: self.app.call_from_thread(self._show, draft),
-            lambda: self.app.call_from_thread(self._count_one),
-        )
-        super().__init__(rewriting.title, diff_text(rewriting.text), "Enter send   Esc cancel")
-
-    @property
-    def _count(self) -> int:
-        return len(self._work.plan.targets)
+        self._shows_diff, self._done, self._count = True, 0, len(self._plan.targets)
+        self._answers = SimpleQueue[Literal["yes", "no", "all", "stop"]]()
+        self._accepts_all = self._is_over = False
+        super().__init__(self._title, diff_text(text), "Enter send   Esc cancel")
 
     def on_unmount(self) -> None:
-        self._decisions.answer("stop")
+        self._stop()
 
     # --- the thread that writes ---
 
@@ -65,15 +63,38 @@ class DraftReviewDialog(Dialog[ActionResult]):
         self._wait()
         self.fetch(self._write, self._end, "work", stays=True)
 
-    def _write(self) -> ActionResult:
-        return actions.write_drafts(self.access, self._work, self._decisions)
+    def _write(self) -> tuple[str, bool]:
+        return actions.write_drafts(self.access, self._plan, self._accept, self._draft_done)
 
-    def _end(self, outcome: ActionResult) -> None:
+    def _accept(self, draft: SummaryDraft) -> bool:
+        """Wait for the word about a draft; raises DraftingStopped when there are to be no more."""
+        self._go_on()
+        if self._accepts_all:
+            return True
+        self.app.call_from_thread(self._show, draft)
+        word = self._answers.get()
+        self._go_on()
+        self._accepts_all = word == "all"
+        return word != "no"
+
+    def _draft_done(self, _draft: SummaryDraft) -> None:
+        self._go_on()
+        self.app.call_from_thread(self._count_one)
+
+    def _go_on(self) -> None:
+        if self._is_over:
+            raise DraftingStopped
+
+    def _stop(self) -> None:
+        self._is_over = True
+        self._answers.put("stop")
+
+    def _end(self, outcome: tuple[str, bool]) -> None:
         """Leave with what came of it; when the window was closed before, say it all the same."""
         if self.is_attached:
             self.dismiss(outcome)
         else:
-            self.tell(outcome.text)
+            self.tell(outcome[0])
 
     def complain(self, message: str) -> None:
         super().complain(message)
@@ -90,7 +111,7 @@ class DraftReviewDialog(Dialog[ActionResult]):
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
         place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
-        self.draw(self._work.title, Text(f"Writing {place} …"), "Esc stop; what was accepted is kept")
+        self.draw(self._title, Text(f"Writing {place} …"), "Esc stop; what was accepted is kept")
 
     def _show(self, draft: SummaryDraft) -> None:
         self._state, self._draft = "draft", draft
@@ -129,13 +150,13 @@ class DraftReviewDialog(Dialog[ActionResult]):
             self.dismiss(_NOTHING if self._state == "preview" else _STOPPING)
             return
         self._state = "stopping"
-        self._decisions.answer("stop")
-        self.draw(self._work.title, Text(_STOPPING.text), "Esc close at once")
+        self._stop()
+        self.draw(self._title, Text(_STOPPING[0]), "Esc close at once")
 
     def _answer(self, word: Literal["yes", "no", "all"]) -> None:
         if self._state == "draft":
             self._state = "writing"
-            self._decisions.answer(word)
+            self._answers.put(word)
 
 
 _LONG_SECONDS = 1.0
@@ -203,9 +224,10 @@ class SurgeryScreen(PaneScreen):
             ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id), chosen
         )
 
-    def propose_undo(self, conversation_id: int) -> None:
-        engine = self.access.engine
-        self.propose(lambda: actions.plan_undo(engine, conversation_id))
+    def action_undo(self) -> None:
+        engine, id_ = self.access.engine, self.conversation_id
+        if id_ is not None:
+            self.propose(lambda: actions.plan_undo(engine, id_))
 
     # --- writing anew ---
 
@@ -213,17 +235,17 @@ class SurgeryScreen(PaneScreen):
         """Plan, show what would be asked, then draft after draft."""
 
         def review(found: PlannedRewrite) -> None:
-            if found.plan.targets:
+            if found[2].targets:
                 self.app.push_screen(DraftReviewDialog(found), self._reviewed)
             else:
                 self.tell("There is nothing to rewrite.")
 
         self.fetch(plan, review, "plan")
 
-    def _reviewed(self, outcome: ActionResult | None) -> None:
+    def _reviewed(self, outcome: tuple[str, bool] | None) -> None:
         if outcome is not None:
-            self.tell(outcome.text)
-            if outcome.is_changed:
+            self.tell(outcome[0])
+            if outcome[1]:
                 self.changed()
 
 
