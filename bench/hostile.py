@@ -20,7 +20,7 @@ from lossless.llm.response import strip_reasoning
 from lossless.model.identity import canonical_content
 from lossless.model.search_text import extra_tokens, passages
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.rank import make_snippet
+from lossless.recall.results import best_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ READERS: dict[str, tuple[Callable[[str], object], int]] = {
     "words of the index": (extra_tokens, 20_000),
     "a question": (parse_query, 100_000),
     "matches": (_FINDER.find, 50_000),
-    "snippet": (lambda text: make_snippet(text, _FINDER), 50_000),
+    "snippet": (lambda text: best_snippet(text, _FINDER), 50_000),
     "what a summariser reads": (clean_source, 100_000),
     "extract": (lambda text: extract([SourceMessage("user", _START, text, None)], 2_400), 10_000),
     "condense": (lambda text: condense([SourceSummary(_START, _START, text)], 2_000), 10_000),

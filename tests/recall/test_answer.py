@@ -311,7 +311,7 @@ def test_conversations_are_ranked() -> None:
         candidate("f", 5, 9, is_explicit=True),
         candidate("g", 4, 5),
     ]
-    assert [bucket.conversation_id for bucket in group_candidates(found)] == [5, 6, 7, 8, 4, 9]
+    assert [members[0].conversation_id for members in group_candidates(found)] == [5, 6, 7, 8, 4, 9]
     assert group_candidates([]) == []
 
 

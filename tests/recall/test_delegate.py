@@ -14,7 +14,6 @@ import lossless
 from lossless.recall.answer import MISSING_ID_MARK
 from lossless.recall.delegate import (
     DelegateError,
-    DelegateFailure,
     DelegateReply,
     DelegateTask,
     find_json_objects,
@@ -68,7 +67,7 @@ def test_any_last_words_are_a_reply_or_a_failure(words: Any) -> None:
         parse_reply(f"```json\n{text}\n```"),
         parse_reply(f'{{"answer": {json.dumps(text)}}}'),
     ):
-        assert isinstance(reply, DelegateReply | DelegateFailure)
+        assert isinstance(reply, DelegateReply | DelegateError)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from lossless.recall import scope as recall_scope
 from lossless.recall.describe import (
     DescribeRequest,
     FileDescription,
-    FilePageRequest,
     MessageDescription,
     SummaryDescription,
     describe,
@@ -87,7 +86,7 @@ def test_the_text_of_a_summary() -> None:
 def test_the_manifest_lists_the_subtree_below_with_costs() -> None:
     archive = folded()
     found = summary(archive, archive.top)
-    branches = found.manifest.branches
+    branches = found.branches
     assert (branches[0].level, branches[0].source_of) == (0, None)
     assert len(branches) == found.summary.descendant_count + 1
     assert {branch.node.id for branch in branches if branch.node.depth == 0} <= set(archive.leaves)
@@ -109,10 +108,10 @@ def test_branches_are_held_against_the_cap() -> None:
     archive = folded()
     wide = summary(archive, archive.top, DescribeRequest(token_cap=10**6))
     assert "over" not in str(wide).split("content")[0]
-    assert wide.manifest.budget_source == "request"
+    assert wide.budget_source == "request"
     narrow = summary(archive, archive.top, DescribeRequest(default_cap=1))
     assert "=in" not in str(narrow).split("\ncontent\n")[0]
-    assert narrow.manifest.budget_source == "config_default"
+    assert narrow.budget_source == "config_default"
 
 
 def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
@@ -129,12 +128,12 @@ def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
             engine.archive.summaries.insert(report.conversation_id, sources, NewSummary(id_, depth, "y", 1, "m"), NOW)
     found = describe(engine.archive, "sum_top", whole_archive(), NOW)
     assert isinstance(found, SummaryDescription)
-    assert [branch.node.id for branch in found.manifest.branches] == ["sum_top", *middle]
-    assert found.manifest.omitted == 150
+    assert [branch.node.id for branch in found.branches] == ["sum_top", *middle]
+    assert found.omitted == 150
     assert "... 150 more below" in str(found)
     below = describe(engine.archive, middle[3], whole_archive(), NOW)
     assert isinstance(below, SummaryDescription)
-    assert [branch.node.id for branch in below.manifest.branches] == [middle[3], *leaves[3::10]]
+    assert [branch.node.id for branch in below.branches] == [middle[3], *leaves[3::10]]
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -204,12 +203,12 @@ def test_what_is_out_of_scope_is_as_if_it_were_not_there() -> None:
 
 def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
     archive = folded()
-    terms = recall_scope.GrantTerms((archive.conversation_id,), token_cap=60)
-    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", terms, NOW)
+    home = (archive.conversation_id,)
+    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", NOW, home, token_cap=60)
     scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     first = describe(archive.archive, archive.top, scope, NOW)
     assert isinstance(first, SummaryDescription)
-    assert (first.manifest.token_cap, first.manifest.budget_source) == (60, "delegated_grant_remaining")
+    assert (first.token_cap, first.budget_source) == (60, "delegated_grant_remaining")
     assert summary_cap(archive, scope, 10) == 10
     assert used(archive, grant) == 0
     second = describe(archive.archive, "msg#1", scope, NOW)
@@ -225,7 +224,7 @@ def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
 def summary_cap(archive: Folded, scope: Scope, cap: int) -> int:
     found = describe(archive.archive, archive.top, scope, NOW, DescribeRequest(cap))
     assert isinstance(found, SummaryDescription)
-    return found.manifest.token_cap
+    return found.token_cap
 
 
 def used(archive: Folded, grant: Grant) -> int:
@@ -237,8 +236,9 @@ def used(archive: Folded, grant: Grant) -> int:
 def test_a_grant_for_some_summaries_opens_only_what_is_below_them() -> None:
     archive = folded()
     inside, outside = archive.leaves[0], archive.leaves[-1]
-    terms = recall_scope.GrantTerms((archive.conversation_id,), summary_ids=(inside,))
-    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d2", terms, NOW)
+    grant = recall_scope.issue_grant(
+        archive.archive, "main", "agent:main:subagent:d2", NOW, (archive.conversation_id,), summary_ids=(inside,)
+    )
     scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     describe(archive.archive, inside, scope, NOW)
     describe(archive.archive, "msg#1", scope, NOW)
@@ -338,7 +338,7 @@ def test_binary_content_is_not_shown(engine: lossless.Engine) -> None:
 )
 def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) -> None:
     read = reader(data)
-    wanted, texts, at = FilePageRequest(max_bytes=size), [], 0
+    wanted, texts, at = DescribeRequest(max_bytes=size), [], 0
     while True:
         page = read_file_page(FILE, read, wanted, TextBudget(tokens))
         if is_binary(data):
@@ -352,7 +352,7 @@ def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) 
         if page.cursor is None:
             break
         assert page.end > page.start
-        wanted = FilePageRequest(max_bytes=size, offset=page.end)
+        wanted = DescribeRequest(max_bytes=size, cursor=page.cursor)
     assert at == len(data)
     if data.decode("utf-8", "ignore").encode() == data:
         assert "".join(texts) == data.decode()

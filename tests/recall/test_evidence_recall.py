@@ -207,8 +207,10 @@ def course() -> Iterator[lossless.Engine]:
 
 
 def test_a_correction_stands_before_what_it_corrects(course: lossless.Engine) -> None:
-    ids = [item.id for item in course.recall("When is the launch of the harbour app?").evidence]
+    found = course.recall("When is the launch of the harbour app?")
+    ids = [item.id for item in found.evidence]
     assert ids.index(5) < ids.index(1)
+    assert found.lines[1] == found.note == "msg#5 is a newer word on msg#1."
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.recall.query import TermFinder, parse_query
+import lossless
+from lossless.model.times import from_epoch
+from lossless.recall.query import MentionedTime, TermFinder, parse_query
 from lossless.recall.rank import (
     PIECE_WEIGHT,
     Hit,
-    Neighbour,
     Passage,
     RankOrder,
-    RankTimeSpan,
-    TermCounts,
     WeighedPassages,
     corrections_first,
     missing_places,
@@ -32,7 +33,7 @@ def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 
     """Texts as the messages of one conversation, id and seq from 0, one a minute."""
     query = parse_query(question)
     candidates = [Passage(at, 1, at, at * pace, text) for at, text in enumerate(texts)]
-    return weigh(query, candidates, TermCounts(rows, (0,) * len(query.terms)))
+    return weigh(query, candidates, rows, (0,) * len(query.terms))
 
 
 def order(question: str, texts: list[str], *, sort: RankOrder = "relevance", now: float = 0.0) -> list[int | str]:
@@ -79,32 +80,32 @@ def test_an_answer_borrows_from_the_question_before_it() -> None:
     query = parse_query("what did Anna adopt")
     texts = {4: "Anna, did you adopt anything?", 5: "Yes, Anna here: a puppy!", 90: "Anna is here"}
     rows = [Passage(seq, 1, seq, seq * 60.0, text) for seq, text in texts.items()]
-    hits = rank(weigh(query, rows, TermCounts(100, (40, 1))))
+    hits = rank(weigh(query, rows, 100, (40, 1)))
     assert [hit.id for hit in hits] == [4, 5, 90]
 
 
 def test_a_message_without_a_word_of_the_question_is_a_hit_beside_a_good_one() -> None:
     found = weighed("zebra", [NOTHING] * 5 + ["the zebra"] + [NOTHING] * 5)
     assert sorted(missing_places(found)) == [(1, 2), (1, 3), (1, 4), (1, 6), (1, 7), (1, 8)]
-    near = [Neighbour(seq, 1, seq, seq * 60.0, 8) for _, seq in missing_places(found)]
+    near = [Hit(seq, 1, seq, seq * 60.0, tokens=8) for _, seq in missing_places(found)]
     hits = rank(found, near)
     assert hits[0].id == 5
     assert {hit.id for hit in hits[1:3]} == {4, 6}
-    assert hits[1].passage is None
+    assert hits[1].passages == []
     assert hits[1].matched == ()
 
 
 def test_nothing_is_borrowed_across_a_pause() -> None:
     found = weighed("zebra", [NOTHING, "the zebra"])
-    late = Neighbour(2, 1, 2, 60.0 + HOUR, 8)
-    soon = Neighbour(2, 1, 2, 60.0 + HOUR - 1, 8)
+    late = Hit(2, 1, 2, 60.0 + HOUR, tokens=8)
+    soon = Hit(2, 1, 2, 60.0 + HOUR - 1, tokens=8)
     assert [hit.id for hit in rank(found, [late])] == [1]
     assert [hit.id for hit in rank(found, [soon])] == [1, 2]
 
 
 def test_a_long_text_borrows_little() -> None:
     found = weighed("zebra", [NOTHING, "the zebra"])
-    short, long = (rank(found, [Neighbour(2, 1, 2, 120.0, tokens)])[1].score for tokens in (20, 2000))
+    short, long = (rank(found, [Hit(2, 1, 2, 120.0, tokens=tokens)])[1].score for tokens in (20, 2000))
     assert long < short
 
 
@@ -115,28 +116,27 @@ def test_a_good_hit_lifts_its_session() -> None:
         Passage(2, 1, 20, HOUR / 2, "a party"),
         Passage(3, 1, 300, 9 * DAY, "a party"),
     ]
-    hits = rank(weigh(query, rows, TermCounts(100, (1, 1, 5))))
+    hits = rank(weigh(query, rows, 100, (1, 1, 5)))
     assert [hit.id for hit in hits] == [1, 2, 3]
 
 
 def test_the_best_passage_speaks_for_a_long_message() -> None:
     query = parse_query("zebra crossing")
     rows = [Passage(1, 1, 1, 0.0, text, at) for at, text in enumerate([NOTHING, "a zebra", "zebra crossing", "a"])]
-    (hit,) = rank(weigh(query, rows, TermCounts(10, (2, 1))))
-    assert hit.passage == 2
+    (hit,) = rank(weigh(query, rows, 10, (2, 1)))
     assert hit.matched == ("zebra", "crossing")
 
 
 def test_words_in_different_passages_of_a_message_are_all_there() -> None:
     query = parse_query("zebra crossing")
     rows = [Passage(1, 1, 1, 0.0, "a zebra", 0), Passage(1, 1, 1, 0.0, "a crossing", 9)]
-    assert rank(weigh(query, rows, TermCounts(10, (1, 1))))[0].tier == 0
+    assert rank(weigh(query, rows, 10, (1, 1)))[0].tier == 0
 
 
 def test_summaries_are_ranked_by_themselves() -> None:
     query = parse_query("zebra crossing")
     rows = [Passage("sum_a", 1, None, 0.0, "a zebra"), Passage("sum_b", 1, None, 0.0, "a zebra crossing")]
-    found = weigh(query, rows, TermCounts(10, (2, 1)))
+    found = weigh(query, rows, 10, (2, 1))
     assert missing_places(found) == []
     assert [hit.id for hit in rank(found)] == ["sum_b", "sum_a"]
 
@@ -144,8 +144,29 @@ def test_summaries_are_ranked_by_themselves() -> None:
 def test_the_time_that_is_asked_about_lifts_and_never_excludes() -> None:
     texts = ["the zebra party", "a zebra party"]
     found = weighed("zebra party", texts, pace=DAY)
-    assert [hit.id for hit in rank(found, span=RankTimeSpan(0.0, 1.0))] == [0, 1]
-    assert [hit.id for hit in rank(found, span=RankTimeSpan(DAY, DAY + 1))] == [1, 0]
+    assert [hit.id for hit in rank(found, spoken=MentionedTime(0, 0, from_epoch(0), from_epoch(1)))] == [0, 1]
+    assert [hit.id for hit in rank(found, spoken=MentionedTime(0, 0, from_epoch(DAY), from_epoch(DAY + 1)))] == [1, 0]
+
+
+def test_a_message_by_the_one_whom_the_question_names_comes_first() -> None:
+    query = parse_query("Where does Ada keep her kayak?")
+    texts = [("bob", "Ada, you keep a kayak?"), ("ada", "A kayak, Ada says, is what I keep"), ("ada", "We met.")]
+    rows = [Passage(at, 1, at, at * DAY, text, speaker=speaker) for at, (speaker, text) in enumerate(texts)]
+    found = weigh(query, rows, 100, (0,) * len(query.terms))
+    assert rank(found)[0].id == 1
+    assert found.speaker == "ada"
+    both = parse_query("Do Ada and Bob keep a kayak?")
+    assert weigh(both, rows, 100, (0,) * len(both.terms)).speaker is None
+
+
+def test_the_places_of_a_question_for_several_things_are_not_all_taken_by_one_session() -> None:
+    texts = ["I read a book, a good book"] * 9 + ["We read it, the third book"]
+    for question, others in (("Which books did we read?", 9), ("Which book did we read?", 0)):
+        query = parse_query(question)
+        rows = [Passage(at, 1, at, at * 60.0 + (at > 8) * DAY, text) for at, text in enumerate(texts)]
+        hits = rank(weigh(query, rows, 100, (0,) * len(query.terms)))
+        alone = next(place for place, hit in enumerate(hits) if hit.id == 9)
+        assert (alone < 9) == (others == 9)
 
 
 def test_recency_is_newest_first_among_full_matches() -> None:
@@ -209,10 +230,10 @@ def test_texts_with_all_words_always_come_first(asked: list[str], said: list[lis
 
 def test_the_message_after_a_question_is_what_answers_it() -> None:
     texts = ["Which name did the puppy get?", "We call it Biscuit.", NOTHING, "A brown bag."]
-    hits = rank(weighed("What name did the new brown puppy get?", texts), [Neighbour(1, 1, 1, 60.0, 5)])
+    hits = rank(weighed("What name did the new brown puppy get?", texts), [Hit(1, 1, 1, 60.0, tokens=5)])
     assert hits[0].id == 1
     told = ["The puppy got a name.", "We call it Biscuit."]
-    hits = rank(weighed("What name did the new brown puppy get?", told), [Neighbour(1, 1, 1, 60.0, 5)])
+    hits = rank(weighed("What name did the new brown puppy get?", told), [Hit(1, 1, 1, 60.0, tokens=5)])
     assert hits[0].id == 0
 
 
@@ -233,6 +254,22 @@ def test_a_later_correction_comes_before_what_it_corrects(later: str, is_first: 
         (MessageText(id_, 1, id_, "user", 1000 * id_, 5, text, (), None), score)
         for id_, text, score in ((1, "The port is 8080.", 2.0), (2, later, 1.0))
     ]
-    found = corrections_first(ranked, finder, (1.0,) * len(query.terms))
+    found, newer = corrections_first(ranked, finder, (1.0,) * len(query.terms))
     assert [text.id for text, _ in found] == ([2, 1] if is_first else [1, 2])
-    assert corrections_first(ranked[::-1], finder, (1.0,) * len(query.terms)) == ranked[::-1]
+    assert newer == ({2: 1} if is_first else {})
+    assert corrections_first(ranked[::-1], finder, (1.0,) * len(query.terms)) == (ranked[::-1], newer)
+
+
+def test_who_speaks_is_how_a_message_begins_or_what_the_host_reports() -> None:
+    said = [
+        "Ada: I have a kayak that I like.",
+        "Well: I hear that we and Ada like a kayak.",
+        "Bob: me and Ada like a kayak.",
+    ]
+    with lossless.open(":memory:", background=False) as engine:
+        for at, text in enumerate(said):
+            said_at = lossless.Incoming({"role": "user", "content": text}, None, datetime(2026, 1, 5 + at, tzinfo=UTC))
+            engine.append(lossless.Session(key="k"), [said_at])
+        shown = [hit.snippet for hit in engine.grep("Does Ada like a kayak?").hits]
+    assert shown[0] == said[0]
+    assert {shown[1], shown[2]} == {*said[1:]}

@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.rank import SNIPPET_CHARS, best_window, make_snippet
+from lossless.recall.rank import SNIPPET_CHARS, best_window
+from lossless.recall.results import best_snippet
 
 FILLER = "Nothing of note was said here. "
 NEWS = "The deploy pipeline failed because of the migration lock. "
+
+
+def make_snippet(text: str, finder: TermFinder) -> str:
+    return best_snippet(text, finder)[0]
 
 
 def finder(question: str) -> TermFinder:
@@ -41,15 +46,15 @@ def test_without_a_match_the_beginning_is_shown() -> None:
 def test_rare_terms_win() -> None:
     text = "deploy queue " + FILLER * 50 + "zebra"
     query = parse_query("deploy queue zebra")
-    window = best_window(text, TermFinder(query.terms), weights=[0.1, 0.1, 5.0])
-    assert "zebra" in text[window.start : window.end]
+    start, end, _ = best_window(text, TermFinder(query.terms), weights=[0.1, 0.1, 5.0])
+    assert "zebra" in text[start:end]
 
 
 def test_scripts_without_blanks() -> None:
     text = "其他内容" * 200 + "数据库迁移失败" + "其他内容" * 200
-    window = best_window(text, finder("迁移失败"), 60)
-    assert "迁移失败" in text[window.start : window.end]
-    assert window.end - window.start <= 60
+    start, end, _ = best_window(text, finder("迁移失败"), 60)
+    assert "迁移失败" in text[start:end]
+    assert end - start <= 60
 
 
 @given(
@@ -58,17 +63,17 @@ def test_scripts_without_blanks() -> None:
     st.integers(1, 500),
 )
 def test_any_text_has_a_window(text: str, question: str, size: int) -> None:
-    window = best_window(text, finder(question), size)
-    assert 0 <= window.start <= window.end <= len(text)
-    assert window.end - window.start <= size
-    assert all(window.start <= start < end <= window.end for start, end in window.matches)
+    first, last, matches = best_window(text, finder(question), size)
+    assert 0 <= first <= last <= len(text)
+    assert last - first <= size
+    assert all(first <= start < end <= last for start, end in matches)
 
 
 @given(st.lists(st.sampled_from([FILLER, NEWS, "deploy", "\n", "x" * 50]), max_size=60))
 def test_a_text_with_a_match_shows_one(pieces: list[str]) -> None:
     text = "".join(pieces)
     asked = finder("deploy")
-    assert bool(asked.find(text)) == bool(best_window(text, asked, SNIPPET_CHARS).matches)
+    assert bool(asked.find(text)) == bool(best_window(text, asked, SNIPPET_CHARS)[2])
 
 
 def test_a_huge_text_full_of_matches_has_a_window() -> None:

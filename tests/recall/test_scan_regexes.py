@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import BadPattern
-from lossless.recall.scan import MAX_EXPANDED_SIZE, MAX_REGEX_CHARS, Regex, expanded_size, regex_traits
+from lossless.recall.scan import MAX_EXPANDED_SIZE, MAX_REGEX_CHARS, Regex, RegexTraits, expanded_size
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from lossless.recall.scan import MAX_EXPANDED_SIZE, MAX_REGEX_CHARS, Regex, expa
     ],
 )
 def test_what_a_match_must_hold(pattern: str, needed: tuple[str, ...]) -> None:
-    assert regex_traits(pattern).needed == needed
+    assert RegexTraits(pattern).needed == needed
 
 
 _pieces = st.sampled_from(["abc", "def", ".", ".*", "(x|yz)", "[a-c]+", "(?:def)?", r"\d", "a{2}", "(abc)+", "^", "$"])
@@ -115,14 +115,14 @@ def test_a_search_without_end_says_that_time_ran_out(pattern: str) -> None:
 
 
 def test_harmless_patterns_are_not_watched() -> None:
-    assert regex_traits("deploy").harmless_chars > 1_000_000
-    assert 1000 < regex_traits(r"ERR-\d+ in").harmless_chars < 10_000
-    assert regex_traits("a?" * 30 + "a" * 30).harmless_chars < 10
-    assert regex_traits(r"\d{7}[a-z]").harmless_chars > 1_000_000
+    assert RegexTraits("deploy").harmless_chars > 1_000_000
+    assert 1000 < RegexTraits(r"ERR-\d+ in").harmless_chars < 10_000
+    assert RegexTraits("a?" * 30 + "a" * 30).harmless_chars < 10
+    assert RegexTraits(r"\d{7}[a-z]").harmless_chars > 1_000_000
     for wild in ("(a+)+", "(a|a)+", "(a|ab)*", "(a?)+", "(?:ab)+", r"(\w\s?)*"):
-        assert regex_traits(wild).harmless_chars == 0
-    assert regex_traits(r"(a)\1").harmless_chars == 0
-    assert regex_traits("(?=a)b").harmless_chars == 0
+        assert RegexTraits(wild).harmless_chars == 0
+    assert RegexTraits(r"(a)\1").harmless_chars == 0
+    assert RegexTraits("(?=a)b").harmless_chars == 0
 
 
 @settings(max_examples=50)

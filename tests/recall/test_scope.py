@@ -94,7 +94,7 @@ def test_a_delegated_session_sees_its_grant_and_nothing_else(engine: lossless.En
     archive, caller = engine.archive, Caller(CHILD)
     with pytest.raises(GrantError, match="Expansion authorization failed: this delegated session has no grant"):
         resolve_scope(archive, caller, NOW)
-    grant = recall_scope.issue_grant(archive, "a", CHILD.name, recall_scope.GrantTerms((granted,)), NOW)
+    grant = recall_scope.issue_grant(archive, "a", CHILD.name, NOW, (granted,))
     assert ids(archive, caller) == ids(archive, caller, all_conversations=True) == (granted,)
     assert ids(archive, caller, conversation_id=granted) == (granted,)
     for other in (foreign, own, 99):
@@ -109,16 +109,14 @@ def test_a_delegated_session_sees_its_grant_and_nothing_else(engine: lossless.En
 
 def test_a_grant_that_is_over_leaves_nothing_to_see(engine: lossless.Engine) -> None:
     granted, archive = say(engine, "a"), engine.archive
-    recall_scope.issue_grant(
-        archive, "a", CHILD.name, recall_scope.GrantTerms((granted,), ttl=timedelta(minutes=1)), NOW
-    )
+    recall_scope.issue_grant(archive, "a", CHILD.name, NOW, (granted,), ttl=timedelta(minutes=1))
     with pytest.raises(GrantError, match="Expansion authorization failed: the grant has expired"):
         resolve_scope(archive, Caller(CHILD), NOW + timedelta(minutes=1))
     recall_scope.end_child_grants(archive, CHILD.name, NOW)
     with pytest.raises(GrantError, match="Expansion authorization failed: the grant was revoked"):
         resolve_scope(archive, Caller(CHILD), NOW)
     plain = lossless.Session(key="agent:main:helper")
-    recall_scope.issue_grant(archive, "a", plain.name, recall_scope.GrantTerms((granted,), ttl=timedelta(0)), NOW)
+    recall_scope.issue_grant(archive, "a", plain.name, NOW, (granted,), ttl=timedelta(0))
     with pytest.raises(GrantError):
         resolve_scope(archive, Caller(plain), NOW, all_conversations=True)
 

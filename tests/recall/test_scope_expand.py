@@ -253,9 +253,7 @@ def test_what_is_out_of_scope_is_not_opened() -> None:
 def granted(**terms: Any) -> tuple[Scope, str]:
     kept = folded()
     given_ = {"conversation_ids": (kept.conversation_id,)} | terms
-    grant = recall_scope.issue_grant(
-        kept.archive, "main", "agent:main:subagent:e", recall_scope.GrantTerms(**given_), NOW
-    )
+    grant = recall_scope.issue_grant(kept.archive, "main", "agent:main:subagent:e", NOW, **given_)
     return resolve_scope(kept.archive, Caller(grant_id=grant.id), NOW), grant.id
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from lossless.errors import GrantError
 from lossless.recall import scope
-from lossless.recall.scope import GrantTerms
 from lossless.store.archive import Archive
 from tests.recall.archives import NOW
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def issued(archive: Archive, holder: str = "child", **terms: Any) -> Grant:
-    return scope.issue_grant(archive, "parent", holder, GrantTerms(**({"conversation_ids": (1,)} | terms)), NOW)
+    return scope.issue_grant(archive, "parent", holder, NOW, **({"conversation_ids": (1,)} | terms))
 
 
 def test_a_grant_outlives_the_process(path: str) -> None:
@@ -36,7 +35,7 @@ def test_a_grant_outlives_the_process(path: str) -> None:
 
 def test_a_valid_grant_goes_before_an_ended_one(engine: lossless.Engine) -> None:
     archive = engine.archive
-    newest = scope.issue_grant(archive, "parent", "child", GrantTerms((2,)), NOW + timedelta(seconds=1))
+    newest = scope.issue_grant(archive, "parent", "child", NOW + timedelta(seconds=1), (2,))
     scope.end_child_grants(archive, "child", NOW)
     valid = issued(archive)
     held = archive.grants.held_by("child", NOW)
@@ -123,11 +122,11 @@ def test_what_ended_long_ago_is_swept(engine: lossless.Engine) -> None:
     old = issued(archive)
     ended = issued(archive, "other", ttl=timedelta(days=9))
     scope.end_child_grants(archive, "other", NOW)
-    scope.recursion_block(archive, "child", "question", NOW)
+    scope.recursion_reason(archive, "child", "question", NOW)
     issued(archive, "third")
     assert archive.grants.get(old.id)
     later = NOW + timedelta(hours=2)
-    kept = scope.issue_grant(archive, "parent", "new", GrantTerms((1,)), later)
+    kept = scope.issue_grant(archive, "parent", "new", later, (1,))
     assert archive.grants.get(old.id) is None
     assert archive.grants.get(ended.id) is None
     assert archive.grants.get(kept.id)
@@ -139,15 +138,15 @@ def test_what_ended_long_ago_is_swept(engine: lossless.Engine) -> None:
 
 def test_the_same_refused_question_again_is_told_apart(path: str) -> None:
     with Archive.open(path) as archive:
-        first = scope.recursion_block(archive, "child", "what?", NOW)
-        other = scope.recursion_block(archive, "child", "why?", NOW)
+        first = scope.recursion_reason(archive, "child", "what?", NOW)
+        other = scope.recursion_reason(archive, "child", "why?", NOW)
     with Archive.open(path) as archive:
-        again = scope.recursion_block(archive, "child", "what?", NOW)
-    assert (first.code, first.reason) == ("EXPANSION_RECURSION_BLOCKED", "depth_cap")
-    assert other.reason == "depth_cap"
-    assert again.reason == "idempotent_reentry"
+        again = scope.recursion_reason(archive, "child", "what?", NOW)
+    assert first == "depth_cap"
+    assert other == "depth_cap"
+    assert again == "idempotent_reentry"
     with Archive.open(path, read_only=True) as archive:
-        assert scope.recursion_block(archive, "child", "what?", NOW).reason == "depth_cap"
+        assert scope.recursion_reason(archive, "child", "what?", NOW) == "depth_cap"
 
 
 def test_one_question_at_a_time_and_a_dead_one_runs_out(engine: lossless.Engine) -> None:

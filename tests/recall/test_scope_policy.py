@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput, BadSetting, NotFound
 from lossless.model.conversations import Session
-from lossless.recall.scope import Caller, RecallPolicy, issue_for_child, resolve_scope, visible_conversations
+from lossless.recall.scope import Caller, issue_for_child, recall_reach, resolve_scope, visible_conversations
 from lossless.recall.tools import Toolbox
 from lossless.testing import VirtualClock
 
@@ -141,34 +141,33 @@ def test_each_reach_shows_what_belongs_together(mark: str, reach: RecallReach) -
     shown = box.call("lcm_grep", {"pattern": "crate 7 ", "allConversations": True}, caller)
     found = {hit["conversationId"] for hit in shown.details["matches"]}
     assert found == {numbers[name] for name in within_reach(mark, reach)}
-    policy = RecallPolicy.of(box.settings)
     for name, number in numbers.items():
         if name in within_reach(mark, reach):
-            scope = resolve_scope(archive, caller, NOW, conversation_id=number, policy=policy)
+            scope = resolve_scope(archive, caller, NOW, conversation_id=number, settings=box.settings)
             assert scope.conversation_ids == (number,)
         else:
             with pytest.raises(NotFound) as hidden:
-                resolve_scope(archive, caller, NOW, conversation_id=number, policy=policy)
+                resolve_scope(archive, caller, NOW, conversation_id=number, settings=box.settings)
             with pytest.raises(NotFound) as unknown:
-                resolve_scope(archive, caller, NOW, conversation_id=99, policy=policy)
+                resolve_scope(archive, caller, NOW, conversation_id=99, settings=box.settings)
             assert str(hidden.value) == str(unknown.value).replace("99", str(number))
 
 
 def test_the_owner_sees_all_and_nobody_sees_nothing() -> None:
     archive, numbers, _ = archive_of_marks()
-    policy = RecallPolicy("project")
+    policy = lossless.Settings(recall_scope="project")
     assert visible_conversations(archive, Caller(is_owner=True), policy) is None
     assert visible_conversations(archive, Caller(), policy) == ()
     with pytest.raises(BadInput, match="recallScope is 'project' here"):
-        resolve_scope(archive, Caller(), NOW, all_conversations=True, policy=policy)
+        resolve_scope(archive, Caller(), NOW, all_conversations=True, settings=policy)
     fresh = Caller(Session(id="not stored yet", project="/home/me/ferry"))
     assert set(visible_conversations(archive, fresh, policy) or ()) == {numbers["quince"], numbers["medlar"]}
 
 
 def test_rules_hold_for_hosts_and_agents() -> None:
     rules = ("agent:support:**=session", "claude-code:**=project")
-    policy = RecallPolicy.of(lossless.Settings(recall_scope_overrides=rules))  # type: ignore[arg-type]
-    reaches = {mark: policy.reach(Caller(session)) for mark, session in SESSIONS.items()}
+    policy = lossless.Settings(recall_scope_overrides=rules)  # type: ignore[arg-type]
+    reaches = {mark: recall_reach(policy, Caller(session)) for mark, session in SESSIONS.items()}
     assert set(reaches.values()) == {"session", "project", "all"}
     assert (reaches["loquat"], reaches["quince"], reaches["sloe"]) == ("session", "project", "all")
     archive, numbers, _ = archive_of_marks()

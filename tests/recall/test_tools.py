@@ -233,9 +233,10 @@ def test_main_agents_expand_where_the_host_has_no_sub_agents(rule: Any, has_suba
 
 def test_a_sub_agent_expands_within_its_grant() -> None:
     kept = folded()
-    terms = scope.GrantTerms((kept.conversation_id,), token_cap=400)
     child = lossless.Session(key="agent:main:subagent:t")
-    grant = scope.issue_grant(kept.archive, "main", child.name, terms, NOW)  # others look for what MAIN has issued
+    conversations = (kept.conversation_id,)
+    # others look for what MAIN has issued
+    grant = scope.issue_grant(kept.archive, "main", child.name, NOW, conversations, token_cap=400)
     caller = Caller(child, host_has_subagents=True)
     found = call("lcm_expand", caller, summaryIds=[kept.leaves[0]])
     stored = kept.archive.grants.get(grant.id)

@@ -6,34 +6,36 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
 from lossless.errors import ModelError
+from lossless.model.conversations import Session
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import delegate
 from lossless.recall import scope as recall_scope
-from lossless.recall.delegate import DelegateFailure, DelegateReply, DelegateTask, ask_delegate, phase_failure
+from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.rank import ELLIPSIS
 from lossless.recall.results import Reference, find_references, parse_reference
-from lossless.recall.scope import GrepRequest, Scope, not_in_scope
+from lossless.recall.scope import Caller, GrepRequest, Scope, not_in_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from lossless.recall.delegate import Delegate, ReaderModel, UseTool
+    from lossless.recall.delegate import ReaderModel
     from lossless.recall.evidence import Evidence
-    from lossless.recall.scope import Caller, Grep, SearchIn
+    from lossless.recall.scope import Grep, SearchIn
+    from lossless.recall.tools import Toolbox
     from lossless.store.archive import Archive
 
 _HINT = "lcm_recall finds evidence without a model; lcm_describe opens what it names."
@@ -48,7 +50,7 @@ class AnswerPart:
     #: Where its reader was to begin.
     seed_ids: tuple[str, ...]
     reply: DelegateReply | None = None
-    failure: DelegateFailure | None = None
+    failure: DelegateError | None = None
     elapsed_ms: int | None = None
     strategy: str | None = None
     #: Ids that the reader made up.
@@ -67,7 +69,7 @@ class AnswerPart:
             "summaryIds": list(self.seed_ids),
         }
         if failure is not None:
-            found |= {"error": failure.text, "errorCode": failure.code, "phase": failure.phase}
+            found |= {"error": str(failure), "errorCode": failure.code, "phase": failure.phase}
         if self.elapsed_ms is not None:
             found["elapsedMs"] = self.elapsed_ms
         return found
@@ -145,7 +147,7 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
     good = [part for part in parts if part.reply is not None]
     if not good:
         failures = [part.failure for part in parts if part.failure is not None]
-        text = "; ".join(dict.fromkeys(failure.text for failure in failures)) or "nothing was read"
+        text = "; ".join(dict.fromkeys(map(str, failures))) or "nothing was read"
         code = failures[0].code if failures else None
         return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
     replies = [part.reply for part in good if part.reply is not None]
@@ -188,26 +190,6 @@ class AnswerCandidate:
     is_explicit: bool = False
     #: Whether it is here because of a message below it.
     is_message_backed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationCandidates:
-    """The candidates of one conversation, in the order in which they were found."""
-
-    conversation_id: int
-    candidates: tuple[AnswerCandidate, ...]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(candidate.id for candidate in self.candidates)
-
-    @property
-    def message_backed_ids(self) -> tuple[str, ...]:
-        return tuple(candidate.id for candidate in self.candidates if candidate.is_message_backed)
-
-    @property
-    def explicit_ids(self) -> tuple[str, ...]:
-        return tuple(candidate.id for candidate in self.candidates if candidate.is_explicit)
 
 
 def find_candidates(
@@ -258,7 +240,7 @@ def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now:
     ]
 
 
-def group_candidates(candidates: Iterable[AnswerCandidate]) -> list[ConversationCandidates]:
+def group_candidates(candidates: Iterable[AnswerCandidate]) -> list[list[AnswerCandidate]]:
     """The candidates by conversation, the likeliest conversation first.
 
     More named ones win, then more candidates, then the newest match, then more that messages back, then
@@ -267,19 +249,21 @@ def group_candidates(candidates: Iterable[AnswerCandidate]) -> list[Conversation
     by_conversation: dict[int, list[AnswerCandidate]] = {}
     for candidate in candidates:
         by_conversation.setdefault(candidate.conversation_id, []).append(candidate)
-    found = [ConversationCandidates(id_, tuple(members)) for id_, members in by_conversation.items()]
-    return sorted(found, key=_rank)
+
+    def likeliest_first(members: list[AnswerCandidate]) -> tuple[int, int, float, int, int]:
+        return (
+            -sum(candidate.is_explicit for candidate in members),
+            -len(members),
+            -max(candidate.matched_at.timestamp() for candidate in members),
+            -sum(candidate.is_message_backed for candidate in members),
+            members[0].conversation_id,
+        )
+
+    return sorted(by_conversation.values(), key=likeliest_first)
 
 
-def _rank(bucket: ConversationCandidates) -> tuple[int, int, float, int, int]:
-    newest = max(candidate.matched_at.timestamp() for candidate in bucket.candidates)
-    return (
-        -len(bucket.explicit_ids),
-        -len(bucket.candidates),
-        -newest,
-        -len(bucket.message_backed_ids),
-        bucket.conversation_id,
-    )
+def _ids(members: Iterable[AnswerCandidate]) -> tuple[str, ...]:
+    return tuple(candidate.id for candidate in members)
 
 
 def split_tokens(token_cap: int, count: int) -> list[int]:
@@ -330,6 +314,11 @@ def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]
 
 Strategy: TypeAlias = Literal["auto", "loop", "pack"]
 
+RECURSION_TEXT = (
+    "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
+    "and answer with what they return."
+)
+CONCURRENCY_TEXT = "Another lcm_expand_query of this session is still running. Wait for its answer, then ask again."
 NO_CANDIDATES = "No matching summaries found for this scope."
 NO_MODEL = "No model is configured; this is the evidence itself."
 #: What of the whole time is kept for cleaning up, at most.
@@ -352,71 +341,58 @@ class Question:
     work_seconds: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSetup:
-    """What answering works with. Without a model and a delegate, the answer is the evidence itself."""
-
-    archive: Archive
-    grep: Grep
-    #: Gives the tools to a reader, within its task's grant.
-    tools: Callable[[DelegateTask], UseTool]
-    #: The model to ask, and the one to ask when it refuses.
-    models: tuple[ReaderModel, ...] = ()
-    #: The host's own sub-agents; they go before models.
-    delegate: Delegate | None = None
-    strategy: Strategy = "auto"
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    monotonic: Callable[[], float] = time.monotonic
-    #: The messages that ask; they are not cited.
-    asking: frozenset[int] = frozenset()
-
-
-def answer(means: AnswerSetup, question: Question, scope: Scope, caller: Caller) -> Answer:
+def answer(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> Answer:
     """An answer with citations that exist, or the reason why there is none. One deadline holds for all of it.
+
+    Without a model and a delegate, the answer is the evidence itself.
 
     `NotFound` for a named summary that is not in scope. Grants are revoked on every exit.
     """
     if caller.is_delegated or scope.grant is not None:
         request = f"{question.prompt}\0{question.query}\0{question.summary_ids}"
-        return _blocked(recall_scope.recursion_block(means.archive, caller.name, request, means.clock()))
+        reason = recall_scope.recursion_reason(box.archive, caller.name, request, box.clock())
+        return no_answer(RECURSION_TEXT, recall_scope.RECURSION_BLOCKED, reason=reason)
     if caller.session is None:
-        return _answer_in_scope(means, question, scope, caller)
+        return _answer_in_scope(box, question, scope, caller)
     length = timedelta(seconds=question.timeout_seconds)
-    with recall_scope.answer_slot(means.archive, caller.name, means.clock, length) as is_free:
+    with recall_scope.answer_slot(box.archive, caller.name, box.clock, length) as is_free:
         if not is_free:
-            return _blocked(recall_scope.concurrency_block())
-        return _answer_in_scope(means, question, scope, caller)
+            return no_answer(CONCURRENCY_TEXT, recall_scope.CONCURRENCY_BLOCKED, reason="origin_session_in_flight")
+        return _answer_in_scope(box, question, scope, caller)
 
 
-def _blocked(block: recall_scope.AnswerBlocked) -> Answer:
-    return no_answer(block.text, block.code, reason=block.reason)
-
-
-def _answer_in_scope(means: AnswerSetup, question: Question, scope: Scope, caller: Caller) -> Answer:
-    started = means.monotonic()
-    means = replace(means, archive=means.archive.within(scope.conversation_ids))
-    found = find_candidates(means.archive, means.grep, scope, question.summary_ids, question.query, means.clock())
+def _answer_in_scope(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> Answer:
+    started = box.monotonic()
+    box = replace(box, archive=box.archive.within(scope.conversation_ids))
+    found = find_candidates(box.archive, box.grep, scope, question.summary_ids, question.query, box.clock())
     if not found:
         if scope.kind == "all":
             return no_answer("No matching summaries found in any conversation.", None)
         return Answer(NO_CANDIDATES)
     ranked = group_candidates(found)
-    if not (means.models or means.delegate or question.summary_ids):
-        return _answer_from_recall(means, question, scope, ranked)
+    if not (box.models or box.delegate or question.summary_ids):
+        return _answer_from_recall(box, question, scope, ranked)
     if scope.kind == "all":
         chosen, skipped = ranked[:MAX_CONVERSATIONS], ranked[MAX_CONVERSATIONS:]
-        others: list[ConversationCandidates] = []
+        others: list[list[AnswerCandidate]] = []
     else:
         first = found[0].conversation_id
-        chosen = [bucket for bucket in ranked if bucket.conversation_id == first]
-        skipped, others = [], [bucket for bucket in ranked if bucket.conversation_id != first]
-    until = started + _work_seconds(question)
+        chosen = [members for members in ranked if members[0].conversation_id == first]
+        skipped, others = [], [members for members in ranked if members[0].conversation_id != first]
+    reserve = min(_RESERVE_SECONDS, question.timeout_seconds / _RESERVE_SHARE)
+    until = started + min(question.work_seconds, question.timeout_seconds - reserve)
     work = [
-        _ConversationTask(means, question, bucket, cap, started, until, caller.name)
-        for bucket, cap in zip(chosen, split_tokens(question.token_cap, len(chosen)), strict=True)
+        _ConversationTask(box, question, members, cap, started, until, caller)
+        for members, cap in zip(chosen, split_tokens(question.token_cap, len(chosen)), strict=True)
     ]
-    parts = [*_run_all(work), *(AnswerPart(bucket.conversation_id, "skipped", bucket.ids) for bucket in skipped)]
-    return merge_parts(parts, others=tuple(bucket.conversation_id for bucket in others), several=scope.kind == "all")
+    if len(work) == 1:
+        parts = [_part(work[0])]
+    else:
+        with ThreadPoolExecutor(len(work), thread_name_prefix="lossless-answer") as pool:
+            parts = [part.result() for part in [pool.submit(copy_context().run, _part, item) for item in work]]
+    parts += [AnswerPart(members[0].conversation_id, "skipped", _ids(members)) for members in skipped]
+    unread = tuple(members[0].conversation_id for members in others)
+    return merge_parts(parts, others=unread, several=scope.kind == "all")
 
 
 #: About what a screen holds.
@@ -440,18 +416,18 @@ _KINDS_OF_ANSWER = {
 
 
 def _answer_from_recall(
-    means: AnswerSetup, question: Question, scope: Scope, ranked: Sequence[ConversationCandidates]
+    box: Toolbox, question: Question, scope: Scope, ranked: Sequence[list[AnswerCandidate]]
 ) -> Answer:
     """Without a model: the sentence that answers best, then the evidence for it, about a screen of both."""
     asks = tuple(dict.fromkeys(filter(None, (question.prompt, question.query))))
     cap = min(question.token_cap, question.max_tokens, SCREEN_TOKENS)
-    found = recall(means.archive, scope, " ".join(asks), cap, means.clock(), means.asking, asks)
+    found = recall(box.archive, scope, " ".join(asks), cap, box.clock(), box.asking, asks)
     if not found.evidence:
         return Answer(NO_CANDIDATES)
     first = answering_sentence(" ".join(asks), found.evidence)
     lines = [*([first, ""] if first else []), NO_MODEL, *found.lines[1:-1]]
     text = cut_to_tokens("\n".join(lines), min(question.token_cap, question.max_tokens))
-    seeds = {bucket.conversation_id: bucket.ids for bucket in ranked}
+    seeds = {members[0].conversation_id: _ids(members) for members in ranked}
     parts = []
     for id_ in sorted({item.conversation_id for item in found.evidence}):
         cited = tuple(item.reference for item in found.evidence if item.conversation_id == id_)
@@ -490,132 +466,115 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     return f"{said} ({quotation_place(source)})" if said else ""
 
 
-def _work_seconds(question: Question) -> float:
-    reserve = min(_RESERVE_SECONDS, question.timeout_seconds / _RESERVE_SHARE)
-    return min(question.work_seconds, question.timeout_seconds - reserve)
-
-
 @dataclass(frozen=True, slots=True)
 class _ConversationTask:
     """One conversation to be read for one question."""
 
-    means: AnswerSetup
+    box: Toolbox
     question: Question
-    bucket: ConversationCandidates
+    members: list[AnswerCandidate]
     token_cap: int
     started: float
     until: float
-    issuer: str
+    caller: Caller
 
-
-def _run_all(work: list[_ConversationTask]) -> list[AnswerPart]:
-    """Each conversation's part; several are read at the same time."""
-    if len(work) == 1:
-        return [_part(work[0])]
-    with ThreadPoolExecutor(len(work), thread_name_prefix="lossless-answer") as pool:
-        parts = [pool.submit(copy_context().run, _part, item) for item in work]
-        return [part.result() for part in parts]
+    @property
+    def scope(self) -> Scope:
+        return Scope("conversation", (self.members[0].conversation_id,))
 
 
 def _part(work: _ConversationTask) -> AnswerPart:
     """What one conversation says, its citations checked."""
-    begun = work.means.monotonic()
+    begun = work.box.monotonic()
     outcome, strategy = _read_conversation(work)
-    elapsed = int(1000 * (work.means.monotonic() - begun))
-    id_, ids = work.bucket.conversation_id, work.bucket.ids
-    if isinstance(outcome, DelegateFailure):
+    elapsed = int(1000 * (work.box.monotonic() - begun))
+    id_, ids = work.members[0].conversation_id, _ids(work.members)
+    if isinstance(outcome, DelegateError):
         return AnswerPart(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
-    reply, dropped = check_citations(work.means.archive, _scope(work), outcome)
-    asking = {f"msg#{message_id}" for message_id in work.means.asking}
+    reply, dropped = check_citations(work.box.archive, work.scope, outcome)
+    asking = {f"msg#{message_id}" for message_id in work.box.asking}
     reply = replace(reply, cited_ids=tuple(cited for cited in reply.cited_ids if cited not in asking))
     return AnswerPart(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
 
 
-def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateFailure, str]:
-    means, question = work.means, work.question
-    if means.delegate is not None and not means.archive.read_only:
+def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateError, str]:
+    box, question = work.box, work.question
+    if box.delegate is not None and not box.archive.read_only:
         with _granted(work) as task:
-            outcome = ask_delegate(means.delegate, task)
-            grant = means.archive.grants.get(task.grant_id)
+            outcome = ask_delegate(box.delegate, task)
+            grant = box.archive.grants.get(task.grant_id)
         if isinstance(outcome, DelegateReply) and grant is not None:
             outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
         return outcome, "delegate"
-    if not means.models:
+    if not box.models:
         return delegate.reply_with_evidence(_gather(work, min(work.token_cap, question.max_tokens))), "evidence"
     refusal = ""
-    for model in means.models[:2]:
+    for model in box.models[:2]:
         try:
             return _ask_reader(work, model)
         except ModelError as error:
             refusal = str(error)
-    return phase_failure("spawn", refusal), "none"
+    return DelegateError(refusal, "spawn"), "none"
 
 
-def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateFailure, str]:
+def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateError, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
-    means = work.means
-    wanted = means.strategy
-    if means.archive.read_only:
+    box = work.box
+    wanted: Strategy = box.settings.expand_query_strategy
+    if box.archive.read_only:
         wanted = "pack"  # a grant is a row, and here none can be written
-    elif wanted == "auto" and means.archive.grants.remembered(_MEMORY + model.name) == "pack":
+    elif wanted == "auto" and box.archive.grants.remembered(_MEMORY + model.name) == "pack":
         wanted = "pack"
     if wanted != "pack":
         with _granted(work) as task:
-            outcome = delegate.run_tool_loop(model, task, means.tools(task), work.until, means.monotonic)
-        is_clumsy = isinstance(outcome, DelegateFailure) and outcome.phase in ("read_reply", "parse_reply")
+            reader = Caller(Session(key=task.session_key), task.grant_id, work.caller.host_has_subagents)
+            use = partial(box.call, caller=reader)
+            outcome = delegate.run_tool_loop(model, task, use, work.until, box.monotonic)
+        is_clumsy = isinstance(outcome, DelegateError) and outcome.phase in ("read_reply", "parse_reply")
         if wanted == "loop" or not is_clumsy:
             return outcome, "loop"
     packed = _gather(work, work.token_cap)
     question = work.question
-    outcome = delegate.ask_with_evidence(
-        model, question.prompt, packed, question.max_tokens, work.until, means.monotonic
-    )
+    outcome = delegate.ask_with_evidence(model, question.prompt, packed, question.max_tokens, work.until, box.monotonic)
     if wanted == "auto" and isinstance(outcome, DelegateReply):
-        with means.archive.writing():
-            means.archive.grants.remember(_MEMORY + model.name, "pack")
+        with box.archive.writing():
+            box.archive.grants.remember(_MEMORY + model.name, "pack")
     return outcome, "pack"
 
 
-def _gather(work: _ConversationTask, token_cap: int) -> delegate.PackedEvidence:
-    question = work.question
+def _gather(work: _ConversationTask, token_cap: int) -> DelegateReply:
+    question, box = work.question, work.box
     words = question.query if question.query and question.query.strip() else question.prompt
-    means = work.means
+    named = _ids(candidate for candidate in work.members if candidate.is_explicit)
     return delegate.gather_evidence(
-        means.archive, means.grep, _scope(work), work.bucket, words, token_cap, means.clock()
+        box.archive, box.grep, work.scope, named, _ids(work.members), words, token_cap, box.clock()
     )
-
-
-def _scope(work: _ConversationTask) -> Scope:
-    return Scope("conversation", (work.bucket.conversation_id,))
 
 
 @contextmanager
 def _granted(work: _ConversationTask) -> Iterator[DelegateTask]:
     """A task with a grant of its own, which ends with the block, whatever happens in it."""
-    means, question, bucket = work.means, work.question, work.bucket
-    now = means.monotonic()
-    left = max(0.0, work.started + question.timeout_seconds - now)
-    key = f"agent:{_agent(work.issuer)}:subagent:{uuid4()}"
-    terms = recall_scope.GrantTerms((bucket.conversation_id,), work.token_cap, ttl=timedelta(seconds=left))
-    grant = recall_scope.issue_grant(means.archive, work.issuer, key, terms, means.clock())
+    box, question, conversation_id = work.box, work.question, work.members[0].conversation_id
+    now, issuer = box.monotonic(), work.caller.name
+    length = timedelta(seconds=max(0.0, work.started + question.timeout_seconds - now))
+    segments = issuer.split(":")
+    agent = segments[1] if len(segments) >= 3 and segments[0] == "agent" and segments[1] else "main"
+    key = f"agent:{agent}:subagent:{uuid4()}"
+    grant = recall_scope.issue_grant(
+        box.archive, issuer, key, box.clock(), (conversation_id,), token_cap=work.token_cap, ttl=length
+    )
     try:
         yield DelegateTask(
             question.prompt,
             question.query,
-            bucket.conversation_id,
+            conversation_id,
             key,
             grant.id,
             work.token_cap,
             question.max_tokens,
             max(0.0, work.until - now),
-            bucket.ids,
-            bucket.message_backed_ids,
+            _ids(work.members),
+            _ids(candidate for candidate in work.members if candidate.is_message_backed),
         )
     finally:
-        recall_scope.end_child_grants(means.archive, key, means.clock(), deleted=True)
-
-
-def _agent(session: str) -> str:
-    """The agent in a session key `agent:<agent>:…`."""
-    segments = session.split(":")
-    return segments[1] if len(segments) >= 3 and segments[0] == "agent" and segments[1] else "main"
+        recall_scope.end_child_grants(box.archive, key, box.clock(), deleted=True)

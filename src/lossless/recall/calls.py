@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, GrantError, LosslessError, NotFound
-from lossless.model.conversations import Session
 from lossless.model.times import state_time
 from lossless.recall import answer
 from lossless.recall import answer as answering
-from lossless.recall.delegate import ToolUse
 from lossless.recall.describe import DescribeRequest, describe
 from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
@@ -20,7 +18,6 @@ from lossless.recall.scope import (
     OUT_OF_SCOPE,
     Caller,
     GrepRequest,
-    RecallPolicy,
     Scope,
     resolve_scope,
 )
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
     from lossless.model.records import ConversationRow, IngestHealth
     from lossless.recall.answer import Answer
-    from lossless.recall.delegate import DelegateTask, UseTool
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.tools import Arguments, Toolbox
@@ -85,7 +81,7 @@ def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
         box.clock(),
         conversation_id=args["conversationId"],
         all_conversations=bool(args["allConversations"]),
-        policy=RecallPolicy.of(box.settings),
+        settings=box.settings,
     )
 
 
@@ -223,7 +219,8 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
             raise
         scope = Scope("grant", ())
     asks = (question.prompt, question.query or "")
-    found = answering.answer(_answer_setup(box, caller, asks), question, scope, caller)
+    box = replace(box, asking=_question_ids(box, caller), questions=asks)  # readers are not shown what asks
+    found = answering.answer(box, question, scope, caller)
     details = found.details | ({"warning": scope.warning} if scope.warning else {})
     return ToolCallResult(_bounded_json(found, details), details, is_error=found.error is not None)
 
@@ -236,33 +233,6 @@ def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
     rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
     room = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
     return json.dumps(rest | {"answer": found.text[: max(0, room)]}, ensure_ascii=False)
-
-
-def _answer_setup(box: Toolbox, caller: Caller, questions: tuple[str, ...]) -> answering.AnswerSetup:
-    """What answering works with. Readers are not shown the message that asks."""
-    asking = _question_ids(box, caller)
-    box = replace(box, asking=asking, questions=questions)
-
-    def tools(task: DelegateTask) -> UseTool:
-        reader = Caller(Session(key=task.session_key), task.grant_id, caller.host_has_subagents)
-
-        def use(name: str, args: dict[str, Any]) -> ToolUse:
-            result = box.call(name, args, reader)
-            return ToolUse(result.text, result.details, result.is_error)
-
-        return use
-
-    return answering.AnswerSetup(
-        box.archive,
-        box.grep,
-        tools,
-        box.models,
-        box.delegate,
-        box.settings.expand_query_strategy,
-        box.clock,
-        box.monotonic,
-        asking,
-    )
 
 
 def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:

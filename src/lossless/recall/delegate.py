@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelDenied, ModelError, ModelTimeout
 from lossless.llm import completion
@@ -19,11 +19,11 @@ from lossless.recall.results import TextBudget, find_references, format_span, me
 from lossless.recall.scope import GrepRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.llm.completion import Complete
-    from lossless.recall.answer import ConversationCandidates
+    from lossless.recall.calls import ToolCallResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
 
@@ -118,33 +118,6 @@ class DelegateReply:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DelegateFailure:
-    """Why there is no answer: a code and a phase for programs, a sentence for the agent."""
-
-    code: str
-    phase: DelegatePhase
-    text: str
-
-
-class DelegateError(Exception):
-    """For hosts: raise it from a delegate to say in which phase it failed."""
-
-    def __init__(self, reason: str, phase: DelegatePhase = "wait") -> None:
-        super().__init__(reason)
-        self.phase: DelegatePhase = phase
-
-
-class Delegate(Protocol):
-    """A host's way to have a task done by a sub-agent: returns the sub-agent's last words.
-
-    The sub-agent works in the session `task.session_key`, and its tool calls come back under that key. The
-    delegate stops it when it is done or when `task.seconds` are over. It may raise `DelegateError`.
-    """
-
-    def __call__(self, task: DelegateTask, /) -> str | None: ...
-
-
 _CODES: dict[DelegatePhase, str] = {
     "spawn": SPAWN_FAILED,
     "wait": WAIT_FAILED,
@@ -153,14 +126,24 @@ _CODES: dict[DelegatePhase, str] = {
 }
 
 
-def phase_failure(phase: DelegatePhase, reason: str) -> DelegateFailure:
-    """A failure in a phase."""
-    return DelegateFailure(_CODES[phase], phase, reason)
+class DelegateError(Exception):
+    """Why there is no answer: a phase and a code for programs, a sentence for the agent. Hosts raise it."""
+
+    def __init__(self, reason: str, phase: DelegatePhase = "wait", code: str | None = None) -> None:
+        super().__init__(reason)
+        self.phase: DelegatePhase = phase
+        self.code = code or _CODES.get(phase, WAIT_FAILED)
 
 
-def timeout_failure(seconds: float) -> DelegateFailure:
+#: A host's way to have a task done by a sub-agent: returns the sub-agent's last words. The sub-agent works in the
+#: session `task.session_key`, and its tool calls come back under that key. The delegate stops it when it is done or
+#: when `task.seconds` are over. It may raise `DelegateError`.
+Delegate: TypeAlias = Callable[[DelegateTask], str | None]
+
+
+def timeout_failure(seconds: float) -> DelegateError:
     """The failure of a reader that took too long."""
-    return DelegateFailure(TIMEOUT, "wait", f"no answer within {seconds:.0f} s")
+    return DelegateError(f"no answer within {seconds:.0f} s", "wait", TIMEOUT)
 
 
 def is_model_refusal(error: LosslessError) -> bool:
@@ -168,27 +151,27 @@ def is_model_refusal(error: LosslessError) -> bool:
     return isinstance(error, ModelAuth | ModelDenied) or _UNKNOWN_MODEL.search(str(error)) is not None
 
 
-def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | DelegateFailure:
+def ask_delegate(delegate: Delegate, task: DelegateTask) -> DelegateReply | DelegateError:
     """A task done by the host's sub-agent, whatever it does."""
     words, error = completion.run_within(lambda: delegate(task), task.seconds)
     if isinstance(error, ModelTimeout | TimeoutError):
         return timeout_failure(task.seconds)
     if isinstance(error, DelegateError):
-        return phase_failure(error.phase, str(error))
+        return error
     if error is not None:
         if not isinstance(error, Exception):
             raise error
-        return phase_failure("wait", f"the sub-agent failed: {type(error).__name__}")
+        return DelegateError(f"the sub-agent failed: {type(error).__name__}", "wait")
     return parse_reply(words)
 
 
-def parse_reply(text: str | None) -> DelegateReply | DelegateFailure:
+def parse_reply(text: str | None) -> DelegateReply | DelegateError:
     """The reply in a reader's last words: a JSON object, bare or fenced."""
     if not text or not text.strip():
-        return phase_failure("read_reply", "the reader gave no answer")
+        return DelegateError("the reader gave no answer", "read_reply")
     fields = next((found for found in find_json_objects(text) if isinstance(found.get("answer"), str)), None)
-    if fields is None or not fields["answer"].strip():
-        return phase_failure("parse_reply", "the reader's answer is not the JSON that was asked for")
+    if fields is None or not _is_answer(fields):
+        return DelegateError("the reader's answer is not the JSON that was asked for", "parse_reply")
     return reply_from_fields(fields)
 
 
@@ -236,17 +219,7 @@ def _names(ids: tuple[str, ...]) -> str:
 
 
 #: Uses a tool by name within a task's grant.
-UseTool: TypeAlias = Callable[[str, dict[str, Any]], "ToolUse"]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """What a tool gave a reader."""
-
-    text: str
-    details: dict[str, Any]
-    is_error: bool = False
-
+UseTool: TypeAlias = "Callable[[str, dict[str, Any]], ToolCallResult]"
 
 LOOP_TOOLS = ("lcm_describe", "lcm_expand", "lcm_grep")
 MAX_LOOP_STEPS = 8
@@ -280,7 +253,7 @@ class _LoopTranscript:
     source_tokens: int = 0
     truncated: bool = False
 
-    def add(self, call: dict[str, Any], used: ToolUse) -> None:
+    def add(self, call: dict[str, Any], used: ToolCallResult) -> None:
         text = cut_to_tokens(used.text, max(0, self.left))
         self.left -= estimate_tokens(text)
         note = "" if len(text) == len(used.text) else "\n(cut: no room for more)"
@@ -309,7 +282,7 @@ class _LoopTranscript:
 
 def run_tool_loop(
     model: ReaderModel, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
-) -> DelegateReply | DelegateFailure:
+) -> DelegateReply | DelegateError:
     """A task done by a model that calls tools. A model that refuses the very first call raises.
 
     Counters are ours, not the model's: what was opened and what it took is known from the tools.
@@ -327,36 +300,33 @@ def run_tool_loop(
         except (ModelError, GuardOpen) as error:
             if not step and is_model_refusal(error):
                 raise
-            return phase_failure("wait" if step else "spawn", str(error))
-        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_final(fields)), None)
+            return DelegateError(str(error), "wait" if step else "spawn")
+        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None)
         if said is not None and _is_call(said):
             script.add(said, use(said["tool"], said["args"]))
             continue
         if said is not None:
-            return _counted(reply_from_fields(said), script)
+            reply = reply_from_fields(said)
+            truncated = reply.truncated or (script.truncated and script.left <= 0)
+            return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
         if invalid >= _MOST_INVALID:
             reason = "the model's answers are not the JSON that was asked for"
             return (
-                phase_failure("parse_reply", reason)
+                DelegateError(reason, "parse_reply")
                 if text.strip()
-                else phase_failure("read_reply", "the model said nothing")
+                else DelegateError("the model said nothing", "read_reply")
             )
         script.lines.append("Your last reply was not one JSON object. Reply with JSON only.")
-    return phase_failure("read_reply", f"the model gave no final answer in {MAX_LOOP_STEPS} steps")
+    return DelegateError(f"the model gave no final answer in {MAX_LOOP_STEPS} steps", "read_reply")
 
 
-def _is_final(fields: dict[str, Any]) -> bool:
+def _is_answer(fields: dict[str, Any]) -> bool:
     return isinstance(fields.get("answer"), str) and bool(fields["answer"].strip())
 
 
 def _is_call(fields: dict[str, Any]) -> bool:
     return fields.get("tool") in LOOP_TOOLS and isinstance(fields.get("args"), dict)
-
-
-def _counted(reply: DelegateReply, script: _LoopTranscript) -> DelegateReply:
-    truncated = reply.truncated or (script.truncated and script.left <= 0)
-    return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
 
 
 _HITS = 24
@@ -374,70 +344,49 @@ Reply with one JSON object and nothing else:
 citedIds: the ids that carry the answer, each once. truncated: whether the evidence breaks off where it matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceItem:
-    """One message, or one summary, as it is put into a prompt."""
-
-    id: str
-    at: datetime
-    block: str
-    is_cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PackedEvidence:
-    """The evidence for one question, in order of time."""
-
-    exhibits: tuple[EvidenceItem, ...]
-    truncated: bool = False
-
-    @property
-    def text(self) -> str:
-        return "".join(item.block for item in self.exhibits).strip()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(item.id for item in self.exhibits)
-
-    @property
-    def tokens(self) -> int:
-        return sum(estimate_tokens(item.block) for item in self.exhibits)
-
-    @property
-    def summary_count(self) -> int:
-        return sum(item.id.startswith("sum_") for item in self.exhibits)
-
-
 def gather_evidence(
     archive: Archive,
     grep: Grep,
     scope: Scope,
-    bucket: ConversationCandidates,
+    named: Sequence[str],
+    found: Sequence[str],
     question: str,
     token_cap: int,
     now: datetime,
-) -> PackedEvidence:
-    """The evidence of one conversation within a cap: what was named first, then the best hits of a search.
+) -> DelegateReply:
+    """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
+    is in order of time.
 
     Messages go before summaries that nobody named, because a question asks for what was said.
     """
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
-    named = bucket.explicit_ids
-    wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *bucket.ids, *hits])
+    wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits])
     room = TextBudget(token_cap)
-    taken: dict[str, EvidenceItem] = {}
-    for item in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
-        tokens = estimate_tokens(item.block)
-        if room.holds(len(item.block), tokens):
-            room = room.less(len(item.block), tokens)
-            taken[item.id] = item
-    truncated = any(id_ not in taken for id_ in named) or any(item.is_cut for item in taken.values())
-    return PackedEvidence(tuple(sorted(taken.values(), key=lambda item: (item.at, item.id))), truncated)
+    taken: list[tuple[datetime, str, str]] = []
+    truncated = False
+    for at, id_, block, is_cut in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
+        tokens = estimate_tokens(block)
+        if room.holds(len(block), tokens):
+            room = room.less(len(block), tokens)
+            taken.append((at, id_, block))
+            truncated |= is_cut
+    ids = tuple(id_ for _, id_, _ in sorted(taken))
+    return DelegateReply(
+        "".join(block for _, _, block in sorted(taken)).strip(),
+        ids,
+        sum(id_.startswith("sum_") for id_ in ids),
+        sum(estimate_tokens(block) for _, _, block in taken),
+        truncated or not set(named) <= set(ids),
+    )
 
 
-def _evidence_items(archive: Archive, scope: Scope, ids: Iterable[str], most: int) -> Iterable[EvidenceItem]:
-    """Things by id as they are shown, each within `most` tokens; what is out of scope is left out."""
+def _evidence_items(
+    archive: Archive, scope: Scope, ids: Iterable[str], most: int
+) -> Iterable[tuple[datetime, str, str, bool]]:
+    """Things by id as they are shown, each within `most` tokens: when, id, text, whether it is cut. What is out of
+    scope is left out.
+    """
     names = list(ids)
     summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in names if id_[:4] == "sum_"])}
     messages = archive.messages.many([int(id_[4:]) for id_ in names if id_[:4] == "msg#"])
@@ -451,17 +400,17 @@ def _evidence_items(archive: Archive, scope: Scope, ids: Iterable[str], most: in
         else:
             continue
         kept = TextBudget(most).head(text)
-        yield EvidenceItem(id_, at, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text)
+        yield at, id_, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text
 
 
 def ask_with_evidence(
-    model: ReaderModel, question: str, packed: PackedEvidence, max_tokens: int, until: float, clock: Callable[[], float]
-) -> DelegateReply | DelegateFailure:
+    model: ReaderModel, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
+) -> DelegateReply | DelegateError:
     """One answer from one prompt. A model that refuses raises."""
     started = clock()
     if until <= started:
         return timeout_failure(0)
-    evidence = escape(packed.text, quote=False)
+    evidence = escape(packed.answer, quote=False)
     user = (
         f"Question: {question.strip()}\n\n<evidence>\n{evidence}\n</evidence>\n\n"
         f"Answer in at most {max_tokens:,} tokens, as JSON."
@@ -474,17 +423,17 @@ def ask_with_evidence(
     except (ModelError, GuardOpen) as error:
         if is_model_refusal(error):
             raise
-        return phase_failure("spawn", str(error))
+        return DelegateError(str(error), "spawn")
     reply = parse_reply(text)
-    if isinstance(reply, DelegateFailure):
+    if isinstance(reply, DelegateError):
         return reply
     truncated = reply.truncated or packed.truncated
-    return DelegateReply(reply.answer, reply.cited_ids, packed.summary_count, packed.tokens, truncated)
+    return replace(packed, answer=reply.answer, cited_ids=reply.cited_ids, truncated=truncated)
 
 
-def reply_with_evidence(packed: PackedEvidence) -> DelegateReply:
+def reply_with_evidence(packed: DelegateReply) -> DelegateReply:
     """The evidence itself, for an archive that has no model to ask."""
-    if not packed.exhibits:
+    if not packed.cited_ids:
         return DelegateReply("No model is configured, and no evidence was found.")
-    text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.text}"
-    return DelegateReply(text, packed.ids, packed.summary_count, packed.tokens, packed.truncated)
+    text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
+    return replace(packed, answer=text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.model.times import state_time
@@ -62,28 +62,18 @@ class ManifestBranch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """The subtree below a summary with the cost of each branch, whole layers from the top."""
-
-    branches: tuple[ManifestBranch, ...]
-    token_cap: int
-    budget_source: BudgetSource
-    #: Summaries below that are not listed.
-    omitted: int = 0
-
-    def fits(self, cost: int) -> str:
-        return "in" if cost <= self.token_cap else "over"
-
-
-@dataclass(frozen=True, slots=True)
 class TextPage:
-    """A piece of a text: its characters from `start` up to, without, `end`."""
+    """A piece of a text or a file: its characters, or its bytes, from `start` up to, without, `end`."""
 
     text: str
     start: int
     end: int
-    total: int
+    #: Where the rest is, when there is a rest.
     cursor: str | None = None
+    #: Why there is nothing, or less than asked for.
+    note: str | None = None
+    #: How long the whole text is.
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +84,16 @@ class SummaryDescription:
     used_in: tuple[str, ...]
     #: The messages of a leaf, in order.
     message_ids: tuple[int, ...]
-    manifest: Manifest
     page: TextPage
+    #: The subtree below it with the cost of each branch, whole layers from the top; and what costs are held against.
+    branches: tuple[ManifestBranch, ...]
+    token_cap: int
+    budget_source: BudgetSource
+    #: Summaries below that are not listed.
+    omitted: int = 0
+
+    def fits(self, cost: int) -> str:
+        return "in" if cost <= self.token_cap else "over"
 
     @property
     def id(self) -> str:
@@ -108,7 +106,7 @@ class SummaryDescription:
             f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} tok={summary.tokens} "
             f"descTok={summary.descendant_tokens} srcTok={summary.source_message_tokens} "
             f"desc={summary.descendant_count} range={format_span(summary.earliest_at, summary.latest_at)} "
-            f"budgetCap={self.manifest.token_cap}",
+            f"budgetCap={self.token_cap}",
             f"parents {_listed(summary.source_ids)} (sources: what it was made of)",
             f"children {_listed(self.used_in)} (used in: what was made of it)",
         ]
@@ -117,9 +115,9 @@ class SummaryDescription:
         if summary.file_ids:
             lines.append(f"files {_listed(summary.file_ids)}")
         lines.append("manifest")
-        lines += [_branch_line(branch, self.manifest) for branch in self.manifest.branches]
-        if self.manifest.omitted:
-            lines.append(f"... {self.manifest.omitted:,} more below; describe a branch to see them")
+        lines += [_branch_line(branch, self) for branch in self.branches]
+        if self.omitted:
+            lines.append(f"... {self.omitted:,} more below; describe a branch to see them")
         return "\n".join([*lines, "content", self.page.text, *_rest(self.page)])
 
     @property
@@ -146,10 +144,10 @@ class SummaryDescription:
                 "model": summary.model,
             },
             "manifest": {
-                "tokenCap": self.manifest.token_cap,
-                "budgetSource": self.manifest.budget_source,
-                "omitted": self.manifest.omitted,
-                "nodes": [_branch_details(branch, self.manifest) for branch in self.manifest.branches],
+                "tokenCap": self.token_cap,
+                "budgetSource": self.budget_source,
+                "omitted": self.omitted,
+                "nodes": [_branch_details(branch, self) for branch in self.branches],
             },
             "cursor": self.page.cursor,
         }
@@ -189,7 +187,10 @@ class MessageDescription:
                 lines.append(f"- and {len(message.parts) - _MOST_LINES} more")
         if self.versions:
             lines.append("versions (no longer what it says)")
-            lines += [_version_line(version) for version in self.versions[-_MOST_LINES:]]
+            lines += [
+                f"- {version.kind} {format_moment(version.at)}: {' '.join(_cut(version.message.content).split())}"
+                for version in self.versions[-_MOST_LINES:]
+            ]
             if len(self.versions) > _MOST_LINES:
                 lines.append(f"- and {len(self.versions) - _MOST_LINES} older ones")
         return "\n".join([*lines, "content", self.page.text, *_rest(self.page)])
@@ -227,7 +228,7 @@ class FileDescription:
     """A stored file: what is known of it, and as much of its content as was asked for."""
 
     stored: StoredFile
-    page: FilePage
+    page: TextPage
     #: Whether the content comes from the message, because the file itself cannot be read.
     from_message: bool = False
 
@@ -254,7 +255,7 @@ class FileDescription:
             "",
         ]
         if page.text:
-            fence = _fence(page.text)
+            fence = "`" * (max(map(len, re.findall(r"`{3,}", page.text)), default=2) + 1)
             lines += [f"{fence}text", page.text.removesuffix("\n"), fence]
         if self.from_message:
             lines.append("The file cannot be read; this is the text of its message.")
@@ -262,7 +263,8 @@ class FileDescription:
             lines.append(f"Content unavailable: {page.note}." if not page.text else page.note)
         if page.cursor:
             size = "" if stored.byte_size is None else f" of {stored.byte_size:,}"
-            lines.append(f"(truncated: bytes {page.start:,} to {page.end:,}{size}; go on with {_next(page.cursor)})")
+            where = f"bytes {page.start:,} to {page.end:,}{size}"
+            lines.append(f'(truncated: {where}; go on with cursor="{page.cursor}")')
         return "\n".join(lines)
 
     @property
@@ -316,18 +318,17 @@ def json_time(at: datetime | None) -> str | None:
     return None if at is None else state_time(at)
 
 
-def _branch_line(branch: ManifestBranch, manifest: Manifest) -> str:
-    node, small = branch.node, branch.summary_cost
-    large = small + node.source_message_tokens
+def _branch_line(branch: ManifestBranch, within: SummaryDescription) -> str:
+    node, small, large = branch.node, branch.summary_cost, branch.message_cost
     return (
         f"d{branch.level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
         f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "
         f"range={format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
-        f"budget[s={manifest.fits(small)},m={manifest.fits(large)}]"
+        f"budget[s={within.fits(small)},m={within.fits(large)}]"
     )
 
 
-def _branch_details(branch: ManifestBranch, manifest: Manifest) -> dict[str, Any]:
+def _branch_details(branch: ManifestBranch, within: SummaryDescription) -> dict[str, Any]:
     node, small, large = branch.node, branch.summary_cost, branch.message_cost
     return {
         "summaryId": node.id,
@@ -343,7 +344,7 @@ def _branch_details(branch: ManifestBranch, manifest: Manifest) -> dict[str, Any
         "earliestAt": json_time(node.earliest_at),
         "latestAt": json_time(node.latest_at),
         "costs": {"summariesOnly": small, "withMessages": large},
-        "budget": {"summariesOnly": manifest.fits(small), "withMessages": manifest.fits(large)},
+        "budget": {"summariesOnly": within.fits(small), "withMessages": within.fits(large)},
     }
 
 
@@ -355,17 +356,8 @@ def _listed(ids: Sequence[str]) -> str:
 def _rest(page: TextPage) -> list[str]:
     if page.cursor is None:
         return []
-    return [
-        f"(truncated: characters {page.start:,} to {page.end:,} of {page.total:,}; go on with {_next(page.cursor)})"
-    ]
-
-
-def _next(cursor: str) -> str:
-    return f'cursor="{cursor}"'
-
-
-def _version_line(version: Version) -> str:
-    return f"- {version.kind} {format_moment(version.at)}: {' '.join(_cut(version.message.content).split())}"
+    where = f"characters {page.start:,} to {page.end:,} of {page.total:,}"
+    return [f'(truncated: {where}; go on with cursor="{page.cursor}")']
 
 
 def _cut(text: str) -> str:
@@ -374,12 +366,6 @@ def _cut(text: str) -> str:
 
 def _ref(message_id: int | None) -> str:
     return "none" if message_id is None else f"msg#{message_id}"
-
-
-def _fence(text: str) -> str:
-    """A fence that the text does not have."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    return "`" * (longest + 1)
 
 
 MIN_PAGE_BYTES, MAX_PAGE_BYTES, DEFAULT_PAGE_BYTES = 1024, 512_000, 32_768
@@ -392,71 +378,51 @@ _BINARY_SHARE = 0.12
 ReadAt: TypeAlias = Callable[[int, int], bytes]
 
 
-class OpenFile(Protocol):
-    """Opens the bytes of a stored file where they may safely be read; None when they are not there."""
-
-    def __call__(self, stored: StoredFile, /) -> ReadAt | None: ...
+#: Opens the bytes of a stored file where they may safely be read; None when they are not there.
+OpenFile: TypeAlias = "Callable[[StoredFile], ReadAt | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class FilePageRequest:
-    """Which part of a file: from a line or a byte on, up to a line (inside) or so many bytes."""
+class DescribeRequest:
+    """How much of a thing to show, and which part of it."""
 
+    token_cap: int | None = None
+    #: The budget that branches are held against when neither the caller nor a grant says one.
+    default_cap: int = recall_scope.GRANT_TOKEN_CAP
+    max_bytes: int = DEFAULT_PAGE_BYTES
+    #: Of a file: the first and the last line.
     start_line: int | None = None
     end_line: int | None = None
-    max_bytes: int = DEFAULT_PAGE_BYTES
-    offset: int = 0
-    #: How many lines are still wanted; None means all.
-    lines: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.start_line is not None and self.end_line is not None and self.end_line < self.start_line:
-            raise BadInput(f"endLine ({self.end_line}) is before startLine ({self.start_line})")
-
-
-@dataclass(frozen=True, slots=True)
-class FilePage:
-    """A piece of a file: `text` is its bytes from `start` up to, without, `end`."""
-
-    text: str
-    start: int
-    end: int
-    #: Where the rest is, when there is a rest.
     cursor: str | None = None
-    #: Why there is nothing, or less than asked for.
-    note: str | None = None
 
 
-def page_request_from_cursor(file_id: str, cursor: str, max_bytes: int) -> FilePageRequest:
-    """What a cursor asks for."""
-    fields = results.decode_cursor("file", cursor, {"id": str, "o": int, "n": int})
-    if fields["id"] != file_id or not 0 <= fields["o"] < _LARGEST:
-        raise results.bad_cursor()
-    return FilePageRequest(max_bytes=max_bytes, offset=fields["o"], lines=fields["n"] if fields["n"] >= 0 else None)
-
-
-def read_file_page(file_id: str, read: ReadAt, wanted: FilePageRequest, room: TextBudget) -> FilePage:
+def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, room: TextBudget) -> TextPage:
     """The wanted part of a file, as much of it as there is room for. Bytes that are no UTF-8 become U+FFFD."""
+    start, lines = 0, None
+    if request.cursor is not None:
+        fields = results.decode_cursor("file", request.cursor, {"id": str, "o": int, "n": int})
+        start, lines = fields["o"], fields["n"] if fields["n"] >= 0 else None
+        if fields["id"] != file_id or not 0 <= start < _LARGEST:
+            raise results.bad_cursor()
     if is_binary(read(0, _SNIFFED)):
-        return FilePage("", 0, 0, note="binary; its content is not shown")
-    start, lines = wanted.offset, wanted.lines
-    if wanted.start_line is not None or wanted.end_line is not None:
-        first = wanted.start_line or 1
+        return TextPage("", 0, 0, note="binary; its content is not shown")
+    if request.cursor is None and (request.start_line is not None or request.end_line is not None):
+        first = request.start_line or 1
         start, seen = _line_offset(read, first)
         if seen < first:
-            return FilePage("", start, start, note=f"it has {seen:,} lines")
-        lines = None if wanted.end_line is None else wanted.end_line - first + 1
-    data = read(start, wanted.max_bytes + 4)
+            return TextPage("", start, start, note=f"it has {seen:,} lines")
+        lines = None if request.end_line is None else request.end_line - first + 1
+    data = read(start, request.max_bytes + 4)
     whole = data[: _line_end(data, lines)]
-    kept = whole if len(whole) <= wanted.max_bytes else whole[: _boundary(whole, wanted.max_bytes)]
+    kept = whole if len(whole) <= request.max_bytes else whole[: _boundary(whole, request.max_bytes)]
     text = room.head(kept.decode("utf-8", "surrogateescape"))
     end = start + len(text.encode("utf-8", "surrogateescape"))
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if end == start + len(whole):
-        return FilePage(shown, start, end)
+        return TextPage(shown, start, end)
     left = -1 if lines is None else lines - text.count("\n")
     cursor = results.encode_cursor("file", {"id": file_id, "o": end, "n": left})
-    return FilePage(shown, start, end, cursor, None if text else "the cap is too small to show anything")
+    return TextPage(shown, start, end, cursor, None if text else "the cap is too small to show anything")
 
 
 def is_binary(head: bytes) -> bool:
@@ -474,8 +440,8 @@ def _line_offset(read: ReadAt, line: int) -> tuple[int, int]:
     offset, seen = 0, 1
     while seen < line:
         chunk = read(offset, _CHUNK)
-        if not chunk:
-            return offset, seen - 1 if _ends_line(read, offset) else seen
+        if not chunk:  # nothing may follow the last end of a line
+            return offset, seen - 1 if offset == 0 or read(offset - 1, 1) == b"\n" else seen
         count = chunk.count(b"\n")
         if seen + count < line:
             seen, offset = seen + count, offset + len(chunk)
@@ -485,11 +451,6 @@ def _line_offset(read: ReadAt, line: int) -> tuple[int, int]:
             at = chunk.index(b"\n", at + 1)
         offset, seen = offset + at + 1, line
     return (offset, seen) if line == 1 or read(offset, 1) else (offset, line - 1)
-
-
-def _ends_line(read: ReadAt, offset: int) -> bool:
-    """Whether nothing follows the last end of a line before `offset`."""
-    return offset == 0 or read(offset - 1, 1) == b"\n"
 
 
 def _line_end(data: bytes, lines: int | None) -> int:
@@ -533,19 +494,6 @@ _NO_CAP = 1 << 40
 _LONGEST = MAX_RESULT_CHARS - 800
 _SURELY_FITS = 12_000
 _REFERENCE_HEAD = "[LCM "
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeRequest:
-    """How much of a thing to show, and which part of it."""
-
-    token_cap: int | None = None
-    #: The budget that branches are held against when neither the caller nor a grant says one.
-    default_cap: int = recall_scope.GRANT_TOKEN_CAP
-    max_bytes: int = DEFAULT_PAGE_BYTES
-    start_line: int | None = None
-    end_line: int | None = None
-    cursor: str | None = None
 
 
 def describe(
@@ -603,19 +551,24 @@ def _describe_summary(
         raise not_in_scope(scope, summary_id)
     summary = found[0]
     require_in_scope(scope, summary.conversation_id, summary_id)
-    if scope.grant is not None:
-        recall_scope.check_grant_summary(archive, scope.grant, summary_id)
+    recall_scope.check_grant_summary(archive, scope.grant, summary_id)
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, room)
     used_in = tuple(archive.summaries.used_in(summary_id))
-    return SummaryDescription(summary, used_in, tuple(messages), _manifest(archive, summary_id, scope, request), page)
-
-
-def _manifest(archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest) -> Manifest:
-    """The subtree below a summary, layer by layer as long as whole layers can be listed."""
     root = archive.lineage.nodes([summary_id])[summary_id]
+    branches = _branches(archive, root)[:_MOST_BRANCHES]
+    omitted = max(0, root.descendant_count + 1 - len(branches))
+    budget = _budget(archive, scope, request)
+    return SummaryDescription(summary, used_in, tuple(messages), page, tuple(branches), *budget, omitted)
+
+
+def _branches(archive: Archive, root: LineageNode) -> list[ManifestBranch]:
+    """The subtree below a summary, layer by layer as long as whole layers can be listed.
+
+    What each was made of is right behind it, and each is there once.
+    """
     below: dict[str, list[LineageNode]] = {}
-    listed, layer = {summary_id}, [summary_id] if root.source_count else []
+    listed, layer = {root.id}, [root.id] if root.source_count else []
     while layer:
         sources = archive.lineage.sources(layer)
         fresh = {node.id for nodes in sources.values() for node in nodes} - listed
@@ -624,14 +577,6 @@ def _manifest(archive: Archive, summary_id: str, scope: Scope, request: Describe
         below |= sources
         listed |= fresh
         layer = [node.id for nodes in sources.values() for node in nodes if node.id in fresh and node.source_count]
-    branches = _preorder(root, below)
-    cap, source = _budget(archive, scope, request)
-    shown = tuple(branches[:_MOST_BRANCHES])
-    return Manifest(shown, cap, source, max(0, root.descendant_count + 1 - len(shown)))
-
-
-def _preorder(root: LineageNode, below: dict[str, list[LineageNode]]) -> list[ManifestBranch]:
-    """The nodes with what each was made of right behind it, each once."""
     branches: list[ManifestBranch] = []
     seen: set[str] = set()
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None)]
@@ -667,8 +612,7 @@ def _describe_message(
         raise not_in_scope(scope, name)
     stored = found[0]
     require_in_scope(scope, stored.conversation_id, name)
-    if scope.grant is not None:
-        recall_scope.check_grant_message(archive, scope.grant, message_id)
+    recall_scope.check_grant_message(archive, scope.grant, message_id)
     before = archive.lineage.before(stored.conversation_id, stored.seq)
     after = archive.lineage.after(stored.conversation_id, stored.seq)
     return MessageDescription(
@@ -692,7 +636,7 @@ def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> Te
     piece = room.head(text[start:])
     end = start + len(piece)
     rest = results.encode_cursor("text", {"id": name, "o": end}) if end < len(text) else None
-    return TextPage(piece, start, end, len(text), rest)
+    return TextPage(piece, start, end, rest, total=len(text))
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -705,17 +649,17 @@ def _describe_file(
     if stored is None:
         raise not_in_scope(scope, file_id)
     require_in_scope(scope, stored.conversation_id, file_id)
-    size = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, request.max_bytes))
-    wanted = FilePageRequest(request.start_line, request.end_line, size)
-    if request.cursor is not None:
-        wanted = page_request_from_cursor(file_id, request.cursor, size)
+    first, last = request.start_line, request.end_line
+    if first is not None and last is not None and last < first:
+        raise BadInput(f"endLine ({last}) is before startLine ({first})")
+    request = replace(request, max_bytes=min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, request.max_bytes)))
     read = open_file(stored) if open_file is not None else None
     from_message = read is None
     if read is None:
         read = _from_message(archive, stored)
     if read is None:
-        return FileDescription(stored, FilePage("", 0, 0, note="its bytes cannot be read"))
-    return FileDescription(stored, read_file_page(file_id, read, wanted, room), from_message)
+        return FileDescription(stored, TextPage("", 0, 0, note="its bytes cannot be read"))
+    return FileDescription(stored, read_file_page(file_id, read, request, room), from_message)
 
 
 def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:

@@ -19,14 +19,14 @@ from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
 from lossless.recall.query import find_times, narrowest_time, parse_query, time_range
-from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, RankTimeSpan, best_window
+from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
-from lossless.store.search import SearchScope
+from lossless.store.search import MessageText, SearchScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
     from lossless.recall.query import MentionedTime, TermFinder
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
-    from lossless.store.search import MessageText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
@@ -103,23 +102,13 @@ class RecallResult:
         groups: dict[tuple[int, str, str], list[Evidence]] = {}
         for item in self.evidence:
             groups.setdefault(item.place, []).append(item)
-        lines = opening_lines(self.question, self.note)
+        asked = " ".join(self.question.split())
+        lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
         for number, (place, items) in enumerate(groups.items()):
             mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
             lines.append(day_heading(place, self.scope) + mark)
             lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
         return [*lines, _OPENING] if self.evidence else lines
-
-
-def opening_lines(question: str, note: str) -> list[str]:
-    """What stands above the evidence."""
-    asked = " ".join(question.split())
-    return [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *([note] if note else [])]
-
-
-def closing_line() -> str:
-    """What stands below the evidence."""
-    return _OPENING
 
 
 def day_heading(place: tuple[int, str, str], scope: Scope) -> str:
@@ -247,107 +236,95 @@ def recall(
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
     if spoken is not None and _asks_only_when(question, now):
-        return _said_then(recent(archive, scope, question, max_tokens, now, asking), question, spoken)
-    ranking = _rank_messages(archive, scope, question, spoken, now, asking, (question, *asks))
-    note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
-    leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
-    packed = _EvidencePacker(question, note, scope, max_tokens)
-    for number, (text, score) in enumerate(ranking.texts):
-        whole = " ".join(text.indexed.split())
-        sizes = (WHOLE_MESSAGE_CHARS, BEST_CHARS if number < _BEST else PIECE_CHARS)
-        for quote in _quotes(whole, ranking.finder, ranking.weights, *sizes, packed.room):
-            said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
-            item = Evidence(
-                text.id, text.conversation_id, text.seq, score, text.role, said_at, quote,
-                leaves.get(text.id), sender_name(text.sender), mentioned_days(quote, said_at),
-            )  # fmt: skip
-            if packed.take(item):
+        topics = recent(archive, scope, question, max_tokens, now, asking).topics
+        evidence = tuple(item for topic in topics for item in topic.quotes)
+        note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
+        return RecallResult(question, scope, evidence, note, max_tokens)
+    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
+    note = _note(question, spoken) if ranked else _NO_EVIDENCE
+    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items())
+    found = RecallResult(question, scope, (), note, max_tokens)
+    leaves = archive.summaries.covering([text.id for text, _ in ranked])
+    room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    items: list[Evidence] = []
+    places: set[tuple[int, str, str]] = set()
+    for number, (text, score) in enumerate(ranked):
+        size = BEST_CHARS if number < _BEST else PIECE_CHARS
+        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, room):
+            item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
+            heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
+            cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
+            if cost <= room:
+                room -= cost
+                items.append(item)
+                places.add(item.place)
                 break
-        if packed.room < _LEAST_TOKENS:
+        if room < _LEAST_TOKENS:
             break
-    found = RecallResult(question, scope, tuple(packed.items), note, max_tokens)
-    return _newest_first(found) if spoken is None and _ASKS_COURSE.search(question) else found
+    if spoken is not None or not _ASKS_COURSE.search(question):
+        return replace(found, evidence=tuple(items))
+    items.sort(key=lambda item: (item.created_at, item.id))
+    last = [item for item in items if item.place == items[-1].place]
+    return replace(found, evidence=(*last, *(item for item in items if item not in last)), in_order=True)
 
 
-def _newest_first(found: RecallResult) -> RecallResult:
-    rows = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
-    last = [item for item in rows if item.place == rows[-1].place]
-    return replace(found, evidence=(*last, *(item for item in rows if item not in last)), in_order=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """Messages, best first, with their scores, and what finds the words in them."""
-
-    texts: Sequence[tuple[MessageText, float]]
-    finder: TermFinder
-    weights: Sequence[float]
+def _evidence(
+    text: MessageText,
+    quote: str,
+    score: float,
+    zone: tzinfo | None,
+    leaf: str | None = None,
+    span: QuoteSpan | None = None,
+) -> Evidence:
+    said_at = from_epoch(text.at / 1000).astimezone(zone)
+    days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
+    return Evidence(text.id, text.conversation_id, text.seq, score, text.role, said_at, quote, leaf, sender, days, span)
 
 
 def _rank_messages(
     archive: Archive,
     scope: Scope,
-    question: str,
+    words: rank.WordSearch,
     spoken: MentionedTime | None,
     now: datetime,
     asking: frozenset[int],
     asks: tuple[str, ...],
-) -> _Ranking:
-    texts = archive.search
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
-    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
-    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT]
+) -> tuple[Sequence[tuple[MessageText, float]], Sequence[float], Mapping[int, int]]:
+    """Messages, best first, with their scores; the weight of each term; and which message corrects which."""
+    found, _, known_weights = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
+    hits = [hit for hit in found if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
     scores = {hit.id: hit.score for hit in hits[:_MOST] if isinstance(hit.id, int)}
     if not scores:
-        letters = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
+        letters = grep(archive, scope, GrepRequest(words.text, search_in="messages", limit=_MOST), now).hits
         echoes = archive.search.echoes(hit.id for hit in letters if isinstance(hit.id, int))
         scores = {hit.id: hit.score for hit in letters if isinstance(hit.id, int) and hit.id not in echoes}
-    found_texts = texts.messages(scores)
+    found_texts = archive.search.messages(scores)
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
-    weights = found.weights or (1.0,) * len(words.query.terms)
+    weights = known_weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    if spoken is None:
-        ranked = rank.corrections_first(ranked, words.finder, weights)
-    return _Ranking(ranked, words.finder, weights)
+    if spoken is not None:
+        return ranked, weights, {}
+    ordered, newer = rank.corrections_first(ranked, words.finder, weights)
+    return ordered, weights, newer
 
 
-def _quotes(
-    whole: str, finder: TermFinder, weights: Sequence[float], longest: int, size: int, room: int
-) -> Iterator[str]:
+def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, room: int) -> Iterator[str]:
     """What may be quoted of a text, the most first: all of it, its best piece, as much of that as there is room for."""
-    if len(whole) <= longest:
+    if len(whole) <= WHOLE_MESSAGE_CHARS:
         yield whole
     for chars in (size, 4 * room - 80):
         if 40 <= chars < len(whole):
-            window = best_window(whole, finder, chars, weights)
-            before = ELLIPSIS if window.start > 0 else ""
-            after = ELLIPSIS if window.end < len(whole) else ""
-            yield f"{before}{whole[window.start : window.end].strip()}{after}"
+            start, end, _ = best_window(whole, finder, chars, weights)
+            yield _cut_out(whole, start, end)
 
 
-class _EvidencePacker:
-    """Evidence that fits: what each line costs is taken from the room."""
-
-    def __init__(self, question: str, note: str, scope: Scope, max_tokens: int) -> None:
-        around = [*opening_lines(question, note), closing_line()]
-        self.room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in around)
-        self.items: list[Evidence] = []
-        self._scope, self._places = scope, set[tuple[int, str, str]]()
-
-    def take(self, item: Evidence) -> bool:
-        """Take a quotation if there is room for it."""
-        cost = estimate_tokens(f"{evidence_line(item)}\n")
-        if item.place not in self._places:
-            cost += estimate_tokens(f"{day_heading(item.place, self._scope)}\n")
-        if cost > self.room:
-            return False
-        self.room -= cost
-        self.items.append(item)
-        self._places.add(item.place)
-        return True
+def _cut_out(whole: str, start: int, end: int) -> str:
+    """A piece of a text, with an ellipsis where something was left out."""
+    before, after = ELLIPSIS if start > 0 else "", ELLIPSIS if end < len(whole) else ""
+    return f"{before}{whole[start:end].strip()}{after}"
 
 
 def _asks_only_when(question: str, now: datetime) -> bool:
@@ -355,12 +332,6 @@ def _asks_only_when(question: str, now: datetime) -> bool:
     for spoken in reversed(find_times(question, now)):
         rest = rest[: spoken.start] + rest[spoken.end :]
     return not {fold_text(word) for word in _topics(rest)} - _WHATEVER
-
-
-def _said_then(found: RecentResult, question: str, spoken: MentionedTime) -> RecallResult:
-    evidence = tuple(item for topic in found.topics for item in topic.quotes)
-    note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
-    return RecallResult(question, found.scope, evidence, note, found.max_tokens)
 
 
 def _note(question: str, spoken: MentionedTime | None) -> str:
@@ -375,13 +346,13 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
 #: Among so many of the best messages is the one that decides; so many candidates are weighed.
-_DECIDING, _PROMPT_POOL = 20, 100
+_DECIDING, _PROMPT_POOL = 20, 70
 #: What the rare words that one message shares with a question must weigh together; with other words, and how many.
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
 _LEAST_SHARE = 0.1
-#: Messages are read so many at a time, until so many did not fit.
-_AT_A_TIME, _MOST_MISSES = 40, 8
+#: So many messages are looked at, until so many did not fit.
+_MOST_QUOTABLE, _MOST_MISSES = 120, 8
 _FRAME_TOKENS = 64
 
 _ASKS = re.compile(
@@ -451,20 +422,45 @@ def unasked_evidence(
         return ()
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
     search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    found = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), span)
-    hits = [hit for hit in found.hits if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT and hit.id not in leave_out]
-    gone = archive.prompts.hidden([hit.id for hit in hits if isinstance(hit.id, int)])
-    hits = [hit for hit in hits if hit.id not in gone]
+    found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
+    ids = [hit.id for hit in found if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
+    gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
+    shown = {*ids}.difference(gone)
+    hits = [hit for hit in found if hit.id in shown]
     weights = {
-        term.text: weight for term, weight in zip(search.query.terms, found.weights, strict=True) if term.text in topics
+        term.text: weight for term, weight in zip(search.query.terms, all_weights, strict=True) if term.text in topics
     }
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
-    packed = _Quoting(archive, search.finder, found.weights, most if question == words else most // _LONG_SHARE, now)
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    return packed.quoted([hit for hit in hits if hit.score >= least], is_fit)
+    near = [hit.id for hit in hits if hit.id not in texts and isinstance(hit.id, int)]
+    texts = texts | {text.id: text for text in archive.search.messages(near)}
+    room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
+    kept: list[Evidence] = []
+    misses = 0
+    for hit in hits:
+        text = texts.get(hit.id)
+        if hit.score < least or not isinstance(text, MessageText) or text.role == "system":
+            continue
+        whole, size = " ".join(text.content.split()), BEST_CHARS if len(kept) < _BEST else PIECE_CHARS
+        if not whole:
+            continue
+        ends = 0, len(whole)
+        if len(whole) > max(size, WHOLE_MESSAGE_CHARS):
+            ends = best_window(whole, search.finder, size, all_weights)[:2]
+        span = QuoteSpan(text.id, *ends, round(hit.score, 3), len(hit.matched))
+        item = _evidence(text, _cut_out(whole, *ends), span.score, now.tzinfo, span=span)
+        line = f"- [{quotation_place(item)}] {item.text}\n"
+        cost = max(estimate_tokens(line), budget_tokens(line))
+        if cost > room:
+            misses += 1
+        elif is_fit(item.text):
+            kept.append(item)
+            room -= cost
+        if room < _LEAST_TOKENS or misses == _MOST_MISSES:
+            break
+    return tuple(kept)
 
 
 def _topics(question: str) -> frozenset[str]:
@@ -485,16 +481,11 @@ def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) ->
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
     texts = {text.id: text for text in archive.search.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
-    return tuple(_quotation(text, " ".join(text.content.split()), span, now) for text, span in found)
-
-
-def _quotation(text: MessageText, whole: str, span: QuoteSpan, now: datetime) -> Evidence:
-    before, after = ELLIPSIS if span.start > 0 else "", ELLIPSIS if span.end < len(whole) else ""
-    quote = f"{before}{whole[span.start : span.end].strip()}{after}"
-    said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
-    days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
-    return Evidence(
-        text.id, text.conversation_id, text.seq, span.score, text.role, said_at, quote, None, sender, days, span
+    return tuple(
+        _evidence(
+            text, _cut_out(" ".join(text.content.split()), span.start, span.end), span.score, now.tzinfo, span=span
+        )
+        for text, span in found
     )
 
 
@@ -502,56 +493,6 @@ def quotation_place(item: Evidence) -> str:
     """Where a quotation is from: its message, its speaker, its day, and the days that it speaks of."""
     who = f"{item.role} {item.sender}" if item.sender else item.role
     return ", ".join(filter(None, (item.reference, who, f"{item.created_at:%Y-%m-%d}", item.days)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Quoting:
-    """Quotes the best messages, as many as there is room for."""
-
-    archive: Archive
-    finder: TermFinder
-    weights: Sequence[float]
-    most: int
-    now: datetime
-
-    def quoted(self, hits: Sequence[Hit], is_fit: Callable[[str], bool]) -> tuple[Evidence, ...]:
-        """Quotations, best first."""
-        kept: list[Evidence] = []
-        room, misses = self.most - _FRAME_TOKENS, 0
-        for hit, text in self._texts(hits):
-            whole = " ".join(text.content.split())
-            if not whole or text.role == "system":
-                continue
-            span = self._span(text.id, whole, hit, BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
-            item = _quotation(text, whole, span, self.now)
-            cost = _line_tokens(item)
-            if cost > room:
-                misses += 1
-            elif is_fit(item.text):
-                kept.append(item)
-                room -= cost
-            if room < _LEAST_TOKENS or misses == _MOST_MISSES:
-                break
-        return tuple(kept)
-
-    def _texts(self, hits: Sequence[Hit]) -> Iterator[tuple[Hit, MessageText]]:
-        """The messages of hits in their order, read as many at a time as usually fit."""
-        for start in range(0, len(hits), _AT_A_TIME):
-            some = {hit.id: hit for hit in hits[start : start + _AT_A_TIME]}
-            for text in self.archive.search.messages(id_ for id_ in some if isinstance(id_, int)):
-                yield some[text.id], text
-
-    def _span(self, id_: int, whole: str, hit: Hit, size: int) -> QuoteSpan:
-        start, end = 0, len(whole)
-        if end > max(size, WHOLE_MESSAGE_CHARS):
-            window = best_window(whole, self.finder, size, self.weights)
-            start, end = window.start, window.end
-        return QuoteSpan(id_, start, end, round(hit.score, 3), len(hit.matched))
-
-
-def _line_tokens(item: Evidence) -> int:
-    line = f"- [{quotation_place(item)}] {item.text}\n"
-    return max(estimate_tokens(line), budget_tokens(line))
 
 
 # --- what was said in a stretch of time -------------------------------------------------------------
@@ -760,21 +701,13 @@ class _Topics:
             if value <= 0:
                 return
             id_, sentence, words = left[-place]
-            yield self._quotation(id_, sentence, value)
+            yield _evidence(self._texts[id_], sentence, value, self._zone, self._leaves.get(id_))
             worth |= dict.fromkeys(words, 0.0)
             left = [one for one in left if one[0] != id_]
 
     def _share(self, id_: int, sentence: str) -> float:
         share = _USER_SHARE if self._role(id_) == "user" else 1.0
         return share * (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
-
-    def _quotation(self, id_: int, sentence: str, score: float) -> Evidence:
-        text = self._texts[id_]
-        said_at = self._moment(text.at)
-        return Evidence(
-            id_, text.conversation_id, text.seq, score, text.role, said_at, sentence, self._leaves.get(id_),
-            sender_name(text.sender), mentioned_days(sentence, said_at),
-        )  # fmt: skip
 
 
 def sentences(text: str) -> list[str]:

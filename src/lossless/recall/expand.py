@@ -114,6 +114,7 @@ NEIGHBOUR_COUNT = 100
 #: The most summaries that one expansion walks.
 _MOST = 20_000
 _AHEAD = 8
+_BATCH, _LARGEST_BATCH = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,37 +136,89 @@ WalkPlace: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """A summary or a message on the way."""
+    """A summary or a message on the way; its text is read when it is come to."""
 
-    place: WalkPlace
     stop: WalkStop
     message_id: int | None
+    title: str = ""
+    text: str = ""
 
     @property
     def name(self) -> str:
         return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
 
+    def edge(self, offset: int, *, backwards: bool = False) -> _ExpandStart:
+        """A place in its text."""
+        return _ExpandStart(self.name, "" if self.message_id is None else self.stop.id, offset, backwards)
+
+    def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
+        stop, total = self.stop, len(self.text)
+        end = total if end is None else end
+        kind: Literal["summary", "message"] = "summary" if self.message_id is None else "message"
+        under = stop.source_of if kind == "summary" else stop.id or None
+        text = self.text[start:end]
+        block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
+        tokens = estimate_tokens(block)
+        return ExpandedPiece(kind, self.name, text, start, end, total, stop.level, under, block, tokens)
+
+    def cut(self, start: int, end: int, room: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
+        """As much as fits from `start` on, or up to `end`; None when nothing does."""
+        frame = f"{self._head(len(self.text), len(self.text))}\n\n\n"
+        inside = room.less(len(frame), estimate_tokens(frame))
+        if at_end:
+            text = inside.tail(self.text[:end])
+            return self.piece(end - len(text), end) if text else None
+        text = inside.head(self.text[start:])
+        return self.piece(start, start + len(text)) if text else None
+
+    def _head(self, start: int, end: int) -> str:
+        return f"[{self.title} | characters {start:,} to {end:,} of {len(self.text):,}]"
+
 
 class ExpansionWalk:
-    """The stops of an expansion. The messages of leaves are looked up when they are come to."""
+    """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
-    def __init__(self, archive: Archive, stops: Sequence[WalkStop]) -> None:
-        self._archive, self.stops = archive, stops
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStop]) -> None:
+        self._archive, self._scope, self.stops = archive, scope, stops
         self._messages: dict[str, tuple[int, ...]] = {}
 
     def forward(self, start: WalkPlace) -> Iterator[WalkStep]:
         """From a place on."""
-        for index in range(start[0], len(self.stops)):
-            ids = self._ids(index)
-            for place in range(start[1] if index == start[0] else 0, len(ids)):
-                yield WalkStep((index, place), self.stops[index], ids[place])
+        after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
+        return self._load(
+            WalkStep(self.stops[index], id_)
+            for index, ids in after
+            for id_ in ids[start[1] if index == start[0] else 0 :]
+        )
 
     def backward(self, end: WalkPlace) -> Iterator[WalkStep]:
         """From just before a place back to the beginning."""
-        for index in range(min(end[0], len(self.stops) - 1), -1, -1):
-            ids = self._ids(index)
-            for place in range((end[1] if index == end[0] else len(ids)) - 1, -1, -1):
-                yield WalkStep((index, place), self.stops[index], ids[place])
+        before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
+        return self._load(
+            WalkStep(self.stops[index], id_)
+            for index, ids in before
+            for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
+        )
+
+    def _load(self, steps: Iterator[WalkStep]) -> Iterator[WalkStep]:
+        """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
+        size = _BATCH
+        while batch := list(islice(steps, size)):
+            ids = [step.message_id for step in batch if step.message_id is not None]
+            messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
+            summaries = {
+                found.id: found
+                for found in self._archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
+            }
+            for step in batch:
+                if step.message_id is None:
+                    if summary := summaries.get(step.stop.id):
+                        when = format_span(summary.earliest_at, summary.latest_at)
+                        title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
+                        yield replace(step, title=title, text=summary.content)
+                elif (stored := messages.get(step.message_id)) and self._scope.allows(stored.conversation_id):
+                    yield replace(step, title=message_header(stored)[1:-1], text=message_text(stored.message))
+            size = min(2 * size, _LARGEST_BATCH)
 
     def find(self, name: str, leaf: str) -> WalkPlace | None:
         """Where a summary stands, or a message (`msg#…`) of a leaf."""
@@ -237,15 +290,7 @@ def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth
     return found
 
 
-def walk_around(archive: Archive, message_id: int, conversation_id: int, seq: int) -> list[WalkStop]:
-    """A message among its neighbours in the conversation."""
-    before = archive.lineage.before(conversation_id, seq, NEIGHBOUR_COUNT)
-    after = archive.lineage.after(conversation_id, seq, NEIGHBOUR_COUNT)
-    return [WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))]
-
-
 _MOST_IDS = 64
-_BATCH, _LARGEST_BATCH = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +328,7 @@ def expand(
         cap = request.token_cap if left is None else min(request.token_cap, left)
         with archive.reading():
             walk, centre = _plan(archive, scope, request)
-            return _page(archive, scope, replace(request, token_cap=cap), walk, start, centre)
+            return _page(replace(request, token_cap=cap), walk, start, centre)
 
     return recall_scope.read_and_charge(archive, grant, now, read, lambda found: found.tokens)
 
@@ -307,7 +352,7 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
     stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
         stops.append(WalkStop("messages", "", 0, message_ids=tuple(message_ids)))
-    return ExpansionWalk(archive, stops), None
+    return ExpansionWalk(archive, scope, stops), None
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
@@ -317,14 +362,11 @@ def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> t
     places = archive.lineage.places(message_ids)
     for named in references:
         node, place = nodes.get(named.id), places.get(named.message_id)
-        if node is None and place is None:
-            raise not_in_scope(scope, named.id)
-        require_in_scope(scope, node.conversation_id if node else place[0] if place else 0, named.id)
-        if scope.grant is not None:
-            if node is not None:
-                recall_scope.check_grant_summary(archive, scope.grant, node.id)
-            else:
-                recall_scope.check_grant_message(archive, scope.grant, named.message_id)
+        require_in_scope(scope, node.conversation_id if node else place[0] if place else None, named.id)
+        if node is not None:
+            recall_scope.check_grant_summary(archive, scope.grant, node.id)
+        else:
+            recall_scope.check_grant_message(archive, scope.grant, named.message_id)
     return [nodes[named.id] for named in references if named.kind == "summary"], message_ids
 
 
@@ -337,15 +379,17 @@ def _centred(
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
-    if scope.grant is not None:
-        recall_scope.check_grant_message(archive, scope.grant, message_id)
+    recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
     if roots and (leaf is None or not archive.lineage.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = ExpansionWalk(archive, [WalkStop("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, scope, [WalkStop("messages", leaf, 1)])
     else:
-        leaf, walk = "", ExpansionWalk(archive, walk_around(archive, message_id, *place))
+        before = archive.lineage.before(*place, NEIGHBOUR_COUNT)
+        after = archive.lineage.after(*place, NEIGHBOUR_COUNT)
+        around = WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))
+        leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)
     assert found is not None
     return walk, found
@@ -364,69 +408,8 @@ class _ExpandStart:
     backwards: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedStep:
-    """A step with its text."""
-
-    step: WalkStep
-    title: str
-    text: str
-
-    def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
-        stop, total = self.step.stop, len(self.text)
-        end = total if end is None else end
-        kind: Literal["summary", "message"] = "summary" if self.step.message_id is None else "message"
-        under = stop.source_of if kind == "summary" else stop.id or None
-        text = self.text[start:end]
-        block = f"[{self.title}{_part(start, end, total) if end - start < total else ''}]\n{text}\n\n"
-        tokens = estimate_tokens(block)
-        return ExpandedPiece(kind, self.step.name, text, start, end, total, stop.level, under, block, tokens)
-
-    def head(self, start: int, room: TextBudget) -> ExpandedPiece | None:
-        """As much as fits from `start` on; None when nothing does."""
-        text = self._inside(room).head(self.text[start:])
-        return self.piece(start, start + len(text)) if text else None
-
-    def tail(self, end: int, room: TextBudget) -> ExpandedPiece | None:
-        """As much as fits up to `end`; None when nothing does."""
-        text = self._inside(room).tail(self.text[:end])
-        return self.piece(end - len(text), end) if text else None
-
-    def _inside(self, room: TextBudget) -> TextBudget:
-        """The room that is left for a part of the text when its title is there."""
-        total = len(self.text)
-        frame = f"[{self.title}{_part(total, total, total)}]\n\n\n"
-        return room.less(len(frame), estimate_tokens(frame))
-
-
-def _load(archive: Archive, scope: Scope, steps: Iterator[WalkStep]) -> Iterator[_LoadedStep]:
-    """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
-    size = _BATCH
-    while batch := list(islice(steps, size)):
-        ids = [step.message_id for step in batch if step.message_id is not None]
-        messages = {stored.id: stored for stored in archive.messages.many(ids)}
-        summaries = {
-            found.id: found
-            for found in archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
-        }
-        for step in batch:
-            if step.message_id is None:
-                if summary := summaries.get(step.stop.id):
-                    when = format_span(summary.earliest_at, summary.latest_at)
-                    title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
-                    yield _LoadedStep(step, title, summary.content)
-            elif (stored := messages.get(step.message_id)) and scope.allows(stored.conversation_id):
-                yield _LoadedStep(step, message_header(stored)[1:-1], message_text(stored.message))
-        size = min(2 * size, _LARGEST_BATCH)
-
-
 def _page(
-    archive: Archive,
-    scope: Scope,
-    request: ExpandRequest,
-    walk: ExpansionWalk,
-    start: _ExpandStart | None,
-    centre: WalkPlace | None,
+    request: ExpandRequest, walk: ExpansionWalk, start: _ExpandStart | None, centre: WalkPlace | None
 ) -> Expansion:
     room = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
@@ -437,23 +420,19 @@ def _page(
         words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
-    if start is not None:
-        place = walk.find(start.name, start.leaf)
-        if place is None:
-            raise results.bad_cursor()
-        if start.backwards:
-            pieces, before = _backward(archive, scope, walk, place, start, room)
-            return result(pieces, None, before)
-        pieces, after = _forward(_load(archive, scope, walk.forward(place)), room, start.offset)
-        return result(pieces, after)
-    if centre is not None:
-        return result(*_both_ways(archive, scope, walk, centre, room))
-    pieces, after = _forward(_load(archive, scope, walk.forward((0, 0))), room, 0)
-    return result(pieces, after)
+    if start is None:
+        return result(*(_both_ways(walk, centre, room) if centre else _forward(walk.forward((0, 0)), room, 0)))
+    place = walk.find(start.name, start.leaf)
+    if place is None:
+        raise results.bad_cursor()
+    if not start.backwards:
+        return result(*_forward(walk.forward(place), room, start.offset))
+    pieces, before = _backward(walk, place, start, room)
+    return result(pieces, None, before)
 
 
 def _forward(
-    items: Iterator[_LoadedStep], room: TextBudget, offset: int
+    items: Iterator[WalkStep], room: TextBudget, offset: int
 ) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
     """Pieces in order as long as there is room; only the first may be cut."""
     pieces: list[ExpandedPiece] = []
@@ -462,78 +441,64 @@ def _forward(
         if start == len(item.text) and start:
             continue
         piece = item.piece(start)
-        if not _fits(piece, room):
-            part = None if pieces else item.head(start, room)
-            return [*pieces, *filter(None, [part])], _at(item.step, part.end if part else start)
+        if not room.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(start, len(item.text), room)
+            return [*pieces, *filter(None, [part])], item.edge(part.end if part else start)
         pieces.append(piece)
-        room = _after(piece, room)
+        room = room.less(len(piece.block), piece.tokens)
     return pieces, None
 
 
 def _backward(
-    archive: Archive, scope: Scope, walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
+    walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
 ) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
     pieces: deque[ExpandedPiece] = deque()
     cut: int | None = edge.offset or None
-    for item in _load(archive, scope, walk.backward((place[0], place[1] + 1) if cut else place)):
+    for item in walk.backward((place[0], place[1] + 1) if cut else place):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
         cut = None
-        if not _fits(piece, room):
-            part = None if pieces else item.tail(piece.end, room)
-            return [*filter(None, [part]), *pieces], _at(item.step, part.start, backwards=True) if part else edge
+        if not room.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(0, piece.end, room, at_end=True)
+            return [*filter(None, [part]), *pieces], item.edge(part.start, backwards=True) if part else edge
         pieces.appendleft(piece)
-        edge, room = _at(item.step, 0, backwards=True), _after(piece, room)
+        edge, room = item.edge(0, backwards=True), room.less(len(piece.block), piece.tokens)
     return list(pieces), None
 
 
 def _both_ways(
-    archive: Archive, scope: Scope, walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
+    walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
 ) -> tuple[list[ExpandedPiece], _ExpandStart | None, _ExpandStart | None]:
     """The piece in the middle, then one after and one before it in turns, as long as there is room."""
     index, place = centre
-    middle = next(_load(archive, scope, walk.forward(centre)), None)
+    middle = next(walk.forward(centre), None)
     if middle is None:
         raise results.bad_cursor()
-    edge, piece = _at(middle.step, 0, backwards=True), middle.piece()
-    if not _fits(piece, room):
+    edge, piece = middle.edge(0, backwards=True), middle.piece()
+    if not room.holds(len(piece.block), piece.tokens):
         pieces, after = _forward(iter([middle]), room, 0)
         return pieces, after, edge if next(walk.backward(centre), None) else None
-    found, room = deque([piece]), _after(piece, room)
-    later = _load(archive, scope, walk.forward((index, place + 1)))
-    earlier = _load(archive, scope, walk.backward(centre))
+    found, room = deque([piece]), room.less(len(piece.block), piece.tokens)
+    later = walk.forward((index, place + 1))
     after = before = None
-    ways = deque([later, earlier])
+    ways = deque([later, walk.backward(centre)])
     while ways:
         way = ways.popleft()
         item = next(way, None)
         if item is None:
             continue
         piece = item.piece()
-        if not _fits(piece, room):
-            after, before = (_at(item.step, 0), before) if way is later else (after, edge)
+        if not room.holds(len(piece.block), piece.tokens):
+            after, before = (item.edge(0), before) if way is later else (after, edge)
             continue
-        room = _after(piece, room)
+        room = room.less(len(piece.block), piece.tokens)
         if way is later:
             found.append(piece)
         else:
             found.appendleft(piece)
-            edge = _at(item.step, 0, backwards=True)
+            edge = item.edge(0, backwards=True)
         ways.append(way)
     return list(found), after, before
-
-
-def _fits(piece: ExpandedPiece, room: TextBudget) -> bool:
-    return room.holds(len(piece.block), piece.tokens)
-
-
-def _after(piece: ExpandedPiece, room: TextBudget) -> TextBudget:
-    return room.less(len(piece.block), piece.tokens)
-
-
-def _at(step: WalkStep, offset: int, *, backwards: bool = False) -> _ExpandStart:
-    leaf = "" if step.message_id is None else step.stop.id
-    return _ExpandStart(step.name, leaf, offset, backwards)
 
 
 def _to_cursor(request: ExpandRequest, start: _ExpandStart) -> str:
@@ -552,7 +517,3 @@ def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _E
     references = parse_references(fields["ids"], kinds=("summary", "message"))
     known = ExpandRequest(references, max(0, fields["d"]), request.token_cap, bool(fields["m"]), around)
     return known, _ExpandStart(fields["at"], fields["in"], fields["o"], bool(fields["b"]))
-
-
-def _part(start: int, end: int, total: int) -> str:
-    return f" | characters {start:,} to {end:,} of {total:,}"

@@ -5,8 +5,10 @@ text.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -203,6 +205,8 @@ class Query:
     terms: tuple[Term, ...]
     #: What the asker should know about how it was read.
     hint: str | None = None
+    #: Whether it asks for several things, as "which books" does.
+    asks_several: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -230,6 +234,7 @@ def all_of(terms: Iterable[Term]) -> str:
     return " AND ".join(dict.fromkeys(f"({term.loose})" for term in terms)) or '""'
 
 
+@lru_cache(maxsize=16)
 def parse_query(question: str) -> Query:
     """Read a question. Any string will do; the expressions of the result are always valid.
 
@@ -248,7 +253,7 @@ def parse_query(question: str) -> Query:
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
     terms = _distinct([term for term in found if not _is_stop_term(term, stop)] or found)
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    return Query(terms, hint)
+    return Query(terms, hint, _ASKS_SEVERAL.search(text) is not None)
 
 
 def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[str]:
@@ -282,6 +287,12 @@ _CHUNK = re.compile(r"[^\s'’‘,;!?()\[\]{}<>|\"“”„«»「」『』`…�
 _REGEX = re.compile(
     r"\.[*+?]|\[\^?[\w\\]-?[^\]\s]*\][*+?{]|(?:^|\s)\^\w|\w\$(?=\s|$)|\w\|\w|\(\?[:=!<]|\w\{\d+,?\d*\}"
     r"|(?<![:\w\\])\\[bBdDsSwW](?!\w*\\\w{2})|\w\\[bBdDsSwW](?=[*+?{\s]|$)"
+)
+_VERB = r"(?!(?:is|was|does|has|are|were|do|did|have|had)\b)"
+_ASKS_SEVERAL = re.compile(
+    rf"\b(?:(?:what|which|how many)(?: {_VERB}\w+){{0,2}} {_VERB}\w+[^\Ws]s\b|what are|welche|wie viele|quels|quelles"
+    r"|combien|cuáles|cuántos|cuántas)\b",
+    re.IGNORECASE,
 )
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
 
@@ -493,20 +504,12 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
                 continue
             if any(match.start() < other.end and other.start < match.end() for other in found):
                 continue
-            span = _try_meaning(meaning, match, now)
-            if span is not None:
-                found.append(
-                    MentionedTime(match.start(), match.end(), *_apply_preposition(folded, match.start(), span, now))
-                )
+            with suppress(ValueError, OverflowError):  # a day that does not exist, or a time beyond the calendar
+                span = meaning(match, now)
+                if span is not None:
+                    ends = _apply_preposition(folded, match.start(), span, now)
+                    found.append(MentionedTime(match.start(), match.end(), *ends))
     return sorted(found, key=lambda spoken: spoken.start)
-
-
-def _try_meaning(meaning: _Meaning, match: re.Match[str], now: datetime) -> _Span | None:
-    """What a match means; None for a day that does not exist, or a time beyond the calendar."""
-    try:
-        return meaning(match, now)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:
@@ -609,17 +612,8 @@ def _iso(match: re.Match[str], now: datetime) -> _Span:
     return _date(year, int(month), int(day), now) if day else _month(int(year), int(month), now)
 
 
-def _day_month(match: re.Match[str], now: datetime) -> _Span:
-    return _date(match.group(3), _MONTHS[match.group(2)], int(match.group(1)), now)
-
-
-def _month_day(match: re.Match[str], now: datetime) -> _Span:
-    return _date(match.group(3), _MONTHS[match.group(1)], int(match.group(2)), now)
-
-
 def _named_month(match: re.Match[str], now: datetime) -> _Span:
-    month = _MONTHS[match.group(1)]
-    year = match.group(2)
+    month, year = _MONTHS[match[1]], match[2]
     return _month(int(year) if year else _recent_year(month, 1, now), month, now)
 
 
@@ -654,14 +648,6 @@ def _last_few(match: re.Match[str], now: datetime) -> _Span:
     return _midnight(now) - back * _DAY, _midnight(now) + _DAY
 
 
-def _last_unit(match: re.Match[str], now: datetime) -> _Span | None:
-    return _unit_back(_UNITS[match.group(1)], 1, now)
-
-
-def _this_unit(match: re.Match[str], now: datetime) -> _Span | None:
-    return _unit_back(_UNITS[match.group(1)], 0, now)
-
-
 def _unit_back(unit: int, back: int, now: datetime) -> _Span | None:
     """The calendar's week, month or year, so many back from the one that holds `now`."""
     today = _midnight(now)
@@ -684,20 +670,11 @@ def _weekend(match: re.Match[str], now: datetime) -> _Span:
     return _days(saturday - (7 * _DAY if over else timedelta()), 2)
 
 
-def _weekday(match: re.Match[str], now: datetime) -> _Span:
-    """The latest such day before today."""
+def _weekday(name: str, now: datetime, weeks: int = 1) -> _Span:
+    """The latest such day before today, or so many weeks ago."""
     today = _midnight(now)
-    return _days(today - ((today.weekday() + 1 - _WEEKDAYS[match.group(1)] - 1) % 7 + 1) * _DAY)
-
-
-def _weekdays_ago(match: re.Match[str], now: datetime) -> _Span:
-    today = _midnight(now)
-    latest = (today.weekday() + 1 - _WEEKDAYS[match.group(2)] - 1) % 7 + 1
-    return _days(today - (latest + 7 * (_number(match.group(1)) - 1)) * _DAY)
-
-
-def _day_word(match: re.Match[str], now: datetime) -> _Span:
-    return _days(_midnight(now) - _DAY_WORDS[match.group()] * _DAY)
+    latest = (today.weekday() - _WEEKDAYS[name]) % 7 + 1
+    return _days(today - (latest + 7 * (weeks - 1)) * _DAY)
 
 
 def _after(*words: str) -> str:
@@ -712,19 +689,34 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
     (re.compile(rule), meaning)
     for rule, meaning in (
         (r"\b(\d{4})-(\d{2})(?:-(\d{2}))?(?!\d)", _iso),
-        (rf"\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b(?:,? (?:de )?(\d{{4}})\b)?", _day_month),
-        (rf"\b{_MONTH}\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (\d{{4}})\b)?", _month_day),
+        (
+            rf"\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b(?:,? (?:de )?(\d{{4}})\b)?",
+            lambda found, now: _date(found[3], _MONTHS[found[2]], int(found[1]), now),
+        ),
+        (
+            rf"\b{_MONTH}\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (\d{{4}})\b)?",
+            lambda found, now: _date(found[3], _MONTHS[found[1]], int(found[2]), now),
+        ),
         (rf"\b{_MONTH},? (?:of |de )?(\d{{4}})\b", _named_month),
-        (rf"\b{_NUMBER} {_WEEKDAY}s? ago\b", _weekdays_ago),
+        (rf"\b{_NUMBER} {_WEEKDAY}s? ago\b", lambda found, now: _weekday(found[2], now, _number(found[1]))),
         (rf"\b{_NUMBER} {_UNIT} ago\b", _ago),
         (rf"\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b", _ago),
         (rf"\b{_LAST} {_NUMBER} {_UNIT}\b", _last_few),
         (r"\b(last|past|this|previous) weekend\b", _weekend),
-        (rf"\b{_LAST} {_UNIT}\b", _last_unit),
-        (rf"\b(?:la |le |el )?{_UNIT} {_LATIN_LAST}\b", _last_unit),
-        (rf"\b(?:this|diese[nrsm]?|cette|ce|esta|este) {_UNIT}\b", _this_unit),
-        (rf"\b(?:{_LAST} |on |this |am |le |el )?{_WEEKDAY}(?: {_LATIN_LAST})?\b", _weekday),
-        (r"\b(?:" + "|".join(sorted(map(re.escape, _DAY_WORDS), key=len, reverse=True)) + r")\b", _day_word),
+        (rf"\b{_LAST} {_UNIT}\b", lambda found, now: _unit_back(_UNITS[found[1]], 1, now)),
+        (rf"\b(?:la |le |el )?{_UNIT} {_LATIN_LAST}\b", lambda found, now: _unit_back(_UNITS[found[1]], 1, now)),
+        (
+            rf"\b(?:this|diese[nrsm]?|cette|ce|esta|este) {_UNIT}\b",
+            lambda found, now: _unit_back(_UNITS[found[1]], 0, now),
+        ),
+        (
+            rf"\b(?:{_LAST} |on |this |am |le |el )?{_WEEKDAY}(?: {_LATIN_LAST})?\b",
+            lambda found, now: _weekday(found[1], now),
+        ),
+        (
+            r"\b(?:" + "|".join(sorted(map(re.escape, _DAY_WORDS), key=len, reverse=True)) + r")\b",
+            lambda found, now: _days(_midnight(now) - _DAY_WORDS[found[0]] * _DAY),
+        ),
         (rf"\b{_CLEAR_MONTH}\b()", _named_month),
         (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
         (rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b", _year),

@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.model.search_text import PASSAGE_CHARS_DENSE, passages
+from lossless.model.messages import sender_name
+from lossless.model.search_text import PASSAGE_CHARS_DENSE, fold_text, passages
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, parse_query
+from lossless.store.database import column_text
 from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lossless.model.records import SearchPlace, TextKind
-    from lossless.recall.query import Query, Term
+    from lossless.recall.query import MentionedTime, Query, Term
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
@@ -39,6 +42,10 @@ SESSION_PRIOR = 0.3
 DATE_PRIOR = 2.0
 #: What a message of a user counts who does not speak of himself in it: mostly praise, thanks and wishes.
 IMPERSONAL_WEIGHT = 0.9
+#: What a message counts by the one speaker whom the question names.
+SPEAKER_WEIGHT = 1.2
+#: What each further message of a session counts when several things are asked for, which are seldom said at once.
+SPREAD_SHARE = 0.95
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -47,29 +54,32 @@ HYBRID_DECAY_PER_HOUR = 0.001
 #: The tier of messages that repeat what was found before: questions to recall tools, and their results.
 ECHO_LIMIT = 3
 #: Around how many of the best messages neighbours are looked at.
-NEIGHBOURS_OF = 60
+NEIGHBOURS_OF = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A message next to a candidate, that has no term of the question itself."""
+@dataclass(slots=True)
+class Passage:
+    """A passage that may share a term with the question. A summary has no `seq`: it has no neighbours."""
 
-    id: int
+    id: int | str
     conversation_id: int
-    seq: int
+    seq: int | None
+    #: When it was said, in seconds since 1970.
     at: float
-    tokens: int
+    text: str
+    number: int = 0
+    is_users: bool = False
+    #: Who said it, in folded letters, where that is known.
+    speaker: str = ""
+    tokens: int = 0
+    #: The worth of each term in it, before the term's weight, and what its terms' being close together adds.
+    values: dict[int, float] = field(default_factory=dict)
+    closeness: float = 0.0
+    #: The worth of the terms in its questions, for the message that answers.
+    asked: dict[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RankTimeSpan:
-    """A stretch of time in seconds since 1970: from `since` up to, without, `before`."""
-
-    since: float
-    before: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hit:
     """A message or summary in the order of the answer."""
 
@@ -78,113 +88,92 @@ class Hit:
     seq: int | None
     at: float
     #: Comparable within one search only; about 1 when each term stands there once.
-    score: float
-    #: Its best passage; None when only its neighbours have terms of the question.
-    passage: int | None
-    #: The terms in its own text, as they were asked.
-    matched: tuple[str, ...]
-    #: 0 when all that was asked for is in its own text, 1 when what is required is, else 2; `ECHO` for an echo.
-    tier: int
-
-
-@dataclass(slots=True)
-class _RankedMessage:
-    """A message while it is being ranked."""
-
-    id: int | str
-    conversation_id: int
-    seq: int | None
-    at: float
-    tokens: int
-    texts: list[WeighedPassage]
-    #: The best value of each term over its passages, what it may borrow from around it, and what its questions lend.
-    own: dict[int, float]
-    borrowed: dict[int, float]
-    asked: dict[int, float]
-    session: int = 0
     score: float = 0.0
-    passage: int | None = None
+    #: The terms in its own text, as they were asked; none when only its neighbours have terms of the question.
+    matched: tuple[str, ...] = ()
+    #: 0 when all that was asked for is in its own text, 1 when what is required is, else 2; `ECHO_LIMIT` for an echo.
+    tier: int = 2
+    tokens: int = 0
+    speaker: str = ""
+    session: int = 0
+    passages: list[Passage] = field(default_factory=list)
+    #: The best value of each term over its passages, what it may borrow from around it, and what its questions lend.
+    own: dict[int, float] = field(default_factory=dict)
+    borrowed: dict[int, float] = field(default_factory=dict)
+    asked: dict[int, float] = field(default_factory=dict)
 
 
 def missing_places(weighed: WeighedPassages) -> list[SeqPlace]:
     """The places around the best candidates that are no candidates themselves: fetch them as neighbours."""
-    known = {(text.candidate.conversation_id, text.candidate.seq) for text in weighed.texts}
+    known = {(text.conversation_id, text.seq) for text in weighed.texts}
     best = sorted(weighed.texts, key=lambda text: -weighed.worth(text.values))[:NEIGHBOURS_OF]
-    wanted: dict[SeqPlace, None] = {}
-    for text in best:
-        conversation, seq = text.candidate.conversation_id, text.candidate.seq
-        if seq is not None:
-            steps = range(-len(NEIGHBOUR_SHARES), len(NEIGHBOUR_SHARES) + 1)
-            wanted.update(dict.fromkeys((conversation, seq + step) for step in steps if seq + step >= 0))
-    return [place for place in wanted if place not in known]
+    steps = range(-len(NEIGHBOUR_SHARES), len(NEIGHBOUR_SHARES) + 1)
+    around = ((text.conversation_id, text.seq + step) for text in best if text.seq is not None for step in steps)
+    return [place for place in dict.fromkeys(around) if place[1] >= 0 and place not in known]
 
 
 def rank(
     weighed: WeighedPassages,
-    neighbours: Iterable[Neighbour] = (),
+    neighbours: Iterable[Hit] = (),
     *,
     sort: RankOrder = "relevance",
     now: float = 0.0,
-    span: RankTimeSpan | None = None,
+    spoken: MentionedTime | None = None,
 ) -> list[Hit]:
-    """All hits, best first. `span` is the time that the question speaks of; it lifts, it never excludes."""
-    spots = _ranked_messages(weighed, neighbours)
-    by_place = {(spot.conversation_id, spot.seq): spot for spot in spots if spot.seq is not None}
+    """All hits, best first; neighbours are messages that have no term of the question themselves.
+
+    `spoken` is the time that the question speaks of; it lifts, it never excludes.
+    """
+    found: dict[int | str, Hit] = {}
+    for text in weighed.texts:
+        hit = found.get(text.id)
+        if hit is None:
+            hit = Hit(text.id, text.conversation_id, text.seq, text.at, tokens=text.tokens, speaker=text.speaker)
+            found[text.id] = hit
+        hit.passages.append(text)
+        _lend(text.values, hit.own, 1.0)
+        _lend(text.asked, hit.asked, 1.0)
+    for near in neighbours:
+        found.setdefault(near.id, near)
+    by_place = {(hit.conversation_id, hit.seq): hit for hit in found.values() if hit.seq is not None}
     _mark_sessions(by_place)
     _borrow(by_place)
-    for spot in spots:
-        _score(spot, weighed)
-    _lift_sessions(spots)
-    hits = _hits((spot for spot in spots if spot.score > 0), weighed, span)
-    return _sorted(hits, sort, now)
+    _score(found.values(), weighed, spoken)
+    hits = _sorted((hit for hit in found.values() if hit.score > 0), sort, now)
+    if sort == "relevance" and weighed.query.asks_several:
+        before = Counter[int]()
+        for hit in hits:
+            hit.score *= SPREAD_SHARE ** before[hit.session]
+            before[hit.session] += hit.session > 0
+        hits = _sorted(hits, sort, now)
+    return hits
 
 
-def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) -> list[_RankedMessage]:
-    spots: dict[int | str, _RankedMessage] = {}
-    for text in weighed.texts:
-        row = text.candidate
-        spot = spots.get(row.id)
-        if spot is None:
-            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {}, {})
-            spots[row.id] = spot
-        spot.texts.append(text)
-        _lend(text.values, spot.own, 1.0)
-        _lend(text.asked, spot.asked, 1.0)
-    for near in neighbours:
-        if near.id not in spots:
-            spots[near.id] = _RankedMessage(
-                near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {}, {}
-            )
-    return list(spots.values())
-
-
-def _mark_sessions(by_place: dict[SeqPlace, _RankedMessage]) -> None:
+def _mark_sessions(by_place: dict[SeqPlace, Hit]) -> None:
     """Number the sessions: runs of messages without an hour's pause between them."""
     session = 0
-    before: tuple[int, int, float] | None = None
-    for conversation, seq in sorted(by_place):
-        spot = by_place[conversation, seq]
-        if before is None or before[0] != conversation or not _goes_on(seq - before[1], spot.at - before[2]):
+    before: Hit | None = None
+    for (conversation, seq), hit in sorted(by_place.items(), key=lambda item: item[0]):
+        if before is None or before.conversation_id != conversation:
             session += 1
-        spot.session, before = session, (conversation, seq, spot.at)
+        else:
+            pace = SESSION_PACE_SECONDS * (seq - (before.seq or 0) - 1)
+            session += abs(hit.at - before.at) >= max(SESSION_GAP_SECONDS, pace)
+        hit.session, before = session, hit
 
 
-def _goes_on(steps: int, seconds: float) -> bool:
-    return abs(seconds) < max(SESSION_GAP_SECONDS, SESSION_PACE_SECONDS * (steps - 1))
-
-
-def _borrow(by_place: dict[SeqPlace, _RankedMessage]) -> None:
-    for (conversation, seq), spot in by_place.items():
-        if not spot.own:
+def _borrow(by_place: dict[SeqPlace, Hit]) -> None:
+    for (conversation, seq), hit in by_place.items():
+        if not hit.own:
             continue
         for step, share in enumerate(NEIGHBOUR_SHARES, 1):
             for place in ((conversation, seq - step), (conversation, seq + step)):
                 other = by_place.get(place)
-                if other is not None and other.session == spot.session:
-                    _lend(spot.own, other.borrowed, share * min(1.0, SHORT_TOKENS / max(1, other.tokens)))
+                if other is not None and other.session == hit.session:
+                    _lend(hit.own, other.borrowed, share * min(1.0, SHORT_TOKENS / max(1, other.tokens)))
         after = by_place.get((conversation, seq + 1))
-        if spot.asked and after is not None and after.session == spot.session:
-            _lend(spot.asked, after.borrowed, ANSWER_SHARE * min(1.0, SHORT_TOKENS / max(1, after.tokens)))
+        if hit.asked and after is not None and after.session == hit.session:
+            _lend(hit.asked, after.borrowed, ANSWER_SHARE * min(1.0, SHORT_TOKENS / max(1, after.tokens)))
 
 
 def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) -> None:
@@ -193,57 +182,55 @@ def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) ->
             borrowed[term] = share * value
 
 
-def _score(spot: _RankedMessage, weighed: WeighedPassages) -> None:
-    """The worth of the best passage, with what it borrows from around the message and from inside it."""
-    if not spot.texts:
-        spot.score = weighed.worth(spot.borrowed)
-        return
-    for text in spot.texts:
-        values = dict(spot.borrowed)
-        for other in spot.texts:
-            apart = abs(other.candidate.passage - text.candidate.passage)
-            if 0 < apart <= len(NEIGHBOUR_SHARES):
-                _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
-        _lend(text.values, values, 1.0)
-        score = (weighed.worth(values) + text.closeness) * (1.0 if text.is_personal else IMPERSONAL_WEIGHT)
-        if spot.passage is None or score > spot.score:
-            spot.score, spot.passage = score, text.candidate.passage
-
-
-def _lift_sessions(spots: Sequence[_RankedMessage]) -> None:
-    best: dict[int, float] = {}
-    for spot in spots:
-        best[spot.session] = max(best.get(spot.session, 0.0), spot.score)
-    for spot in spots:
-        if spot.session and spot.score > 0:
-            spot.score += SESSION_PRIOR * best[spot.session]
-
-
-def _hits(spots: Iterable[_RankedMessage], weighed: WeighedPassages, span: RankTimeSpan | None) -> list[Hit]:
+def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTime | None) -> None:
+    """Give each hit its score, its terms and its tier."""
+    best: dict[int, float] = {0: 0.0}
+    for hit in hits:
+        hit.score = _own_score(hit, weighed)
+        best[hit.session] = max(best.get(hit.session, 0.0), hit.score) if hit.session else 0.0
     terms = weighed.query.terms
     asked = [index for index, term in enumerate(terms) if not term.piece_of and weighed.weights[index]]
     needed, required = set(asked), {index for index in asked if terms[index].required}
     unit = sum(weighed.weights[index] for index in asked) or 1.0
-    hits = []
-    for spot in spots:
-        is_then = span is not None and span.since <= spot.at < span.before
-        score = spot.score / unit * (1 + DATE_PRIOR if is_then else 1.0)
-        tier = 0 if needed <= spot.own.keys() else 1 if required <= spot.own.keys() else 2
-        matched = tuple(terms[index].text for index in sorted(spot.own))
-        hits.append(Hit(spot.id, spot.conversation_id, spot.seq, spot.at, score, spot.passage, matched, tier))
-    return hits
+    since, before = (spoken.since.timestamp(), spoken.before.timestamp()) if spoken else (math.inf, 0.0)
+    for hit in hits:
+        if hit.score > 0:
+            hit.score = (hit.score + SESSION_PRIOR * best[hit.session]) / unit
+        if since <= hit.at < before:
+            hit.score *= 1 + DATE_PRIOR
+        if hit.speaker == weighed.speaker:
+            hit.score *= SPEAKER_WEIGHT
+        hit.tier = 0 if needed <= hit.own.keys() else 1 if required <= hit.own.keys() else 2
+        hit.matched = tuple(terms[index].text for index in sorted(hit.own))
 
 
-def _sorted(hits: list[Hit], sort: RankOrder, now: float) -> list[Hit]:
+def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
+    """The worth of the best passage, with what it borrows from around the message and from inside it."""
+    if not hit.passages:
+        return weighed.worth(hit.borrowed)
+    scores = []
+    for text in hit.passages:
+        values = dict(hit.borrowed)
+        for other in hit.passages:
+            apart = abs(other.number - text.number)
+            if 0 < apart <= len(NEIGHBOUR_SHARES):
+                _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
+        _lend(text.values, values, 1.0)
+        is_personal = not text.is_users or _PERSONAL.search(text.text)
+        scores.append((weighed.worth(values) + text.closeness) * (1.0 if is_personal else IMPERSONAL_WEIGHT))
+    return max(scores)
+
+
+def _sorted(hits: Iterable[Hit], sort: RankOrder, now: float) -> list[Hit]:
     if sort == "recency":
         own = [hit for hit in hits if hit.matched]
         full = [hit for hit in own if hit.tier == 0]
         return sorted(full or own, key=lambda hit: (-hit.at, -(hit.seq or 0), -hit.score))
-    if sort == "hybrid":
-        ages = {hit.id: max(0.0, now - hit.at) / 3600 for hit in hits}
-        worth = {hit.id: hit.score / (1 + ages[hit.id] * HYBRID_DECAY_PER_HOUR) for hit in hits}
-        return sorted(hits, key=lambda hit: (hit.tier, -worth[hit.id], -hit.at, -(hit.seq or 0)))
-    return sorted(hits, key=lambda hit: (hit.tier, -hit.score, -hit.at, -(hit.seq or 0)))
+    decay = HYBRID_DECAY_PER_HOUR / 3600 if sort == "hybrid" else 0.0
+    return sorted(
+        hits,
+        key=lambda hit: (hit.tier, -hit.score / (1 + max(0.0, now - hit.at) * decay), -hit.at, -(hit.seq or 0)),
+    )
 
 
 #: bm25: how soon repeats stop counting, and how much long texts are held back.
@@ -269,44 +256,10 @@ _PERSONAL = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
     re.IGNORECASE,
 )
+#: The name at the beginning of a message, as in transcripts of several people.
+_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,30}(?: [\w.'’-]{1,30}){0,2}):\s")
 #: More occurrences of a term in one passage than this make no difference.
 _MOST = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage that may share a term with the question. A summary has no `seq`: it has no neighbours."""
-
-    id: int | str
-    conversation_id: int
-    seq: int | None
-    #: When it was said, in seconds since 1970.
-    at: float
-    text: str
-    passage: int = 0
-    is_users: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """How many index rows the scope has, and how many of them match each term of the query."""
-
-    rows: int
-    terms: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedPassage:
-    """A candidate with the worth of each term in it, before the term's weight."""
-
-    candidate: Passage
-    tokens: int
-    values: dict[int, float]
-    #: What its terms' being close together adds.
-    closeness: float
-    #: The worth of the terms in its questions, for the message that answers.
-    asked: dict[int, float]
-    is_personal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,64 +268,65 @@ class WeighedPassages:
 
     query: Query
     weights: tuple[float, ...]
-    texts: tuple[WeighedPassage, ...]
+    texts: tuple[Passage, ...]
+    #: The one speaker whom the question names.
+    speaker: str | None
+    whole: float
 
     def worth(self, values: dict[int, float]) -> float:
         """The score of these term values: their weighted sum, less for what they do not cover."""
-        whole, covered, score = sum(self.weights), 0.0, 0.0
+        covered, score, weights = 0.0, 0.0, self.weights
         for term, value in values.items():
-            weight = self.weights[term]
-            score += weight * value
-            covered += weight * min(1.0, value)
-        return score * (1 - COVERAGE + COVERAGE * covered / whole) if whole else 0.0
+            score += weights[term] * value
+            covered += weights[term] * (value if value < 1.0 else 1.0)
+        return score * (1 - COVERAGE + COVERAGE * covered / self.whole) if self.whole else 0.0
 
 
-def weigh(query: Query, candidates: Iterable[Passage], counts: TermCounts) -> WeighedPassages:
-    """Look for the terms in each candidate, and weigh them by how rare they are in the scope."""
-    finder = TermFinder(query.terms)
+def weigh(
+    query: Query, candidates: Iterable[Passage], rows: int, counts: Sequence[int], finder: TermFinder | None = None
+) -> WeighedPassages:
+    """Look for the terms in each candidate, and weigh them by how rare they are: in how many index rows of the scope,
+    out of `rows`, each of them is.
+    """
+    finder = finder or TermFinder(query.terms)
     found = [(candidate, finder.find(candidate.text, _MOST)) for candidate in candidates]
-    tokens = [estimate_tokens(candidate.text) for candidate, _ in found]
-    average = max(1.0, sum(tokens) / len(tokens)) if tokens else 1.0
-    weights = _weights(query, counts, [hits for _, hits in found])
-    texts = tuple(
-        _weigh_passage(candidate, hits, length, length / average, weights)
-        for (candidate, hits), length in zip(found, tokens, strict=True)
-        if hits
-    )
-    return WeighedPassages(query, weights, texts)
+    for candidate, _ in found:
+        candidate.tokens = estimate_tokens(candidate.text)
+    average = max(1.0, sum(candidate.tokens for candidate, _ in found) / max(1, len(found)))
+    weights = _weights(query, rows, counts, [hits for _, hits in found])
+    for candidate, hits in found:
+        if hits:
+            _weigh_passage(candidate, hits, candidate.tokens / average, weights)
+    asked = {form[0] for term in query.terms for form in term.forms if len(form) == 1}
+    named = {candidate.speaker for candidate, _ in found if not asked.isdisjoint(candidate.speaker.split())}
+    speaker = named.pop() if len(named) == 1 else None
+    return WeighedPassages(query, weights, tuple(text for text, hits in found if hits), speaker, sum(weights))
 
 
-def _weigh_passage(
-    candidate: Passage, hits: list[TermMatch], tokens: int, length: float, weights: Sequence[float]
-) -> WeighedPassage:
+def _weigh_passage(candidate: Passage, hits: list[TermMatch], length: float, weights: Sequence[float]) -> None:
     text = candidate.text
-    asked: dict[int, float] = {}
     if "?" in text or "？" in text:
         ends = [_SENTENCE_END.search(text, hit.end) for hit in hits]
         asks = [end is not None and end.group() in "?？" for end in ends]
         if any(asks):
             values = _values(hits, length)
-            asked = {hit.term: values[hit.term] for hit, is_asked in zip(hits, asks, strict=True) if is_asked}
+            candidate.asked = {hit.term: values[hit.term] for hit, is_asked in zip(hits, asks, strict=True) if is_asked}
             hits = [
                 hit._replace(strength=ASKED_SHARE * hit.strength) if is_asked else hit
                 for hit, is_asked in zip(hits, asks, strict=True)
             ]
-    is_personal = not candidate.is_users or _PERSONAL.search(text) is not None
-    return WeighedPassage(candidate, tokens, _values(hits, length), _closeness(hits, weights), asked, is_personal)
+    candidate.values, candidate.closeness = _values(hits, length), _closeness(hits, weights)
 
 
-def _weights(query: Query, counts: TermCounts, found: Sequence[list[TermMatch]]) -> tuple[float, ...]:
+def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[list[TermMatch]]) -> tuple[float, ...]:
     """The idf of each term: 0 when it is nowhere, less when it is a piece of what is there whole."""
-    seen = [0] * len(query.terms)
-    for hits in found:
-        for term in {hit.term for hit in hits}:
-            seen[term] += 1
-    rows = max(counts.rows, len(found))
-    having = [max(pair) for pair in zip(counts.terms, seen, strict=True)]
-    whole = {term.match for term, count in zip(query.terms, having, strict=True) if count}
+    seen = Counter(term for hits in found for term in {hit.term for hit in hits})
+    rows = max(rows, len(found))
+    having = [(term, max(count, seen[at])) for at, (term, count) in enumerate(zip(query.terms, counts, strict=True))]
+    whole = {term.match for term, count in having if count}
     return tuple(
         math.log1p((rows - count + 0.5) / (count + 0.5)) * _share(term, whole) if count else 0.0
-        for term, count in zip(query.terms, having, strict=True)
+        for term, count in having
     )
 
 
@@ -412,53 +366,46 @@ class WordSearch:
     """A question, where it may look, and what the index does not hold yet."""
 
     archive: Archive
+    #: The question as it was asked, and as it was understood.
+    text: str
     query: Query
     finder: TermFinder
     where: SearchScope
-    search_in: SearchIn
+    looks_at: tuple[TextKind, ...]
     unread_messages: Sequence[int] = ()
     unread_summaries: Sequence[str] = ()
-    #: The question as it was asked.
-    text: str = ""
-
-    @property
-    def looks_at(self) -> list[TextKind]:
-        if self.search_in == "both":
-            return ["message", "summary"]
-        return ["summary"] if self.search_in == "summaries" else ["message"]
 
 
 def word_search(archive: Archive, question: str, where: SearchScope, search_in: SearchIn) -> WordSearch:
     """A question, after the index was brought up to date as far as that is cheap."""
     query = parse_query(question)
-    words = WordSearch(archive, query, TermFinder(query.terms), where, search_in, text=question)
+    looks_at: tuple[TextKind, ...] = ("message", "summary")
+    if search_in != "both":
+        looks_at = ("summary",) if search_in == "summaries" else ("message",)
+    words = WordSearch(archive, question, query, TermFinder(query.terms), where, looks_at)
     if index_new_rows(archive):
         return words
-    messages = archive.search.unread(where) if "message" in words.looks_at else ()
-    summaries = archive.search.unread_summaries(where) if "summary" in words.looks_at else ()
+    messages = archive.search.unread(where) if "message" in looks_at else ()
+    summaries = archive.search.unread_summaries(where) if "summary" in looks_at else ()
     return replace(words, unread_messages=messages, unread_summaries=summaries)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedHits:
-    """Hits, best first, with the texts that are known already and the weight of each term."""
-
-    hits: tuple[Hit, ...]
-    texts: dict[int | str, AnyText]
-    weights: tuple[float, ...]
-
+#: Hits, best first, with the texts that are known already and the weight of each term.
+RankedHits: TypeAlias = "tuple[Sequence[Hit], dict[int | str, AnyText], tuple[float, ...]]"
 
 # --- best first -------------------------------------------------------------------------------------
 
 
-def ranked_hits(words: WordSearch, pool: int, sort: RankOrder, now: float, span: RankTimeSpan | None) -> RankedHits:
+def ranked_hits(
+    words: WordSearch, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None = None
+) -> RankedHits:
     """All hits among the best candidates, messages and summaries in one order."""
-    found = [_rank_kind(words, what, pool, sort, now, span) for what in words.looks_at if words.query.terms]
+    found = [_rank_kind(words, what, pool, sort, now, spoken) for what in words.looks_at if words.query.terms]
     if not found:
-        return RankedHits((), {}, ())
+        return (), {}, ()
     if len(found) == 1:
         return _with_meaning(words, found[0], sort)
-    messages, summaries = found
+    (messages, texts, weights), (summaries, more, _) = found
 
     def place(hit: Hit) -> tuple[int, float]:
         """A summary never comes first for having all words: it is long, and messages say more exactly what was said."""
@@ -467,8 +414,8 @@ def ranked_hits(words: WordSearch, pool: int, sort: RankOrder, now: float, span:
         age = max(0.0, now - hit.at) / 3600 if sort == "hybrid" else 0.0
         return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
 
-    hits = sorted((*messages.hits, *summaries.hits), key=place)
-    return _with_meaning(words, RankedHits(tuple(hits), messages.texts | summaries.texts, messages.weights), sort)
+    hits = sorted((*messages, *summaries), key=place)
+    return _with_meaning(words, (hits, texts | more, weights), sort)
 
 
 def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> RankedHits:
@@ -481,82 +428,81 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
         return found
     from lossless.llm.embedder import has_numpy, meaning_gains
 
-    if not has_numpy():
-        return found
-    vectors = search.vectors.of(words.where, embedder.name)
+    vectors = search.vectors.of(words.where, embedder.name) if has_numpy() else None
     asked = embedder.question(words.text) if vectors else None
-    if asked is None:
+    if asked is None or vectors is None:
         return found
     gains = dict[int | str, float](meaning_gains(asked, vectors).items())
-    known = {hit.id for hit in found.hits}
+    before, texts, weights = found
+    known = {hit.id for hit in before}
     new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
-    least = found.hits[-1].score if found.hits else 0.0
-    hits = [hit for hit in found.hits if hit.tier < ECHO_LIMIT] + [
-        Hit(text.id, text.conversation_id, text.seq, text.at / 1000, least, None, (), 2)
-        for text in new
-        if text.id not in echoes
+    least = before[-1].score if before else 0.0
+    hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
+        Hit(text.id, text.conversation_id, text.seq, text.at / 1000, least) for text in new if text.id not in echoes
     ]
-    values, lowest = [], math.inf
-    for hit in hits:
-        lowest = min(lowest, hit.score)
-        values.append(lowest)
+    values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values))) or 1.0
     order = sorted(range(len(hits)), key=lambda n: -((values[n] - mean) / spread + gains.get(hits[n].id, 0.0)))
-    echoed = [hit for hit in found.hits if hit.tier >= ECHO_LIMIT]
-    return RankedHits((*(hits[n] for n in order), *echoed), found.texts, found.weights)
+    return [*(hits[n] for n in order), *(hit for hit in before if hit.tier >= ECHO_LIMIT)], texts, weights
 
 
 def _rank_kind(
-    words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, span: RankTimeSpan | None
+    words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
 ) -> RankedHits:
     search, query, where = words.archive.search, words.query, words.where
     counts = search.counts([term.loose for term in query.terms], where, what)
     texts: list[AnyText]
-    starts: dict[int, list[int | None]] = {}
+    starts: dict[int | str, dict[int | None, None]] = {}
     matches = [
         (match, pool if n == 0 else pool // 2) for n, match in enumerate(candidate_expressions(query, counts, pool))
     ]
     if what == "message":
         for match, limit in matches:
             for id_, start in search.candidates(match, where, limit):
-                known = starts.setdefault(id_, [])
-                if start not in known:
-                    known.append(start)
-        texts = [*search.messages(starts), *_unindexed_texts(words, what)]
+                starts.setdefault(id_, {})[start] = None
+        texts = [*search.messages(starts), *_unindexed_texts(words, what)]  # type: ignore[arg-type]
     else:
         ids = dict.fromkeys(id_ for match, limit in matches for id_ in search.candidate_summaries(match, where, limit))
         texts = [*search.summaries(ids), *_unindexed_texts(words, what)]
     fresh = _current_texts(words.archive, texts)
-    candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, [None]))]  # type: ignore[arg-type]
+    candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
-    said = [one for one in candidates if one.id not in echoes]
-    rows = TermCounts(search.size(where, what)[0], tuple(counts))
-    weighed = weigh(query, said, rows)
+    rows = search.size(where, what)[0]
+    weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, words.finder)
     near = [
-        Neighbour(id_, conversation_id, seq, (at or 0) / 1000, tokens)
-        for id_, conversation_id, seq, at, tokens in search.neighbours(missing_places(weighed), where)
-    ]
-    hits = [hit for hit in rank(weighed, near, sort=sort, now=now, span=span) if hit.id not in echoes]
+        Hit(
+            id_, conversation_id, seq, (at or 0) / 1000, tokens=tokens,
+            speaker=_speaker(sender, column_text(opening)) if weighed.speaker else "",
+        )
+        for id_, conversation_id, seq, at, tokens, sender, opening in search.neighbours(missing_places(weighed), where)
+    ]  # fmt: skip
+    hits = [hit for hit in rank(weighed, near, sort=sort, now=now, spoken=spoken) if hit.id not in echoes]
     if echoes:
-        repeated = weigh(query, [one for one in candidates if one.id in echoes], rows)
-        hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, span=span)]
-    return RankedHits(tuple(hits), {text.id: text for text, _ in fresh}, weighed.weights)
+        repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, words.finder)
+        hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
+    return hits, {text.id: text for text, _ in fresh}, weighed.weights
+
+
+def _speaker(sender: str | None, text: str) -> str:
+    """Who said a message, in folded letters: as the host reported it, else as its beginning says."""
+    opening = _SPEAKER.match(text)
+    return fold_text(sender_name(sender) or (opening.group(1) if opening else ""))
 
 
 def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
     """The passages of a text that were proposed."""
     seq = text.seq if isinstance(text, MessageText) else None
     is_users = isinstance(text, MessageText) and text.role == "user"
+    speaker = _speaker(text.sender, whole) if isinstance(text, MessageText) else ""
     spans = passages(whole) if seq is not None and len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
     if len(spans) < 2:
-        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users)]
+        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users, speaker)]
     numbers = {start: number for number, (start, _) in enumerate(spans)}
-    chosen = sorted({numbers.get(start or 0, 0) for start in starts})
-    pieces = [(number, whole[spans[number][0] : spans[number][1]]) for number in chosen]
     return [
-        Passage(text.id, text.conversation_id, seq, text.at / 1000, piece, number, is_users) for number, piece in pieces
+        Passage(text.id, text.conversation_id, seq, text.at / 1000, whole[slice(*spans[n])], n, is_users, speaker)
+        for n in sorted({numbers.get(start or 0, 0) for start in starts})
     ]
 
 
@@ -596,49 +542,53 @@ _CORRECTS = re.compile(
 
 def corrections_first(
     ranked: Sequence[tuple[MessageText, float]], finder: TermFinder, weights: Sequence[float]
-) -> list[tuple[MessageText, float]]:
-    """Messages, best first, but a later one that corrects an earlier one about the same stands right before it."""
-    order = list(ranked)
-    for at in range(1, min(_CORRECTED, len(order))):
-        later, _ = order[at]
+) -> tuple[list[tuple[MessageText, float]], dict[int, int]]:
+    """Messages, best first, but a later one that corrects an earlier one about the same stands right before it.
+
+    Also which message is the newer word on which.
+    """
+    order, newer = list(ranked), dict[int, int]()
+    first = order[:_CORRECTED]
+    terms = {text.id: {hit.term for hit in finder.find(text.content, 1)} for text, _ in first}
+    worth = {id_: sum(weights[term] for term in has) for id_, has in terms.items()}
+    for later, _ in first:
         if not _CORRECTS.search(later.content):
             continue
-        has = {hit.term for hit in finder.find(later.content, 1)}
-        for before in range(at):
-            earlier, score = order[before]
-            terms = {hit.term for hit in finder.find(earlier.content, 1)}
-            whole, shared = (sum(weights[term] for term in some) for some in (terms, terms & has))
-            if (earlier.at, earlier.id) < (later.at, later.id) and whole and shared >= _CORRECTED_SHARE * whole:
-                order.insert(before, (order.pop(at)[0], score))
-                break
-    return order
+        for earlier, score in first:
+            shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
+            is_about = worth[earlier.id] and shared >= _CORRECTED_SHARE * worth[earlier.id]
+            if (earlier.at, earlier.id) < (later.at, later.id) and is_about:
+                newer.setdefault(later.id, earlier.id)
+                ids = [text.id for text, _ in order]
+                at, before = ids.index(later.id), ids.index(earlier.id)
+                if before < at:
+                    order.insert(before, (order.pop(at)[0], score))
+                    break
+    return order, newer
 
 
 # --- newest first -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class NewestTexts:
-    """Texts, newest first; how many there are, None when unknown; and whether one word was enough."""
+def newest_texts(
+    words: WordSearch, most: int, start: SearchPlace | None, *, is_any: bool
+) -> tuple[list[AnyText], int | None, bool]:
+    """The newest texts behind a place that have all words; on the first page, else one of them.
 
-    texts: tuple[AnyText, ...] = ()
-    total: int | None = 0
-    is_any: bool = False
-
-
-def newest_texts(words: WordSearch, most: int, start: SearchPlace | None, *, is_any: bool) -> NewestTexts:
-    """The newest texts behind a place that have all words; on the first page, else one of them."""
+    Also how many there are, None when unknown; and whether one word was enough.
+    """
     if not words.query.terms:
-        return NewestTexts()
+        return [], 0, False
     if not is_any:
         found = _newest_of(words, words.query.match_all, most, start, len(words.query.asked))
-        if found.texts or start is not None:
-            return found
-    found = _newest_of(words, words.query.match_any, most, start, 1)
-    return NewestTexts(found.texts, found.total, True)
+        if found[0] or start is not None:
+            return *found, False
+    return *_newest_of(words, words.query.match_any, most, start, 1), True
 
 
-def _newest_of(words: WordSearch, match: str, most: int, start: SearchPlace | None, needed: int) -> NewestTexts:
+def _newest_of(
+    words: WordSearch, match: str, most: int, start: SearchPlace | None, needed: int
+) -> tuple[list[AnyText], int | None]:
     search, where = words.archive.search, words.where
     texts: list[AnyText] = []
     totals: list[int | None] = []
@@ -654,8 +604,8 @@ def _newest_of(words: WordSearch, match: str, most: int, start: SearchPlace | No
     unread = [text for what in words.looks_at for text in _unindexed_texts(words, what, needed)]
     texts += [text for text in unread if start is None or is_behind(text.place, start)]
     texts.sort(key=lambda text: newest_first(text.place))
-    total = None if None in totals else sum(count or 0 for count in totals)
-    return NewestTexts(tuple(texts[:most]), None if total is None else max(total, len(texts)))
+    total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
+    return texts[:most], total
 
 
 def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:
@@ -679,19 +629,11 @@ _SNIPPET_MOST = 200
 _REPEAT = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class SnippetWindow:
-    """A piece of a text, `text[start:end]`, and the matches inside of it as offsets into the whole text."""
-
-    start: int
-    end: int
-    matches: tuple[tuple[int, int], ...]
-
-
 def best_window(
     text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
-) -> SnippetWindow:
-    """The window of at most `size` characters with the most different terms (by weight), then the most matches.
+) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """The window of at most `size` characters with the most different terms (by weight), then the most matches: its
+    start, its end, and the matches inside of it as offsets into the whole text.
 
     Without any match, the beginning. Linear in the text.
     """
@@ -705,18 +647,7 @@ def best_window(
         start = max(0, len(text) - len(text.lstrip()))
     start, end = _settle(text, start, size, matches)
     inside = dict.fromkeys((hit.start, hit.end) for hit in found if start <= hit.start and hit.end <= end)
-    return SnippetWindow(start, end, tuple(inside))
-
-
-def make_snippet(
-    text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
-) -> str:
-    """The best window on one line, with an ellipsis where text was left out."""
-    window = best_window(text, finder, size, weights)
-    shown = " ".join(text[window.start : window.end].split())
-    before = ELLIPSIS if text[: window.start].strip() else ""
-    after = ELLIPSIS if text[window.end :].strip() else ""
-    return f"{before}{shown}{after}"
+    return start, end, tuple(inside)
 
 
 def _densest(found: Sequence[TermMatch], size: int, weights: Sequence[float] | None) -> tuple[int, int]:

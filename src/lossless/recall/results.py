@@ -97,12 +97,8 @@ NOTHING_FOUND_HINT = "Nothing in scope holds this."
 _LARGEST = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """A piece of a text on one line, and the matches in it."""
-
-    text: str
-    matches: tuple[tuple[int, int], ...] = ()
+#: A piece of a text on one line, and the matches in it.
+Snippet: TypeAlias = tuple[str, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +204,7 @@ def best_snippet(
     text: str, finder: TermFinder, weights: Sequence[float] | None = None, size: int = SNIPPET_CHARS
 ) -> Snippet:
     """The part of a text that shows best why it was found."""
-    window = best_window(text, finder, size, weights)
-    return on_one_line(text, window.start, window.end, window.matches)
+    return on_one_line(text, *best_window(text, finder, size, weights))
 
 
 def snippet_around(text: str, start: int, end: int, size: int = SNIPPET_CHARS) -> Snippet:
@@ -234,7 +229,7 @@ def on_one_line(text: str, first: int, last: int, matches: Sequence[tuple[int, i
         at = len(head) + (1 if head and text[start - 1].isspace() else 0)
         length = len(" ".join(text[start:end].split()))
         spots.append((len(before) + at, len(before) + min(at + length, len(shown))))
-    return Snippet(f"{before}{shown}{after}", tuple(spots))
+    return f"{before}{shown}{after}", tuple(spots)
 
 
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning", "think"})

@@ -13,19 +13,20 @@ from importlib import import_module
 from itertools import accumulate, islice
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
 from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
+from lossless.model.records import SearchPlace
+from lossless.store.rows import storable_text
 from lossless.store.search import is_behind, newest_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.masking import CutText
-    from lossless.model.records import SearchPlace
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
@@ -39,37 +40,6 @@ _STEP = 4000
 _SIFTED = 500
 #: As many as most searches show.
 _A_PAGE = 51
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTime:
-    """How long a scan may take, by which clock, and the part of it that one text may take."""
-
-    seconds: float
-    share: float = TEXT_TIME_SHARE
-    clock: Callable[[], float] = time.monotonic
-
-
-class ScanPattern(Protocol):
-    """Something to look for in texts."""
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """What a text must hold to be found."""
-        ...
-
-    @property
-    def ignores_case(self) -> bool:
-        """Whether what is needed is in lower case, and upper case will do."""
-        ...
-
-    def sieve(self) -> RegexPrefilter | None:
-        """What passes many texts at once that may hold it; None where that is not known."""
-        ...
-
-    def find(self, text: str, seconds: float) -> tuple[int, int] | None:
-        """Where it stands, or None; `TimeoutError` when that cannot be said in so many seconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +71,27 @@ def scan_scope(
     search_in: SearchIn,
     pattern: ScanPattern,
     most: int,
-    within: ScanTime,
+    seconds: float,
     start: SearchPlace | None = None,
+    share: float = TEXT_TIME_SHARE,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
     """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over.
 
-    At least one message and one summary are looked at, however short the time.
+    At least one message and one summary are looked at, however short the time; one text takes at most its `share`.
     """
-    end = within.clock() + within.seconds
+    end = clock() + seconds
+
+    def time_left() -> float:
+        return end - clock()
+
     found = ScanResult()
     if search_in != "summaries":
-        found = _scanned(_messages(archive, where, pattern, start, within, end), pattern, most, within, end)
+        messages = _messages(archive, where, pattern, start, time_left)
+        found = _scanned(messages, pattern, most, seconds * share, time_left)
     if search_in != "messages":
         summaries = archive.search.all_summaries(where, start)
-        found = merge_scans(found, _scanned(iter(summaries), pattern, most, within, end), most)
+        found = merge_scans(found, _scanned(summaries, pattern, most, seconds * share, time_left), most)
     return found
 
 
@@ -124,34 +101,32 @@ def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, most: int) -> lis
     return sorted(spots, key=_newest_first)[:most]
 
 
-class _OutOfTime(Exception):
-    """The time was over between two texts; all up to the place were looked at."""
-
-    def __init__(self, place: SearchPlace | None) -> None:
-        self.place = place
-
-
-def _scanned(texts: Iterator[AnyText], pattern: ScanPattern, most: int, within: ScanTime, end: float) -> ScanResult:
-    longest = within.seconds * within.share
+def _scanned(
+    texts: Iterable[AnyText | SearchPlace | None],
+    pattern: ScanPattern,
+    most: int,
+    longest: float,
+    time_left: Callable[[], float],
+) -> ScanResult:
+    """What the texts hold. A place instead of a text says that the time was over, and all up to it looked at."""
     spots: list[ScanMatch] = []
     slow = 0
     last: AnyText | None = None
-    try:
-        for source in texts:
-            left = end - within.clock()
-            if left <= 0 and last is not None:
-                raise _OutOfTime(last.place)
-            try:  # one text in any case: whoever goes on gets ahead
-                spot = _match_in(source, pattern, longest if last is None else min(left, longest))
-            except TimeoutError:
-                spot, slow = None, slow + 1
-            if spot is not None:
-                spots.append(spot)
-                if len(spots) > most:
-                    return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
-            last = source
-    except _OutOfTime as late:
-        return ScanResult(tuple(spots), late.place, True, slow)
+    for source in texts:
+        left = time_left()
+        if source is None or isinstance(source, SearchPlace):
+            return ScanResult(tuple(spots), source, True, slow)
+        if left <= 0 and last is not None:
+            return ScanResult(tuple(spots), last.place, True, slow)
+        try:  # one text in any case: whoever goes on gets ahead
+            spot = _match_in(source, pattern, longest if last is None else min(left, longest))
+        except TimeoutError:
+            spot, slow = None, slow + 1
+        if spot is not None:
+            spots.append(spot)
+            if len(spots) > most:
+                return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+        last = source
     return ScanResult(tuple(spots), slow=slow)
 
 
@@ -182,9 +157,16 @@ def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatc
 
 
 def _messages(
-    archive: Archive, where: SearchScope, pattern: ScanPattern, start: SearchPlace | None, within: ScanTime, end: float
-) -> Iterator[AnyText]:
-    """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
+    archive: Archive,
+    where: SearchScope,
+    pattern: ScanPattern,
+    start: SearchPlace | None,
+    time_left: Callable[[], float],
+) -> Iterator[AnyText | SearchPlace | None]:
+    """The messages that can hold the pattern; those that cannot are passed over without reading all of them.
+
+    When the time is over, the last is the place up to which there were none, None for the beginning.
+    """
     texts, trigrams = archive.search, archive.search.trigrams
     ids = texts.order(where, start)
     through = trigrams.through
@@ -194,8 +176,9 @@ def _messages(
     needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
     size = _STEP if needed else _SIFTED
     for first in range(0, len(ids), size):
-        if first and within.clock() > end:
-            raise _OutOfTime(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
+        if first and time_left() < 0:
+            yield next((text.place for text in texts.messages(ids[first - 1 : first])), start)
+            return
         step = ids[first : first + size]
         if needed:
             step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
@@ -218,6 +201,31 @@ _SECONDS = 0.1
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 #: Among the letters of ASCII these mean the same, and are tried much faster.
 _IN_ASCII = {r"\d": "[0-9]", r"\w": "[0-9A-Z_a-z]", r"\s": r"[\t-\r ]"}
+
+
+class LiteralPattern:
+    """Finds a text in others: as it is, else whatever its case."""
+
+    def __init__(self, text: str) -> None:
+        self.text = storable_text(text)
+        self._lower = self.text.lower()
+        #: What a text must hold to be found, in lower case; upper case will do.
+        self.needed = (self._lower,) if self._lower.isascii() else ()
+        self.ignores_case = True
+
+    def sieve(self) -> None:
+        """It is looked for quickly enough in each text."""
+
+    def find(self, text: str, seconds: float = 0.0) -> tuple[int, int] | None:  # noqa: ARG002
+        """Where it stands first, or None. The time is never short."""
+        at = text.find(self.text)
+        if at < 0:
+            at = text.lower().find(self._lower)
+        return None if at < 0 else (min(at, len(text)), min(at + len(self.text), len(text)))
+
+    def is_in(self, text: AnyText) -> bool:
+        """Whether a message or a summary holds it."""
+        return self.find(text.content) is not None or self.find(text.called) is not None
 
 
 class RegexPrefilter:
@@ -298,17 +306,9 @@ class Regex:
             raise BadPattern(pattern, f"its repeats must match more than {MAX_EXPANDED_SIZE:,} letters; ask for fewer")
         self._linear: Any = _re2(pattern) if engine == "re2" else None
         self._compiled = None if engine == "re2" else _compile(pattern)
-        self.shape = regex_traits(pattern)
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Texts that everything it matches holds; none when that is not certain."""
-        return self.shape.needed
-
-    @property
-    def ignores_case(self) -> bool:
-        """Whether those texts are in lower case and stand for any."""
-        return self.shape.ignores_case
+        self.shape = RegexTraits(pattern)
+        #: Texts that everything it matches holds, none when that is not certain; in lower case when it ignores case.
+        self.needed, self.ignores_case = self.shape.needed, self.shape.ignores_case
 
     def sieve(self) -> RegexPrefilter | None:
         """What passes texts that it can match; None where each has to be looked at on its own."""
@@ -406,49 +406,31 @@ def _parsed(pattern: str) -> Any:
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class RegexTraits:
-    """What everything that a pattern matches holds, and how long a text it cannot get lost in."""
+    """What everything that a pattern matches holds, and how long a text it cannot get lost in.
 
-    needed: tuple[str, ...] = ()
-    ignores_case: bool = False
-    harmless_chars: int = 0
-    #: Whether a match depends on nothing around it, and other texts may stand there.
-    is_local: bool = False
+    Gathers letters that must stand there, and counts what makes a search try again.
 
-
-def regex_traits(pattern: str) -> RegexTraits:
-    """Texts of three letters and more that stand in all matches, and the length up to which no text takes long.
-
-    >>> regex_traits(r"ERR-\\d+ (?:in|at) worker").needed, regex_traits("(?i)Kick it off").needed
+    >>> RegexTraits(r"ERR-\\d+ (?:in|at) worker").needed, RegexTraits("(?i)Kick it off").needed
     (('ERR-', ' worker'), ('t off',))
-    >>> regex_traits("(a+)+b").harmless_chars
+    >>> RegexTraits("(a+)+b").harmless_chars
     0
     """
-    if _FOREIGN.search(pattern):
-        return RegexTraits()
-    parsed = _parsed(pattern)
-    if parsed is None:
-        return RegexTraits()
-    walk = _RegexWalk(bool(parsed.state.flags & re.IGNORECASE))
-    walk.through(parsed)
-    needed = tuple(run for run in walk.runs if len(run) >= _MIN_NEEDED)
-    is_local = walk.is_local and not parsed.state.flags & re.VERBOSE
-    return RegexTraits(needed, walk.ignores_case, walk.harmless_chars, is_local)
 
-
-class _RegexWalk:
-    """Gathers letters that must stand there, and counts what makes a search try again."""
-
-    def __init__(self, ignores_case: bool) -> None:
-        self.runs, self.ignores_case = [""], ignores_case
+    def __init__(self, pattern: str) -> None:
+        parsed = None if _FOREIGN.search(pattern) else _parsed(pattern)
+        self.runs, self.ignores_case = [""], parsed is not None and bool(parsed.state.flags & re.IGNORECASE)
         #: Places where a search may try another way: each multiplies its steps by the length of the text.
-        self.choices, self.is_wild = 0, False
+        self.choices, self.is_wild = 0, parsed is None
         #: Whether nothing in it looks at what stands around a match, but for ends of words.
-        self.is_local = True
+        self.is_local = parsed is not None and not parsed.state.flags & re.VERBOSE
+        self.through(parsed or ())
+        #: Texts of three letters and more that stand in all matches.
+        self.needed = tuple(run for run in self.runs if len(run) >= _MIN_NEEDED)
 
     @property
     def harmless_chars(self) -> int:
+        """The length up to which no text takes long."""
         if self.is_wild:
             return 0
         return int(_STEPS ** (1 / (self.choices + 1))) if self.choices else _STEPS
@@ -505,6 +487,9 @@ class _RegexWalk:
             self.through(branch)
         self.runs = [*runs, ""]
 
+
+#: Something to look for in texts.
+ScanPattern: TypeAlias = Regex | LiteralPattern
 
 _KIND = "pattern"
 _MASKED = re.compile(re.escape(MASK_PREFIX) + r"[a-z0-9-]+\]")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.recall.results import SearchResult
     from lossless.settings import Settings
-    from lossless.settings.model_rules import RecallScopeRule
     from lossless.store.archive import Archive
 
 GRANT_MAX_DEPTH = 3
@@ -36,32 +35,25 @@ _TRIES = 3
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class GrantTerms:
-    """What a grant is to allow."""
+def issue_grant(
+    archive: Archive,
+    issuer: str,
+    holder: str,
+    now: datetime,
+    conversation_ids: tuple[int, ...],
+    *,
+    token_cap: int = GRANT_TOKEN_CAP,
+    max_depth: int = GRANT_MAX_DEPTH,
+    ttl: timedelta = GRANT_TTL,
+    summary_ids: tuple[str, ...] = (),
+) -> Grant:
+    """Give a session leave to read; what ended long ago is swept on the way.
 
-    conversation_ids: tuple[int, ...]
-    token_cap: int = GRANT_TOKEN_CAP
-    max_depth: int = GRANT_MAX_DEPTH
-    ttl: timedelta = GRANT_TTL
-    #: Only these summaries and what is below them; empty means all.
-    summary_ids: tuple[str, ...] = ()
-
-
-def issue_grant(archive: Archive, issuer: str, holder: str, terms: GrantTerms, now: datetime) -> Grant:
-    """Give a session leave to read; what ended long ago is swept on the way."""
-    grant = Grant(
-        f"grant_{uuid4().hex[:12]}",
-        issuer,
-        holder,
-        terms.conversation_ids,
-        terms.summary_ids,
-        max(0, terms.token_cap),
-        0,
-        max(0, terms.max_depth),
-        now,
-        now + max(terms.ttl, timedelta()),
-    )
+    Only these summaries and what is below them; without any, all.
+    """
+    id_, cap, depth = f"grant_{uuid4().hex[:12]}", max(0, token_cap), max(0, max_depth)
+    until = now + max(ttl, timedelta())
+    grant = Grant(id_, issuer, holder, conversation_ids, summary_ids, cap, 0, depth, now, until)
     with archive.writing():
         archive.grants.sweep(now - ENDED_GRANT_TTL, now, _MARKS)
         archive.grants.issue(grant)
@@ -78,16 +70,13 @@ def issue_for_child(
     """
     above = held_grant(archive, parent, None, now)
     if above is None:
-        return issue_grant(archive, parent, child, GrantTerms(tuple(conversation_ids), max_tokens), now)
+        return issue_grant(archive, parent, child, now, tuple(conversation_ids), token_cap=max_tokens)
     check_grant(above, now)
-    terms = GrantTerms(
-        above.conversation_ids,
-        min(above.remaining, max_tokens),
-        above.max_depth - 1,
-        above.expires_at - now,
-        above.summary_ids,
-    )
-    return issue_grant(archive, parent, child, terms, now)
+    return issue_grant(
+        archive, parent, child, now, above.conversation_ids,
+        token_cap=min(above.remaining, max_tokens), max_depth=above.max_depth - 1,
+        ttl=above.expires_at - now, summary_ids=above.summary_ids,
+    )  # fmt: skip
 
 
 def end_child_grants(archive: Archive, child: str, now: datetime, *, deleted: bool = False) -> None:
@@ -119,15 +108,15 @@ def check_grant(grant: Grant | None, now: datetime) -> Grant:
     return grant
 
 
-def check_grant_summary(archive: Archive, grant: Grant, summary_id: str) -> None:
+def check_grant_summary(archive: Archive, grant: Grant | None, summary_id: str) -> None:
     """Raises unless a summary is one of the grant's, or below one; a grant that names none covers all."""
-    if grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
+    if grant is not None and grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
         raise grant_refused(f"summary {summary_id} is not in the grant")
 
 
-def check_grant_message(archive: Archive, grant: Grant, message_id: int) -> None:
+def check_grant_message(archive: Archive, grant: Grant | None, message_id: int) -> None:
     """Raises unless a message is below one of the grant's summaries; a grant that names none covers all."""
-    if grant.summary_ids:
+    if grant is not None and grant.summary_ids:
         leaf = archive.summaries.covering([message_id]).get(message_id)
         if leaf is None or not archive.lineage.is_below(leaf, grant.summary_ids):
             raise grant_refused(f"message msg#{message_id} is not in the grant")
@@ -168,17 +157,8 @@ def grant_refused(reason: str) -> GrantError:
 # --- not in circles, not twice at once ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerBlocked:
-    """Why a question is not taken: a code and a reason for programs, a sentence for the agent."""
-
-    code: str
-    reason: str
-    text: str
-
-
-def recursion_block(archive: Archive, session: str, request: str, now: datetime) -> AnswerBlocked:
-    """The refusal for a delegated session that asks a question in turn.
+def recursion_reason(archive: Archive, session: str, request: str, now: datetime) -> str:
+    """Why a delegated session that asks a question in turn is refused.
 
     The same request again is told apart (`idempotent_reentry`), across processes, because it means that
     the agent did not read the first refusal.
@@ -188,11 +168,7 @@ def recursion_block(archive: Archive, session: str, request: str, now: datetime)
     if not archive.read_only:
         with archive.writing():
             seen = not archive.guards.take_lease(mark, uuid4().hex, now, GRANT_TTL)
-    text = (
-        "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
-        "and answer with what they return."
-    )
-    return AnswerBlocked(RECURSION_BLOCKED, "idempotent_reentry" if seen else "depth_cap", text)
+    return "idempotent_reentry" if seen else "depth_cap"
 
 
 @contextmanager
@@ -213,12 +189,6 @@ def answer_slot(archive: Archive, session: str, now: Callable[[], datetime], len
         if free:
             with archive.writing():
                 archive.guards.drop_lease(name, owner)
-
-
-def concurrency_block() -> AnswerBlocked:
-    """The refusal while another question of the same session is being answered."""
-    text = "Another lcm_expand_query of this session is still running. Wait for its answer, then ask again."
-    return AnswerBlocked(CONCURRENCY_BLOCKED, "origin_session_in_flight", text)
 
 
 def _digest(*texts: str) -> str:
@@ -288,31 +258,6 @@ class Scope:
         return f"{words.get(self.kind, 'conversations')} {ids}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecallPolicy:
-    """How far callers can look beyond their sessions: for all, and by patterns for some; the first that fits holds."""
-
-    default: RecallReach = "all"
-    rules: tuple[RecallScopeRule, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> RecallPolicy:
-        """The policy that settings declare."""
-        return cls(settings.recall_scope, settings.recall_scope_overrides)
-
-    def reach(self, caller: Caller, *more_names: str) -> RecallReach:
-        """How far a caller can look; its session is known by these names, too."""
-        if caller.is_owner:
-            return "all"
-        names = [caller.session.name, *more_names] if caller.session else []
-        fits = (rule.scope for rule in self.rules if any(matches_any(name, (rule.pattern,)) for name in names))
-        return next(fits, self.default)
-
-
-#: Without a policy, everybody can look everywhere.
-OPEN_POLICY = RecallPolicy()
-
-
 def whole_archive() -> Scope:
     """The whole archive, for the person who owns it."""
     return Scope("all", None)
@@ -335,11 +280,11 @@ def resolve_scope(
     *,
     conversation_id: int | None = None,
     all_conversations: bool = False,
-    policy: RecallPolicy = OPEN_POLICY,
+    settings: Settings | None = None,
 ) -> Scope:
     """The scope of one call: an explicit conversation, else all when asked for, else the session's family.
 
-    What a policy does not let a caller see is as if it were not there. A delegated caller sees its grant's
+    What the settings do not let a caller see is as if it were not there. A delegated caller sees its grant's
     conversations and no others, whatever it asks for. Raises `GrantError` without a valid grant, `NotFound` for an
     unknown conversation, `BadInput` when there is none to look at.
     """
@@ -353,7 +298,7 @@ def resolve_scope(
         if not own:
             raise BadInput(NO_CONVERSATION)
         return Scope("family", own, warning)
-    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
+    reach = recall_reach(settings, caller, family)
     visible = _visible(archive, caller.session, family, reach)
     if conversation_id is not None:
         archive.conversations.get(conversation_id)
@@ -365,11 +310,20 @@ def resolve_scope(
     return Scope("all", visible, near=own)
 
 
-def visible_conversations(archive: Archive, caller: Caller, policy: RecallPolicy) -> tuple[int, ...] | None:
-    """All that a caller may see by a policy, whatever it asks for; None for the whole archive."""
+def visible_conversations(archive: Archive, caller: Caller, settings: Settings) -> tuple[int, ...] | None:
+    """All that a caller may see by the settings, whatever it asks for; None for the whole archive."""
     family, _ = _family(archive, caller.session)
-    reach = policy.reach(caller, *(conversation.session.name for conversation in family[:1]))
-    return _visible(archive, caller.session, family, reach)
+    return _visible(archive, caller.session, family, recall_reach(settings, caller, family))
+
+
+def recall_reach(settings: Settings | None, caller: Caller, family: Sequence[Conversation] = ()) -> RecallReach:
+    """How far a caller can look beyond its session: as a rule for its name says, else as for all."""
+    if caller.is_owner or settings is None:
+        return "all"
+    names = [caller.session.name, *(known.session.name for known in family[:1])] if caller.session else []
+    rules = settings.recall_scope_overrides
+    fits = (rule.scope for rule in rules if any(matches_any(name, (rule.pattern,)) for name in names))
+    return next(fits, settings.recall_scope)
 
 
 def _visible(
@@ -416,9 +370,9 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
     return archive.conversations.family(running.session), warning if family else None
 
 
-def require_in_scope(scope: Scope, conversation_id: int, name: str) -> None:
-    """Raises `NotFound` unless the conversation is in scope; what is outside is as if it were not there."""
-    if not scope.allows(conversation_id):
+def require_in_scope(scope: Scope, conversation_id: int | None, name: str) -> None:
+    """Raises `NotFound` unless there is a conversation, in scope; what is outside is as if it were not there."""
+    if conversation_id is None or not scope.allows(conversation_id):
         raise not_in_scope(scope, name)
 
 

@@ -18,17 +18,16 @@ from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
 from lossless.recall import rank, scan
 from lossless.recall.query import TermFinder, narrowest_time, parse_query
-from lossless.recall.rank import RankTimeSpan
 from lossless.recall.results import (
     NOTHING_FOUND_HINT,
     SearchHit,
     SearchResult,
     SearchStart,
-    Snippet,
     best_snippet,
     snippet_around,
     start_from_cursor,
 )
+from lossless.recall.scan import LiteralPattern, Regex
 from lossless.recall.scope import GrepMode, SearchIn, SortOrder
 from lossless.store.rows import storable_text
 from lossless.store.search import (
@@ -42,52 +41,21 @@ from lossless.store.search import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import TextKind
     from lossless.recall.rank import WordSearch
-    from lossless.recall.scan import Regex, ScanMatch, ScanPattern, ScanResult
+    from lossless.recall.results import Snippet
+    from lossless.recall.scan import ScanMatch, ScanPattern, ScanResult
     from lossless.recall.scope import GrepRequest, Scope
     from lossless.settings import Settings
     from lossless.store.archive import Archive
     from lossless.store.search import FullTextSearch
-    from lossless.store.versions import Version
 
 #: Up to so many messages with a word in it are read to see whether they hold the letters around it, too.
 _MOST = 2000
-
-
-class LiteralPattern:
-    """Finds a text in others: as it is, else whatever its case."""
-
-    def __init__(self, text: str) -> None:
-        self.text = storable_text(text)
-        self._lower = self.text.lower()
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """What a text must hold to be found."""
-        return (self._lower,) if self._lower.isascii() else ()
-
-    @property
-    def ignores_case(self) -> bool:
-        return True
-
-    def sieve(self) -> None:
-        """It is looked for quickly enough in each text."""
-
-    def find(self, text: str, seconds: float = 0.0) -> tuple[int, int] | None:  # noqa: ARG002
-        """Where it stands first, or None. The time is never short."""
-        at = text.find(self.text)
-        if at < 0:
-            at = text.lower().find(self._lower)
-        return None if at < 0 else (min(at, len(text)), min(at + len(self.text), len(text)))
-
-    def is_in(self, text: AnyText) -> bool:
-        """Whether a message or a summary holds it."""
-        return self.find(text.content) is not None or self.find(text.called) is not None
 
 
 def whole_words_inside(text: str) -> list[str]:
@@ -139,144 +107,98 @@ _PAGE = 100
 _VERSION_LABELS = {"earlier": "[earlier words] ", "lesser": "[shortened by the host] "}
 
 
-class _WordsPattern:
-    """All words of a question, or its letters as they are."""
+def _version_hits(
+    archive: Archive, where: SearchScope, find: Callable[[str], Snippet | None], match: str | None, seconds: float
+) -> Iterator[SearchHit]:
+    """Messages of which only a version has what is asked for, each once: best first, then newest first."""
+    versions, end = archive.versions, time.monotonic() + seconds
 
-    def __init__(self, question: str) -> None:
-        query = parse_query(question)
-        self.match = query.match_all if query.asked else None
-        self._letters, self._finder = LiteralPattern(question), TermFinder(query.terms)
-        self._asked = {at for at, term in enumerate(query.terms) if not term.piece_of}
-
-    def find(self, text: str) -> Snippet | None:
-        """Where a text shows it, or None."""
-        if self._asked and self._asked <= {spot.term for spot in self._finder.find(text, 1)}:
-            return best_snippet(text, self._finder)
-        place = self._letters.find(text) if self._letters.text else None
-        return None if place is None else snippet_around(text, *place)
-
-
-class _RegexPattern:
-    """A regular expression."""
-
-    match = None
-
-    def __init__(self, regex: Regex, seconds: float) -> None:
-        self._regex, self._seconds = regex, seconds
-
-    def find(self, text: str) -> Snippet | None:
-        """Where a text shows it, or None; a text that takes too long has none."""
-        try:
-            place = self._regex.find(text, self._seconds)
-        except TimeoutError:
-            return None
-        return None if place is None else snippet_around(text, *place)
-
-
-@dataclass(frozen=True, slots=True)
-class VersionSearch:
-    """A search among the versions of a scope."""
-
-    archive: Archive
-    where: SearchScope
-    asked: _WordsPattern | _RegexPattern
-    seconds: float
-
-    @classmethod
-    def words(cls, archive: Archive, where: SearchScope, question: str, seconds: float) -> VersionSearch:
-        return cls(archive, where, _WordsPattern(question), seconds)
-
-    @classmethod
-    def expression(cls, archive: Archive, where: SearchScope, regex: Regex, seconds: float) -> VersionSearch:
-        return cls(archive, where, _RegexPattern(regex, seconds / 5), seconds)
-
-    def hits(self) -> Iterator[SearchHit]:
-        """Messages of which only a version has what is asked for, each once: best first, then newest first."""
-        if not self.archive.versions.any:
-            return
-        seen: set[int] = set()
-        for ids in self._pages():
-            fresh = [id_ for id_ in ids if id_ not in seen]
-            seen.update(fresh)
-            yield from self._among(fresh)
-
-    def _pages(self) -> Iterator[Sequence[int]]:
-        versions, end = self.archive.versions, time.monotonic() + self.seconds
-        if self.asked.match is not None:
-            found = versions.having(self.asked.match, self.where, _MOST)
+    def pages() -> Iterator[Sequence[int]]:
+        if match is not None:
+            found = versions.having(match, where, _MOST)
             yield from (found[start : start + _PAGE] for start in range(0, len(found), _PAGE))
         below: int | None = None
-        while time.monotonic() < end and (ids := versions.newest(self.where, below, _PAGE)):
+        while time.monotonic() < end and (ids := versions.newest(where, below, _PAGE)):
             yield ids
             below = ids[-1]
 
-    def _among(self, ids: Sequence[int]) -> Iterator[SearchHit]:
-        found = self.archive.versions.many(ids)
-        for current in self.archive.search.messages(ids):
-            spot = self._spot(found.get(current.id, ()))
-            if spot is not None and self.asked.find(current.indexed) is None:
-                yield _hit_of_version(current, *spot)
+    seen: set[int] = set()
+    for ids in pages() if versions.any else ():
+        fresh = [id_ for id_ in ids if id_ not in seen]
+        seen.update(fresh)
+        known = versions.many(fresh)
+        for current in archive.search.messages(fresh):
+            whole = (version for version in reversed(known.get(current.id, ())) if version.is_whole)
+            spots = ((version.kind, snippet) for version in whole if (snippet := find(version.indexed)) is not None)
+            newest = next(spots, None)
+            if newest is not None and find(current.indexed) is None:
+                kind, (text, matches) = newest
+                said = _VERSION_LABELS[kind]
+                places = tuple((start + len(said), stop + len(said)) for start, stop in matches)
+                yield replace(_hit_of_text(current, 0.0, (said + text, places)), version=kind)
 
-    def _spot(self, versions: Sequence[Version]) -> tuple[Version, Snippet] | None:
-        """The newest version that has it."""
-        for version in reversed(versions):
-            if version.is_whole and (snippet := self.asked.find(version.indexed)) is not None:
-                return version, snippet
+
+def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], str | None]:
+    """What finds all words of a question, or its letters as they are; and the index's expression for the words."""
+    query = parse_query(question)
+    letters, finder = LiteralPattern(question), TermFinder(query.terms)
+    asked = {at for at, term in enumerate(query.terms) if not term.piece_of}
+
+    def find(text: str) -> Snippet | None:
+        if asked and asked <= {spot.term for spot in finder.find(text, 1)}:
+            return best_snippet(text, finder)
+        place = letters.find(text) if letters.text else None
+        return None if place is None else snippet_around(text, *place)
+
+    return find, query.match_all if query.asked else None
+
+
+def _regex_in_version(regex: Regex, seconds: float) -> Callable[[str], Snippet | None]:
+    """What finds a regular expression; a text that takes too long does not have it."""
+
+    def find(text: str) -> Snippet | None:
+        with suppress(TimeoutError):
+            place = regex.find(text, seconds)
+            return None if place is None else snippet_around(text, *place)
         return None
 
-
-def _hit_of_version(current: MessageText, version: Version, snippet: Snippet) -> SearchHit:
-    said = _VERSION_LABELS[version.kind]
-    matches = tuple((start + len(said), end + len(said)) for start, end in snippet.matches)
-    hit = SearchHit(
-        current.id, "message", current.conversation_id, current.seq, 0.0, said + snippet.text,
-        from_epoch(current.at / 1000), current.role, matches=matches,
-    )  # fmt: skip
-    return replace(hit, version=version.kind)
+    return find
 
 
 _REFERENCE_HEAD = "[LCM "
 
 
-@dataclass(frozen=True, slots=True)
-class FileSearchLimits:
-    """How many matches, how long, and where the bytes are."""
-
-    most: int
-    seconds: float
-    vault: Vault | None = None
-
-
-def search_files(
-    archive: Archive, where: SearchScope, find: inside.FindSpans, file_ids: Sequence[str], bounds: FileSearchLimits
-) -> tuple[list[SearchHit], bool]:
-    """Matches in the files of a scope, newest file first; whether all of it was looked at."""
-    most, end = bounds.most, time.monotonic() + bounds.seconds
+def _search_files(asked: _Search) -> SearchResult:
+    """Matches in the files of the scope, newest file first."""
+    request, means, archive = asked.request, asked.means, asked.archive
+    is_regex = request.mode == "regex"
+    words = [term.text for term in parse_query(request.pattern).asked] or [request.pattern.strip()]
+    find = _pattern_finder(_regex(asked), means.seconds) if is_regex else inside.find_all_terms(words)
+    end = time.monotonic() + means.seconds
     found: list[SearchHit] = []
     is_whole = True
-    for file in archive.files.listed(where, file_ids):
-        if time.monotonic() > end:
-            return found[:most], False
+    for file in archive.files.listed(asked.where, request.file_ids):
+        if len(found) > request.limit or time.monotonic() > end:
+            is_whole = False
+            break
         try:
-            matches, is_cut = _matches(archive, file, find, bounds.vault)
+            matches, is_cut = _matches(archive, file, find, means.vault)
         except TimeoutError:
-            matches, is_cut = [], True
+            matches, is_cut = (), True
         is_whole = is_whole and not is_cut
         found += [_hit_of_file(file, match) for match in matches]
-        if len(found) > most:
-            return found[:most], False
-    return found, is_whole
+    is_whole = is_whole and len(found) <= request.limit
+    hint = None if found else NOTHING_FOUND_HINT
+    found = found[: request.limit]
+    return asked.findings(found, len(found), hint, None, truncated=not is_whole)
 
 
 def _matches(
     archive: Archive, file: StoredFile, find: inside.FindSpans, vault: Vault | None
 ) -> tuple[Sequence[inside.FileMatch], bool]:
     if vault is not None:
-        try:
+        with suppress(NotFound, ArchiveError):
             scan = inside.grep_file(vault, file, find)
-        except (NotFound, ArchiveError):
-            scan = None
-        else:
             return scan if scan is not None else ((), False)
     text = archive.files.text_of(file)
     if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
@@ -285,22 +207,16 @@ def _matches(
 
 
 def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
-    line = " ".join(match.snippet.split())
-    start = line.find(" ".join(match.text.split()))
-    spots = ((start, start + len(" ".join(match.text.split()))),) if start >= 0 else ()
+    line, text = " ".join(match.snippet.split()), " ".join(match.text.split())
+    start = line.find(text)
+    spots = ((start, start + len(text)),) if start >= 0 else ()
     return SearchHit(
         file.id, "file", file.conversation_id, None, 0.0, line, file.created_at,
         matches=spots, name=file.name, line=match.line, offset=match.byte_offset,
     )  # fmt: skip
 
 
-def words_finder(pattern: str) -> inside.FindSpans:
-    """Finds the words of a question: texts that hold all of them, whatever their case."""
-    query = parse_query(pattern)
-    return inside.find_all_terms([term.text for term in query.asked] or [pattern.strip()])
-
-
-def pattern_finder(pattern: ScanPattern, seconds: float) -> inside.FindSpans:
+def _pattern_finder(pattern: Regex, seconds: float) -> inside.FindSpans:
     """Finds the matches of a regular expression."""
 
     def find(text: str) -> Iterable[tuple[int, int]]:
@@ -409,14 +325,16 @@ def grep(
 def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> SearchResult:
     """Findings with the messages behind them of which only a version has it."""
     request, means = asked.request, asked.means
+    seconds, match = means.seconds, None
     if request.mode == "regex":
-        search = VersionSearch.expression(asked.archive, asked.where, _regex(asked), means.seconds)
+        find = _regex_in_version(_regex(asked), seconds / 5)
     else:
-        seconds = min(_LOOK_SECONDS, means.seconds)
-        search = VersionSearch.words(asked.archive, asked.where, request.pattern[:MAX_PATTERN_CHARS], seconds)
+        find, match = _words_in_version(request.pattern[:MAX_PATTERN_CHARS])
+        seconds = min(_LOOK_SECONDS, seconds)
+    found_in = _version_hits(asked.archive, asked.where, find, match, seconds)
     room = request.limit - len(found.hits)
     known = {hit.id for hit in found.hits if hit.matches}
-    more = list(islice((hit for hit in search.hits() if hit.id not in known), offset, offset + room + 1))
+    more = list(islice((hit for hit in found_in if hit.id not in known), offset, offset + room + 1))
     if not more:
         return found
     rest = SearchStart(offset + room, is_version=True) if len(more) > room else found.next
@@ -464,8 +382,6 @@ def _to_milliseconds(moment: datetime | None) -> int | None:
 
 
 def _regex(asked: _Search) -> Regex:
-    from lossless.recall.scan import Regex
-
     return Regex(storable_text(asked.request.pattern), asked.means.engine)
 
 
@@ -487,8 +403,9 @@ def _search_by_scan(asked: _Search, pattern: ScanPattern) -> SearchResult:
 def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPlace | None = None) -> ScanResult:
     """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
     request = asked.request
-    within = scan.ScanTime(seconds, asked.means.share)
-    done = scan.scan_scope(asked.archive, asked.where, request.search_in, pattern, request.limit, within, start)
+    done = scan.scan_scope(
+        asked.archive, asked.where, request.search_in, pattern, request.limit, seconds, start, asked.means.share
+    )
     is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
     if is_wanted and asked.means.trigrams == "auto":
         _build_trigrams(asked.archive)
@@ -521,15 +438,11 @@ def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
     if len(page.found) > request.limit:
         page = _cut_page(page, request)
     found = page.found
-    hint = words.query.hint or page.hint or _unread_hint(words) or (None if found or start else NOTHING_FOUND_HINT)
+    unread = _UNREAD.format(f"{MAX_UNREAD:,}") if len(words.unread_messages) == MAX_UNREAD else None
+    hint = words.query.hint or page.hint or unread or (None if found or start else NOTHING_FOUND_HINT)
     is_more = page.rest is not None or page.hint is not None
     total = max(page.total, sum(bool(hit.matches) for hit in found))
     return asked.findings(found, total, hint, page.rest or page.beyond, truncated=is_more)
-
-
-def _unread_hint(words: WordSearch) -> str | None:
-    is_cut = len(words.unread_messages) == MAX_UNREAD
-    return _UNREAD.format(f"{MAX_UNREAD:,}") if is_cut else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,41 +482,40 @@ def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
     offset = asked.start.offset if asked.start else 0
     end = offset + request.limit
     spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
-    ranked = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), span)
-    hits = ranked.hits[offset:end]
-    near = [hit.id for hit in hits if hit.id not in ranked.texts and isinstance(hit.id, int)]
-    known = ranked.texts | {text.id: text for text in texts.messages(near)}
+    ranked, known, weights = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
+    hits = ranked[offset:end]
+    near = [hit.id for hit in hits if hit.id not in known and isinstance(hit.id, int)]
+    known = known | {text.id: text for text in texts.messages(near)}
     finder = words.finder
     shown = [(hit, known[hit.id]) for hit in hits if hit.id in known]
     letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
     found = [
-        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, ranked.weights), letters))
+        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, weights), letters))
         for hit, text in shown
     ]
-    rest = SearchStart(end) if len(ranked.hits) > end else None
-    total = sum(bool(hit.matched) for hit in ranked.hits)
+    rest = SearchStart(end) if len(ranked) > end else None
+    total = sum(bool(hit.matched) for hit in ranked)
     return _HitPage(found, [text for _, text in shown], total, rest)
 
 
 def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
     finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
-    newest = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
-    texts = newest.texts[:limit]
+    newest, total, is_any = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
+    texts = newest[:limit]
     letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
     found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
-    rest = SearchStart(place=texts[-1].place, is_any=newest.is_any) if len(newest.texts) > limit else None
-    total = len(newest.texts) if newest.total is None else newest.total
-    return _HitPage(found, texts, total, rest, is_any=newest.is_any)
+    rest = SearchStart(place=texts[-1].place, is_any=is_any) if len(newest) > limit else None
+    return _HitPage(found, texts, len(newest) if total is None else total, rest, is_any=is_any)
 
 
 def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
     """With the pattern marked as a whole, where it stands there as it is."""
-    whole = letters.find(snippet.text)
+    text, matches = snippet
+    whole = letters.find(text)
     if whole is None or whole[0] == whole[1]:
         return snippet
-    others = [match for match in snippet.matches if match[1] <= whole[0] or match[0] >= whole[1]]
-    return Snippet(snippet.text, tuple(sorted([whole, *others])))
+    others = [match for match in matches if match[1] <= whole[0] or match[0] >= whole[1]]
+    return text, tuple(sorted([whole, *others]))
 
 
 def _add_literal_hits(asked: _Search, page: _HitPage, letters: LiteralPattern) -> _HitPage:
@@ -644,9 +556,7 @@ def _scan_literal(asked: _Search, letters: LiteralPattern, *, is_known: bool, ha
             return replace(found, is_late=True)
     is_strange = not is_known and is_word_fragment(search, letters.text)
     seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
-    return scan.scan_scope(
-        asked.archive, asked.where, request.search_in, letters, request.limit, _thread_time_limit(seconds)
-    )
+    return _glance(asked, request.search_in, letters, seconds)
 
 
 def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> ScanResult:
@@ -657,33 +567,19 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
         spots = scan.scan_texts(rank.texts_in_scope(search.messages(ids), asked.where), letters, request.limit)
     if request.search_in == "messages":
         return scan.ScanResult(tuple(spots))
-    summaries = scan.scan_scope(
-        asked.archive, asked.where, "summaries", letters, request.limit, _thread_time_limit(_GLANCE_SECONDS)
-    )
+    summaries = _glance(asked, "summaries", letters, _GLANCE_SECONDS)
     return scan.merge_scans(scan.ScanResult(tuple(spots)), summaries, request.limit)
 
 
-def _thread_time_limit(seconds: float) -> scan.ScanTime:
+def _glance(asked: _Search, search_in: SearchIn, letters: LiteralPattern, seconds: float) -> ScanResult:
     """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
-    return scan.ScanTime(seconds, clock=time.thread_time)
+    return scan.scan_scope(
+        asked.archive, asked.where, search_in, letters, asked.request.limit, seconds, clock=time.thread_time
+    )
 
 
 def _hit_of_text(text: AnyText, score: float, snippet: Snippet) -> SearchHit:
     at, what = from_epoch(text.at / 1000), text.place.what
     seq, role = (text.seq, text.role) if isinstance(text, MessageText) else (None, None)
     depth = None if isinstance(text, MessageText) else text.depth
-    return SearchHit(
-        text.id, what, text.conversation_id, seq, score, snippet.text, at, role, depth, matches=snippet.matches
-    )
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-
-def _search_files(asked: _Search) -> SearchResult:
-    request, means = asked.request, asked.means
-    is_regex = request.mode == "regex"
-    find = pattern_finder(_regex(asked), means.seconds) if is_regex else words_finder(request.pattern)
-    bounds = FileSearchLimits(request.limit, means.seconds, means.vault)
-    found, is_whole = search_files(asked.archive, asked.where, find, request.file_ids, bounds)
-    return asked.findings(found, len(found), None if found else NOTHING_FOUND_HINT, None, truncated=not is_whole)
+    return SearchHit(text.id, what, text.conversation_id, seq, score, snippet[0], at, role, depth, matches=snippet[1])

@@ -24,7 +24,7 @@ from lossless.recall import calls
 from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, vault_opener
 from lossless.recall.evidence import grep_without_question
-from lossless.recall.scope import Caller, RecallPolicy, visible_conversations
+from lossless.recall.scope import Caller, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
 from lossless.settings.page import write_page
@@ -120,18 +120,9 @@ class Parameter:
         high = _LARGEST if self.maximum is None else self.maximum
         bounded = min(high, max(low, value))
         if bounded != value and not self.clamps:
-            raise BadInput(f"{self.name} must be {_range(self.minimum, self.maximum)}, not {value}")
+            allowed = f"at least {low}" if self.maximum is None else f"between {low} and {high}"
+            raise BadInput(f"{self.name} must be {allowed}, not {value}")
         return bounded
-
-
-def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments."""
-    return {
-        "type": "object",
-        "properties": {parameter.name: parameter.schema for parameter in parameters},
-        "required": [parameter.name for parameter in parameters if parameter.required or parameter.asked_for],
-        "additionalProperties": False,
-    }
 
 
 def read_arguments(parameters: Sequence[Parameter], given: object) -> dict[str, Any]:
@@ -210,12 +201,6 @@ def _shown_value(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _range(minimum: int | None, maximum: int | None) -> str:
-    if maximum is None:
-        return f"at least {minimum if minimum is not None else -_LARGEST}"
-    return f"between {minimum if minimum is not None else -_LARGEST} and {maximum}"
-
-
 ToolFunction: TypeAlias = "Callable[[Toolbox, Arguments, Caller], ToolCallResult]"
 
 _ANYONE = Caller()
@@ -243,7 +228,12 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments."""
-        return parameters_schema(self.parameters)
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required or parameter.asked_for],
+            "additionalProperties": False,
+        }
 
 
 #: What a model gets beside its conversation, in every host.
@@ -473,7 +463,7 @@ class Toolbox:
 
     def visible(self, caller: Caller) -> tuple[int, ...] | None:
         """The conversations that a caller may see, whatever it asks for; None for all."""
-        return visible_conversations(self.archive, caller, RecallPolicy.of(self.settings))
+        return visible_conversations(self.archive, caller, self.settings)
 
     def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolCallResult:
         """Use a tool as an agent of this session would."""

@@ -416,7 +416,7 @@ class FullTextSearch(TableAccess):
         return where.values | {"match": match, "limit": limit, "everything": is_everything}
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
-        """Messages at positions (conversation and seq): id, conversation, seq, time, tokens."""
+        """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
         return [] if not places else self._rows("neighbours", **where.values, places=json.dumps(places))
 
     def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:

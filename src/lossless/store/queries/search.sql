@@ -84,23 +84,25 @@ SELECT x.summary_id
   JOIN summary_extras x ON x.index_id = t.r;
 
 -- name: neighbours
-SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), CAST(m.token_count AS INTEGER)
+SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), CAST(m.token_count AS INTEGER),
+       m.openclaw_sender_metadata, substr(CAST(m.content AS BLOB), 1, 160)
   FROM json_each(:places) w JOIN messages m ON m.conversation_id = w.value ->> 0 AND m.seq = w.value ->> 1
  WHERE (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
    AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before);
 
 -- name: echoes
 -- The messages among these that only call our own recall tools, or have their results: a result has the id of a call
--- shortly before it.
+-- shortly before it, and the nearest one is meant; a call is known by its own name.
 SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
  WHERE EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL))
    AND NOT EXISTS (
        SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
           AND coalesce(p.tool_name, '') NOT GLOB '*lcm_[a-z]*'
-          AND NOT EXISTS (
-              SELECT 1 FROM messages n JOIN message_parts q ON q.message_id = n.message_id
+          AND (p.tool_name <> '' AND p.tool_input IS NOT NULL OR coalesce((
+              SELECT q.tool_name FROM messages n JOIN message_parts q ON q.message_id = n.message_id
                WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - :back AND m.seq
-                 AND q.tool_call_id = p.tool_call_id AND q.tool_name GLOB '*lcm_[a-z]*'));
+                 AND q.tool_call_id = p.tool_call_id AND q.part_id <> p.part_id AND q.tool_name <> ''
+               ORDER BY n.seq DESC LIMIT 1), '') NOT GLOB '*lcm_[a-z]*'));
 
 -- name: disorder
 -- A message above :after that is older than the one stored before it.
