@@ -47,7 +47,14 @@ def test_lcm_alone_says_what_is_on_this_machine(lcm: Lcm, history: Path) -> None
     before = files_in(history)
     shown = lcm()
     assert shown.code == 0
-    for line in ("Claude Code      ", "Codex            ", "Gemini CLI       ", "not readable yet", "lcm proxy", "lcm init"):
+    for line in (
+        "Claude Code      ",
+        "Codex            ",
+        "Gemini CLI       ",
+        "not readable yet",
+        "lcm proxy",
+        "lcm init",
+    ):
         assert line in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
     said = " ".join(str(message["content"]) for message in sample_conversation())

@@ -163,7 +163,7 @@ def whole_number(low: int, high: int | None = None, outside: Literal["refuse", "
     return Number(low, high, whole=True, outside=outside)
 
 
-class Text(ValueKind):
+class TextValue(ValueKind):
     """A text that passes a test. `blank` is what a blank environment variable means; `is_lenient` ignores others that
     fail the test, for variables that belong to the system.
     """
@@ -288,7 +288,7 @@ def _is_path(text: str) -> bool:
 
 _UTF8_TEXT = ("string", "a text that UTF-8 can carry", _is_utf8)
 #: Any text; for `BLANKABLE_TEXT` a blank environment variable means "empty", not "not set".
-TEXT, BLANKABLE_TEXT = Text(*_UTF8_TEXT), Text(*_UTF8_TEXT, "")
+TEXT, BLANKABLE_TEXT = TextValue(*_UTF8_TEXT), TextValue(*_UTF8_TEXT, "")
 #: A file, a folder or the address of a database. `~` stands for the home folder.
-PATH, BLANKABLE_PATH = Text("path", "a path", _is_path), Text("path", "a path", _is_path, None)
-TIME_ZONE = Text("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)
+PATH, BLANKABLE_PATH = TextValue("path", "a path", _is_path), TextValue("path", "a path", _is_path, None)
+TIME_ZONE = TextValue("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, Number, OneOf, Text, TextList
+from lossless.settings.kinds import UNSET, Flag, Number, OneOf, TextList, TextValue
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -101,7 +101,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, Text | OneOf | TextList)
+    is_text = isinstance(kind, TextValue | OneOf | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
