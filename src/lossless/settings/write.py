@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, Number, OneOf, TextValue, TextList
+from lossless.settings.kinds import UNSET, Flag, Number, OneOf, TextList, TextValue
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
