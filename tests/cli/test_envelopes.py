@@ -211,6 +211,7 @@ _MASKED = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?|\d{8}[T-]\d{6}(\.\d+)?Z?", "TIME"),
     (r"(?<![0-9a-f])(?=[a-f]*[0-9])[0-9a-f]{8,}(-[0-9a-f]{4,})*(?![0-9a-f])|(?<=-)[0-9a-f]{6}(?=\.bak)", "ID"),
     (r"lcm\.db\.[a-z-]+-TIME-ID", "BACKUP"),
+    (r"\S*bridges/openclaw", "PLUGIN"),
     (r"\d[\d,.]* ?(bytes?|[KMGk]i?B|B|ms|s|seconds?|days?)\b", "SIZE"),
 )
 _VARIES = re.compile(r"bytes|size|seconds|millis|elapsed|mtime|^version$|cursor|score|label", re.IGNORECASE)
@@ -227,7 +228,7 @@ def stable(value: Any, tmp: str, key: str = "") -> Any:
         return type(value).__name__
     if not isinstance(value, str):
         return value
-    value = value.replace(tmp, "TMP").replace(str(ROOT), "ROOT")
+    value = value.replace(tmp, "TMP")
     for pattern, name in _MASKED:
         value = re.sub(pattern, name, value)
     return value if len(value) <= 100 else f"{value[:60]} …"
