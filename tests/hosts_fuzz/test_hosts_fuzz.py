@@ -44,6 +44,8 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("translates", 1_000_028),
         ("translates", 2_501_750),
         ("translates", 2_502_078),
+        ("branches", 9_004_459),
+        ("edits, sliding", 9_005_062),
         ("two tabs", 3_000_934),
         ("two tabs", 3_001_098),
         ("two tabs", 3_001_180),

@@ -341,11 +341,16 @@ def test_the_overlap_of_repeats_is_the_longest(data: st.DataObject, before: list
         assert in_doubt >= size - borders[0]
 
 
-@pytest.mark.parametrize("has_left", [False, True])
-def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(has_left: bool) -> None:
-    """The word stands as far behind what is certain in both branches."""
+@pytest.mark.parametrize(
+    ("first", "has_left", "row"),
+    [("u: one way home now", False, 2), ("u: two roads there", False, None), ("u: two roads there", True, None)],
+)
+def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(
+    first: str, has_left: bool, row: int | None
+) -> None:
+    """The word stands as far behind what is certain in both branches; the user message before it decides."""
     stored = ["u: one way home", "a: hm", "u: ok"]
-    shown = ["u: two roads there", "a: so", "u: ok", "a: and on from here"]
+    shown = [first, "a: so", "u: ok", "a: and on from here"]
     found = match(
         [MatchedMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
         [MatchedMessage(text.encode(), ROLES[text[0]]) for text in stored],
@@ -354,7 +359,7 @@ def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(has_le
         follows=True,
         has_left=lambda n: has_left and n == 0,
     )
-    assert found.rows[2] == (None if has_left else 2)
+    assert found.rows[2] == row
 
 
 def test_a_result_behind_an_edited_message_is_no_version_of_the_one_before() -> None:

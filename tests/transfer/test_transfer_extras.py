@@ -22,8 +22,8 @@ from .claws import rows
 from .moves import bring, said, to_claw, to_file, vault
 from .test_transfer_archive import fill
 
-#: What a file says of itself and of the machine, not of conversations.
-_OF_THE_FILE = ("storage_uri", "createdAt", "sha256")
+#: What a file says of itself and of the machine, not of conversations, and counts that are made again when needed.
+_OF_THE_FILE = ("storage_uri", "createdAt", "sha256", "context_tokens", "context_extra", "context_seq")
 WIRES = {"openai-chat": openai_chat_messages, "anthropic": anthropic_messages, "openclaw": openclaw_messages}
 
 

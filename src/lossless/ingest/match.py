@@ -6,8 +6,8 @@ different text at a row's position is a version of that row. The order of eviden
 1. ids of the host, as far as the caller found them;
 2. equal messages: the common beginning, then those that occur once on either side and are in a run or in the last
    window, in the longest chain whose order agrees (messages that cross it were moved);
-3. between two of these: equal messages in their order, then similar ones, then the position, where the roles agree;
-4. several rows shown as one message, and one row shown as several.
+3. between two of these: equal messages in their order, similar ones, the position, where the roles agree; several rows
+   shown as one message, and one row shown as several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _FEW = 4
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
 _SPEAKERS = ("user", "assistant")
+#: Roles, and whether very short, of messages that say which branch it is.
+_SAID = (("user", False), ("user", True), ("assistant", False))
 
 #: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
@@ -102,7 +104,6 @@ class MatchResult:
 
     @property
     def is_disjoint(self) -> bool:
-        """Whether no shown message is stored."""
         return all(row is None for row in self.rows)
 
 
@@ -129,8 +130,7 @@ def match(
 
 
 def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
-    """How many messages of a window that has moved on are the end of the previous one, and how many of these may be
-    new.
+    """How many messages of a moved window are the end of the previous one, and how many of these may be new.
 
     The longest overlap counts, so that nothing is stored twice; a shorter one would mean repeats. Zero when there is
     none. Linear in the length of both.
@@ -138,8 +138,7 @@ def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
     borders = _borders(shown, before)
     if not borders:
         return 0, 0
-    counts = Counter(before)
-    least = borders[-1]
+    counts, least = Counter(before), borders[-1]
     is_repeated = all(counts[mark] > 1 for mark in shown[:least])
     return borders[0], borders[0] - (0 if is_repeated else least)
 
@@ -148,8 +147,7 @@ def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
     """The lengths of all prefixes of `shown` that `before` ends with, longest first."""
     if not shown:
         return []
-    shorter = [0] * len(shown)
-    length = 0
+    shorter, length = [0] * len(shown), 0
     for n in range(1, len(shown)):
         while length and shown[n] != shown[length]:
             length = shorter[length - 1]
@@ -206,9 +204,9 @@ class _Matcher:
             for w, s in landmarks.items()
             if self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
         }
-        self.chain = self._chain_of(anchors)
+        self.chain = self._without_repeated_end(self._chain_of(anchors))
         found = [w for w, _ in self.chain if w not in self.rows]
-        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
+        is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
             is_there = self.chain[0][0] == 0 or self._begins_as_before() or len(found) < len(self.chain)
@@ -222,6 +220,23 @@ class _Matcher:
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
+
+    def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
+        start = len(chain)
+        for w, s in reversed(chain):
+            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
+            if not is_next or not self._is_open(w):
+                break
+            start -= 1
+        run, before = chain[start:], chain[start - 1] if start else (-1, -1)
+        if not self.follows or not run or len(run) >= SURE:
+            return chain
+        asked = next((n for n in range(run[0][0] - 1, before[0], -1) if self.shown[n].role == "user"), None)
+        row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
+        if asked is None or row is None or self.shown[asked].is_short:
+            return chain
+        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
 
     def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
         """The longest chain of anchors; very short texts never override one that is longer, or has an id."""
@@ -269,6 +284,9 @@ class _Matcher:
             for n in (1, -1)
         )
 
+    def _goes_to_newest(self, w: int, s: int) -> bool:
+        return all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
+
     def _is_equal(self, w: int, s: int) -> bool:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
         return inside and self.shown[w].mark == self.stored[s].mark
@@ -276,7 +294,10 @@ class _Matcher:
     def _overlap_by_marks(self) -> list[tuple[int, int]]:
         """Without any anchor: repeated messages, where the window begins with what the rows end with."""
         shown = [one.mark for one in self.shown]
-        size, self.ambiguous = overlap(shown, [row.mark for row in self.stored])
+        stored = [row.mark for row in self.stored]
+        size, self.ambiguous = overlap(shown, stored)
+        if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
+            return pairs
         start = len(self.stored) - size
         is_alone = size == 1 and not self.shown[0].is_short  # the newest row, from any producer
         is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
@@ -286,13 +307,27 @@ class _Matcher:
             return []
         return [(n, start + n) for n in range(size)]
 
+    def _edited_overlap(self) -> list[tuple[int, int]]:
+        """Where the window begins with what the rows end with, and only messages between its ends have other words."""
+        for size in range(min(_FEW, len(self.shown), len(self.stored)), 2, -1):
+            pairs = [(n, len(self.stored) - size + n) for n in range(size)]
+            edited = {w for w, s in pairs if not self._is_equal(w, s)}
+            is_edited = all(not self.shown[w].is_short and self.pair.likeness(*pairs[w]) >= ALIKE for w in edited)
+            if is_edited and not edited & {0, size - 1} and all(self.pair.may_be(w, s) for w, s in pairs):
+                self.alike |= edited
+                return pairs
+        return []
+
     def _newest_again(self) -> list[tuple[int, int]]:
         """The newest row alone at the start of what is shown: a very short text, or in a host's frame."""
         newest = len(self.stored) - 1
         if newest < 0 or not self.shown or not self._was_shown(newest):
             return []
-        first = 0 if self.shown[0].role == "tool" else 1  # a host's summary may precede it
-        head = next((w for w in range(first + 1) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
+        start = min(self.last or (), default=newest)
+        is_start = self.pair.may_be(0, start) and self.pair.likeness(0, start) >= ALIKE
+        few = SURE if is_start else 1 if self.shown[0].role == "tool" else 2  # a host's summary, or notices, precede it
+        there = (w for w in range(few) if self._is_equal(w, newest) and self.pair.may_be(w, newest))
+        head = next((w for w in there if not is_start or not self._is_equal(w, start + w)), None)
         if head is not None:
             self.ambiguous += 1
             return [(head, newest)]
@@ -470,10 +505,11 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether what precedes both is also very short, a system prompt, or the same in different words."""
-        if w == 0 or s == 0 or self.shown[w - 1].is_short or self.shown[w - 1].role == "system":
-            return True
-        return self.pair.may_be(w - 1, s - 1) and self.pair.likeness(w - 1, s - 1) >= ALIKE
+        """Whether the last user message or longer answer before both is the same in different words, or very short."""
+        told = (n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _SAID)
+        n = next(told, 0)
+        is_open = n == 0 or self.shown[w - n].is_short
+        return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
 
     def _is_behind_left(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
@@ -698,8 +734,7 @@ class _Matcher:
         """Rows after the last shown one: abandoned on a branch, if the host continued without them."""
         last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
         further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows or w in self.strayed]
-        goes_on = any(self.shown[w].role != "system" for w in further)
-        ends = last_shown == len(self.shown) - 1
+        goes_on, ends = any(self.shown[w].role != "system" for w in further), last_shown == len(self.shown) - 1
         is_edit = ends and any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
         if goes_on or is_edit:
             is_before = self.last is not None and end < min(self.last, default=0)  # it went back before what was shown
@@ -707,10 +742,8 @@ class _Matcher:
                 if self.last is None or s in self.last or is_before:
                     gone[s] = "transient" if self.stored[s].role == "system" else "branch"
             return
-        for s in behind:
-            if self.stored[s].role != "system" or not self._was_shown(s):
-                break
-            gone[s] = "transient"
+        notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
+        gone.update((s, "transient") for s in notices)
 
 
 def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -762,10 +795,6 @@ def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
 
 
 def _runs(places: Sequence[int]) -> list[list[int]]:
-    runs = [
-        list(places[first:end])
-        for first in range(len(places))
-        for end in range(first + 2, min(len(places), first + 8) + 1)
-        if places[end - 1] - places[first] == end - 1 - first
-    ]
+    bounds = [(first, end) for first in range(len(places)) for end in range(first + 2, min(len(places), first + 8) + 1)]
+    runs = [list(places[first:end]) for first, end in bounds if places[end - 1] - places[first] == end - 1 - first]
     return sorted(runs, key=len, reverse=True)

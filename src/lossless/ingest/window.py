@@ -384,6 +384,8 @@ def moved_overlap(now: bytes, before: bytes) -> tuple[int, int]:
         return 0, 0
     shown, last = split_prints(now), split_prints(before)
     rest = shown[size:]
+    if size == 1 and last.count(shown[0]) > 1:  # a repeated text: what follows may be edited
+        return 0, 0
     if any(last.count(one) == 1 and shown.count(one) == 1 for one in rest if one in last):
         return 0, 0
     return size, open_
