@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import lossless
 from bench.conversations import text_bytes, turns
 from bench.floor import floor_batch, floor_turns
-from bench.measure import interleaved, table, write
+from bench.measure import DATA, interleaved, table, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bench.conversations import ChatMessage
 
 SESSION = lossless.Session(key="bench:main", id="11111111-2222-4333-8444-555555555555")
-_PI = Path(__file__).parents[2] / "shared/data/transcripts/pi-large-session.jsonl"
+_PI = DATA / "transcripts/pi-large-session.jsonl"
 
 
 def engine_turns(pairs: Sequence[Sequence[ChatMessage]], path: Path) -> float:

@@ -7,16 +7,17 @@ import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
+from bench.measure import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-#: Where the development half lies, when it is there.
-DEFAULT = Path(__file__).parents[2] / "shared/data/locomo/locomo-dev5.json"
+#: Where the development half is.
+DEFAULT = DATA / "locomo/locomo-dev5.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN_SECONDS = 30
 _DIALOG_ID = re.compile(r"D\d+:\d+")
@@ -62,7 +63,7 @@ class Dialogue:
 def load(path: Path) -> list[Dialogue]:
     """The dialogues of a file; without it, a word about what is needed, and the end."""
     if not path.exists():
-        print(f"{path} is not there; a file in the format of LoCoMo can be given as the argument")
+        print(f"{path} is not there: give a file in the format of LoCoMo, or its folder as LOSSLESS_BENCH_DATA")
         sys.exit(0 if path == DEFAULT else 1)
     return [_dialogue(number, raw) for number, raw in enumerate(json.loads(path.read_text(encoding="utf-8")))]
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 RESULTS = Path(__file__).parent / "results"
+#: Public conversations that are not in the repository; what needs one that is not there is skipped.
+DATA = Path(os.environ.get("LOSSLESS_BENCH_DATA") or Path(__file__).parent / "data")
 
 
 @dataclass(frozen=True, slots=True)
