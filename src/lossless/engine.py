@@ -699,16 +699,16 @@ class Engine:
                     raise BadInput("there is nothing to pin in an empty text")
                 if not is_encodable(what):
                     raise BadInput("the text to pin contains a lone surrogate, which is not valid text")
-                return self.archive.beside.pin(conversation.id, self.clock(), text=what)
+                return self.archive.pins_and_briefs.pin(conversation.id, self.clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:
                 raise NotFound("message of this session", what)
-            return self.archive.beside.pin(conversation.id, self.clock(), message_id=what)
+            return self.archive.pins_and_briefs.pin(conversation.id, self.clock(), message_id=what)
 
     def unpin(self, session: SessionRef, pin_id: int) -> None:
         """Remove a pin."""
         with self.archive.writing():
-            self.archive.beside.unpin(self._parts.conversation(session).id, pin_id)
+            self.archive.pins_and_briefs.unpin(self._parts.conversation(session).id, pin_id)
 
     # --- maintenance ---
 

@@ -140,7 +140,7 @@ def test_an_interrupt_keeps_what_is_folded_and_leaves_no_thread(tmp_path: Path) 
         engine.append(SESSION, said)
         with pytest.raises(KeyboardInterrupt):
             engine.compact(SESSION, budget=BUDGET, force=True, progress=progress)
-        assert not [thread for thread in threading.enumerate() if thread.name.startswith("lossless-crew")]
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("lossless-extract")]
         assert len(summaries(engine)) == 1
         check(engine, said)
         assert engine.compact(SESSION, budget=BUDGET, force=True).compacted

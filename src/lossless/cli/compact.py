@@ -68,10 +68,10 @@ def compact(
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
     with invocation.reader() as reader, reader.browse.reading():
         conversation = target.need_active(reader)
-        situation = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
-        decision = reader.loop.evaluate(situation)
+        request = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
+        decision = reader.loop.evaluate(request)
         force = not if_needed and until is None
-        passes = reader.loop.dry_run(situation, force=force, until=until)
+        passes = reader.loop.dry_run(request, force=force, until=until)
         before = reader.browse.context_tokens(conversation.id)
     if dry_run:
         invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))

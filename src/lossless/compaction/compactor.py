@@ -77,24 +77,24 @@ def model_calibration(archive: Archive, model: str) -> Calibration:
 
 
 def compute_history_budget(
-    archive: Archive, situation: CompactionRequest, policy: CompactionPolicy, kept: BudgetMemory | None
+    archive: Archive, request: CompactionRequest, policy: CompactionPolicy, kept: BudgetMemory | None
 ) -> HistoryBudget:
-    """The budget by all that is known now; what the situation does not tell is as it was."""
-    window, model = policy.capped(situation.budget), situation.model
+    """The budget by all that is known now; what the request does not say is as it was."""
+    window, model = policy.capped(request.budget), request.model
     known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
-    spare = situation.budget - window  # what a setting leaves of the window has room for some of the rest
+    spare = request.budget - window  # what a setting leaves of the window has room for some of the rest
     return HistoryBudget(
         window,
-        known.beside if situation.beside is None else max(0, situation.beside - spare),
+        known.beside if request.beside is None else max(0, request.beside - spare),
         0 if kept is None else min(kept.frame, int(_MAX_FRAME_SHARE * window)),
-        known.reply if situation.reply is None else situation.reply,
+        known.reply if request.reply is None else request.reply,
         known.factor if model is None else safety_factor(model_calibration(archive, model)),
     )
 
 
 def history_budget_for(
     archive: Archive,
-    situation: CompactionRequest,
+    request: CompactionRequest,
     policy: CompactionPolicy,
     kept: BudgetMemory | None,
     size: int,
@@ -102,7 +102,7 @@ def history_budget_for(
     anew: bool = False,
 ) -> HistoryBudget:
     """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
-    now = compute_history_budget(archive, situation, policy, kept)
+    now = compute_history_budget(archive, request, policy, kept)
     return choose_budget(None if kept is None or anew else kept.budget, now, size, policy.context_threshold)
 
 
@@ -118,7 +118,7 @@ def record_token_count(
 
 def learn_from_usage(
     archive: Archive,
-    situation: CompactionRequest,
+    request: CompactionRequest,
     reported: int,
     sent: int | None,
     now: datetime,
@@ -129,18 +129,18 @@ def learn_from_usage(
 
     A report about a prompt that is not ours says nothing about what is sent beside it, and teaches the factor only.
     """
-    id_, model = situation.conversation.id, situation.model
-    kept = archive.guards.history(id_) or BudgetMemory(HistoryBudget(situation.budget, beside=situation.beside or 0))
-    beside = kept.budget.beside if situation.beside is None else situation.beside
+    id_, model = request.conversation.id, request.model
+    kept = archive.guards.history(id_) or BudgetMemory(HistoryBudget(request.budget, beside=request.beside or 0))
+    beside = kept.budget.beside if request.beside is None else request.beside
     record = None if model is None else model_calibration(archive, model)
-    is_ours = sent is not None or situation.beside is not None
+    is_ours = sent is not None or request.beside is not None
     stored = archive.context_budget(id_)
-    size = beside + (sent if sent is not None else stored if stored <= situation.budget else 0)
-    if size <= beside or (not was_refused and reported > _MAX_WINDOWS * max(situation.budget, size)):
+    size = beside + (sent if sent is not None else stored if stored <= request.budget else 0)
+    if size <= beside or (not was_refused and reported > _MAX_WINDOWS * max(request.budget, size)):
         return
     after = kept
     if is_ours and not (was_refused and record is not None):
-        seen = replace(kept, budget=replace(kept.budget, beside=beside, window=situation.budget))
+        seen = replace(kept, budget=replace(kept.budget, beside=beside, window=request.budget))
         after = replace(learn_frame(seen, size, None if record is None else record.ratio, reported), budget=kept.budget)
     if after != kept:
         archive.guards.set_history(id_, after, now)
@@ -407,9 +407,9 @@ class Compactor:
     crew_tokens: int = POOL_MIN_TOKENS
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
-    def policy(self, situation: CompactionRequest) -> CompactionPolicy:
+    def policy(self, request: CompactionRequest) -> CompactionPolicy:
         """The numbers that hold for a session, by the most specific rule."""
-        who = (situation.model, situation.window, situation.conversation.session.name)
+        who = (request.model, request.window, request.conversation.session.name)
         found = self._policies.get(who)
         if found is None:
             found = policy_for(self.settings, model=who[0], window=who[1], session=who[2])
@@ -418,37 +418,37 @@ class Compactor:
         return found
 
     def history(
-        self, situation: CompactionRequest, policy: CompactionPolicy | None = None, *, anew: bool = False
+        self, request: CompactionRequest, policy: CompactionPolicy | None = None, *, anew: bool = False
     ) -> HistoryBudget:
         """How much of the window is the conversation's: one number for folding and assembling."""
-        id_ = situation.conversation.id
+        id_ = request.conversation.id
         kept, size = self.archive.guards.history(id_), framed_tokens(*self._size(id_))
-        return history_budget_for(self.archive, situation, policy or self.policy(situation), kept, size, anew=anew)
+        return history_budget_for(self.archive, request, policy or self.policy(request), kept, size, anew=anew)
 
     def _size(self, conversation_id: int) -> tuple[int, int]:
         """The tokens of a context without frames, and how many items it has at most."""
         return self.archive.context_budget(conversation_id), self.archive.context.next_ordinal(conversation_id)
 
-    def evaluate(self, situation: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
+    def evaluate(self, request: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
         """How full the context is; exact where it matters, counted along where it does not."""
-        policy = policy or self.policy(situation)
-        return self._evaluate(situation, policy, self.history(situation, policy))
+        policy = policy or self.policy(request)
+        return self._evaluate(request, policy, self.history(request, policy))
 
     def _evaluate(
         self,
-        situation: CompactionRequest,
+        request: CompactionRequest,
         policy: CompactionPolicy,
         history: HistoryBudget,
         size: tuple[int, int] | None = None,
     ) -> CompactionDecision:
-        id_, budget = situation.conversation.id, history.tokens
+        id_, budget = request.conversation.id, history.tokens
         stored, most = size or self._size(id_)
         framing, threshold = framed_tokens(0, most), policy.threshold_tokens(budget)
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
             stored = self._shown(id_, budget)
-        seen = situation.observed_tokens
+        seen = request.observed_tokens
         observed = None if seen is None or seen < 0 else history.in_history(seen)
         return evaluate(stored, observed, budget, policy, framing=framing)
 
@@ -463,25 +463,25 @@ class Compactor:
         """What the frames around the items of a context take in a prompt."""
         return framed_tokens(0, self.archive.context.counts(conversation_id)[0])
 
-    def after_turn(self, situation: CompactionRequest) -> TurnOutcome:
+    def after_turn(self, request: CompactionRequest) -> TurnOutcome:
         """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
-        policy, id_ = self.policy(situation), situation.conversation.id
+        policy, id_ = self.policy(request), request.conversation.id
         kept, size = self.archive.guards.history(id_), self._size(id_)
-        history = history_budget_for(self.archive, situation, policy, kept, framed_tokens(*size))
-        decision = self._evaluate(situation, policy, history, size)
+        history = history_budget_for(self.archive, request, policy, kept, framed_tokens(*size))
+        decision = self._evaluate(request, policy, history, size)
         if kept is None or kept.budget != history:
-            self._keep(situation, history)
+            self._keep(request, history)
         payer, may_ask_model = schedule_sweep(decision, policy)
         if payer == "nobody":
             return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
         if payer == "background":
-            report = self._published(situation, policy, decision, history)
+            report = self._published(request, policy, decision, history)
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
-                self.defer(situation, decision)
+                self.defer(request, decision)
             return TurnOutcome(decision, report, owes, history)
         job = replace(
-            self._job(situation, policy, decision, "turn"),
+            self._job(request, policy, decision, "turn"),
             may_ask_model=may_ask_model,
             seconds=None if may_ask_model else self.turn_seconds,
             takes_over=not may_ask_model,
@@ -491,7 +491,7 @@ class Compactor:
         left = self._shown(id_, history.tokens) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
-            self.defer(situation, decision)
+            self.defer(request, decision)
             if report.stop in FAILED_STOPS:
                 self._settle(id_, report, -1)
         return TurnOutcome(decision, replace(report, history=history), owes, history)
@@ -502,7 +502,7 @@ class Compactor:
 
     def _published(
         self,
-        situation: CompactionRequest,
+        request: CompactionRequest,
         policy: CompactionPolicy,
         decision: CompactionDecision,
         history: HistoryBudget,
@@ -510,50 +510,50 @@ class Compactor:
         """Fold by the summaries that were prepared, without asking anybody; None when there are none."""
         if not self.settings.prepare_summaries:
             return None
-        report = publish_prepared(self._job(situation, policy, decision, "turn"))
+        report = publish_prepared(self._job(request, policy, decision, "turn"))
         return None if report is None else replace(report, history=history)
 
-    def prepare(self, situation: CompactionRequest) -> int:
+    def prepare(self, request: CompactionRequest) -> int:
         """Write the summaries that the next sweep will need, if that is wanted and not too early; returns how many."""
         if not self.settings.prepare_summaries:
             return 0
-        kept = self.archive.guards.history(situation.conversation.id)
+        kept = self.archive.guards.history(request.conversation.id)
         if kept is not None:
-            situation = replace(situation, budget=kept.budget.window)
-        policy = self.policy(situation)
-        decision = self._evaluate(situation, policy, self.history(situation, policy))
+            request = replace(request, budget=kept.budget.window)
+        policy = self.policy(request)
+        decision = self._evaluate(request, policy, self.history(request, policy))
         if not self._prepares(decision) or decision.should_compact:
             return 0
-        return prepare(self._job(situation, policy, decision, "prepare"))
+        return prepare(self._job(request, policy, decision, "prepare"))
 
-    def make_room(self, situation: CompactionRequest) -> CompactionReport:
+    def make_room(self, request: CompactionRequest) -> CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
-        policy = self.policy(situation)
-        history = self.history(situation, policy)
-        decision = self._evaluate(situation, policy, history)
-        job = replace(self._job(situation, policy, decision, "turn"), may_ask_model=False, manual=True)
+        policy = self.policy(request)
+        history = self.history(request, policy)
+        decision = self._evaluate(request, policy, history)
+        job = replace(self._job(request, policy, decision, "turn"), may_ask_model=False, manual=True)
         job = replace(job, seconds=self.turn_seconds, takes_over=True, is_forced=True)
         report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
         if report.compacted:
-            self._keep(situation, history)
+            self._keep(request, history)
         return report
 
-    def _keep(self, situation: CompactionRequest, history: HistoryBudget) -> None:
+    def _keep(self, request: CompactionRequest, history: HistoryBudget) -> None:
         """Remember the budget that holds, if it is another one."""
-        id_ = situation.conversation.id
+        id_ = request.conversation.id
         kept = self.archive.guards.history(id_)
         if kept is None or kept.budget != history:
             with self.archive.writing():
                 known = replace(kept or BudgetMemory(history), budget=history)
                 self.archive.guards.set_history(id_, known, self.clock())
 
-    def defer(self, situation: CompactionRequest, decision: CompactionDecision) -> None:
+    def defer(self, request: CompactionRequest, decision: CompactionDecision) -> None:
         """Ask for a later sweep; one row however often it is asked for."""
-        id_ = situation.conversation.id
+        id_ = request.conversation.id
         with self.archive.writing():
-            policy = self.policy(situation)
+            policy = self.policy(request)
             asked = request_sweep(self.debt(id_), decision, policy, self.clock())
-            self.archive.debts.put(replace(asked, token_budget=policy.capped(situation.budget)))
+            self.archive.debts.put(replace(asked, token_budget=policy.capped(request.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
         """What a conversation owes."""
@@ -564,7 +564,7 @@ class Compactor:
 
     def compact(
         self,
-        situation: CompactionRequest,
+        request: CompactionRequest,
         *,
         force: bool = False,
         until: int | None = None,
@@ -575,14 +575,14 @@ class Compactor:
 
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
         """
-        policy = self.policy(situation)
-        history = self.history(situation, policy, anew=force or until is not None)
-        decision = self._evaluate(situation, policy, history)
+        policy = self.policy(request)
+        history = self.history(request, policy, anew=force or until is not None)
+        decision = self._evaluate(request, policy, history)
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
             return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         job = replace(
-            self._job(situation, policy, decision),
+            self._job(request, policy, decision),
             manual=manual,
             progress=progress,
             seconds=seconds,
@@ -600,13 +600,13 @@ class Compactor:
             chain = threshold_rounds(decision, policy, now)
         report = replace(compact(job, chain), history=history)
         if report.compacted:
-            self._keep(situation, history)
-        self._after_compaction(situation, report)
+            self._keep(request, history)
+        self._after_compaction(request, report)
         return report
 
     def fold_import(
         self,
-        situation: CompactionRequest,
+        request: CompactionRequest,
         *,
         may_ask_model: bool = False,
         most: int | None = None,
@@ -617,46 +617,44 @@ class Compactor:
         Extracted unless a model may be asked: nobody has read it yet, and it may be years. `most` is how many
         summaries are made at most.
         """
-        policy, decision = first_import_policy(self.policy(situation)), self.evaluate(situation)
+        policy, decision = first_import_policy(self.policy(request)), self.evaluate(request)
         policy = policy if most is None else replace(policy, max_sweep_iterations=most)
-        job = self._job(situation, policy, decision, "import")
+        job = self._job(request, policy, decision, "import")
         job = replace(job, may_ask_model=may_ask_model, manual=True, is_forced=True, progress=progress)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-        self._after_compaction(situation, report)
+        self._after_compaction(request, report)
         return report
 
-    def dry_run(
-        self, situation: CompactionRequest, *, force: bool = False, until: int | None = None
-    ) -> list[plan.Pass]:
+    def dry_run(self, request: CompactionRequest, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
         """The passes that `compact` would make in its first sweep, without making them."""
-        policy, decision = self.policy(situation), self.evaluate(situation)
-        target = None if until is None else self.history(situation, policy).in_history(until)
+        policy, decision = self.policy(request), self.evaluate(request)
+        target = None if until is None else self.history(request, policy).in_history(until)
         wanted = force or decision.should_compact if target is None else decision.current_tokens >= target
         if not wanted:
             return []
         stop_at = None if target is None else max(1, target - decision.overhead)
-        job = replace(self._job(situation, policy, decision), manual=force and until is None)
+        job = replace(self._job(request, policy, decision), manual=force and until is None)
         return planned_passes(replace(job, is_forced=force, stop_at=stop_at))
 
-    def is_due(self, situation: CompactionRequest) -> bool:
+    def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""
-        id_, now = situation.conversation.id, self.clock()
+        id_, now = request.conversation.id, self.clock()
         owed = self.debt(id_)
         return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(owed, now)
 
     def drain(
-        self, situation: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
+        self, request: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         """Pay what a conversation owes, if it is due; None when there is nothing to pay now."""
-        id_, now = situation.conversation.id, self.clock()
+        id_, now = request.conversation.id, self.clock()
         with self.archive.writing():
             owed = self.debt(id_)
             if not owed.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
-            situation = replace(situation, budget=drain_budget(owed, situation.budget))
-            policy = drain_policy(owed, self.policy(situation), possible_policies(self.settings))
-            history = self.history(situation, policy)
-            decision = self._evaluate(situation, policy, history)
+            request = replace(request, budget=drain_budget(owed, request.budget))
+            policy = drain_policy(owed, self.policy(request), possible_policies(self.settings))
+            history = self.history(request, policy)
+            decision = self._evaluate(request, policy, history)
             if not is_debt_due(owed, now, emergency=decision.pressure == "hard"):
                 return None
             owed = revalidate_debt(owed, decision, now)
@@ -665,8 +663,8 @@ class Compactor:
                 return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
             owed = start_drain(owed, now)
             self.archive.debts.put(owed)
-            self._keep(situation, history)
-        job = self._job(situation, policy, decision, "background")
+            self._keep(request, history)
+        job = self._job(request, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
         job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
         if decision.should_compact:
@@ -688,24 +686,22 @@ class Compactor:
                 finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             )
 
-    def _after_compaction(self, situation: CompactionRequest, report: CompactionReport) -> None:
+    def _after_compaction(self, request: CompactionRequest, report: CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
-        owed = self.debt(situation.conversation.id)
+        owed = self.debt(request.conversation.id)
         if not owed.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
             return
         with self.archive.writing():
-            owed = self.debt(situation.conversation.id)
-            budget = drain_budget(owed, situation.budget)
-            if owed.pending and (
-                report.exhausted or not self.evaluate(replace(situation, budget=budget)).should_compact
-            ):
+            owed = self.debt(request.conversation.id)
+            budget = drain_budget(owed, request.budget)
+            if owed.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
                 self.archive.debts.put(
                     finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision)
                 )
 
     def _job(
         self,
-        situation: CompactionRequest,
+        request: CompactionRequest,
         policy: CompactionPolicy,
         decision: CompactionDecision,
         actor: str = "compact",
@@ -713,7 +709,7 @@ class Compactor:
         """A compaction as it is by default; callers say what differs."""
         return CompactionJob(
             archive=self.archive,
-            conversation_id=situation.conversation.id,
+            conversation_id=request.conversation.id,
             policy=policy.sweeping(decision.budget),
             decision=decision,
             summariser=self.summariser,

@@ -194,15 +194,15 @@ def compact(job: CompactionJob, chain: SweepRounds) -> CompactionReport:
         job = replace(job, prolong=prolong)
         if job.lifts_spend_limit:
             _gate(job).reset()
-        with _extraction_pool(job, chain, sweeping) as crew:
-            return _compact(job, chain, sweeping, crew)
+        with _extraction_pool(job, chain, sweeping) as pool:
+            return _compact(job, chain, sweeping, pool)
 
 
-def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, crew: ExtractionPool | None) -> CompactionReport:
+def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, pool: ExtractionPool | None) -> CompactionReport:
     """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
     before, deadline = sweeping.stored_tokens, sweeping.deadline
     while True:
-        _sweep(job, sweeping, crew)
+        _sweep(job, sweeping, pool)
         chain = after_round(chain, sweeping.state.tokens)
         if job.manual or sweeping.stop not in _GO_ON or not another_round(chain, time.monotonic()):
             break
@@ -285,7 +285,7 @@ def _extraction_pool(
     return ExtractionPool(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
 
 
-def _sweep(job: CompactionJob, sweeping: _Sweep, crew: ExtractionPool | None) -> None:
+def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) -> None:
     """Passes until none is left or a bound is met; `sweeping.stop` says which.
 
     A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
@@ -301,7 +301,7 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, crew: ExtractionPool | None) ->
         if (known := _prepared(job, batch[0])) is not None:
             _publish(job, sweeping, batch[0], known)
         elif ask is None or sweeping.failure is not None:
-            _extract_all(job, sweeping, batch, crew)
+            _extract_all(job, sweeping, batch, pool)
         elif (error := _write_all(job, sweeping, batch, ask)) is not None:
             sweeping.stop = _stop_of(error)
             sweeping.until = error.until if isinstance(error, GuardOpen) else None
@@ -345,7 +345,7 @@ def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[p
     return () if work is None else (work,)
 
 
-def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], crew: ExtractionPool | None) -> None:
+def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], pool: ExtractionPool | None) -> None:
     """Extract a batch of summaries, in processes when there are some, and place them one by one.
 
     What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
@@ -353,10 +353,10 @@ def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass
     style = job.style
     sources = (read_source(job.archive, work, job.summariser) for work in batch)
     written: Iterator[WrittenSummary | None]
-    if crew is None or len(batch) == 1:
+    if pool is None or len(batch) == 1:
         written = (summarise(source, style=style) for source in sources)
     else:
-        written = crew.extracted(sources, style)
+        written = pool.extracted(sources, style)
     for work in batch:
         if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
             break

@@ -470,7 +470,7 @@ class ExtractionPool:
     def __init__(self, size: int, *, program: str | None = None, patience_seconds: float = 30.0) -> None:
         self._size, self._patience_seconds = size, patience_seconds
         self._program = sys.executable if program is None else program
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-crew")
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-extract")
         self._started: list[_ExtractionProcess] = []
         self._is_closed = False
         #: Who is free; a None extracts here, in place of a process that could not start or broke.

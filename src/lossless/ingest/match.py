@@ -506,8 +506,8 @@ class _Matcher:
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
         """Whether the last user message or longer answer before both is the same in different words, or very short."""
-        told = (n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _SAID)
-        n = next(told, 0)
+        said = (n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _SAID)
+        n = next(said, 0)
         is_open = n == 0 or self.shown[w - n].is_short
         return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
 

@@ -176,8 +176,8 @@ class Browse(EngineGroup):
     context_tokens = forward(lambda parts: parts.archive, Archive.context_tokens)
     context_budget = forward(lambda parts: parts.archive, Archive.context_budget)
     context_sizes = forward(lambda parts: parts.archive.lineage, SummaryLineage.sizes)
-    pins = forward(lambda parts: parts.archive.beside, PinsAndBriefs.pins)
-    active_brief = forward(lambda parts: parts.archive.beside, PinsAndBriefs.active_brief)
+    pins = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.pins)
+    active_brief = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.active_brief)
 
     # --- the archive as a whole ---
 
@@ -215,7 +215,7 @@ class Browse(EngineGroup):
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        return self._archive.beside.newest_briefs(conversation_id, limit)
+        return self._archive.pins_and_briefs.newest_briefs(conversation_id, limit)
 
     calls = forward(lambda parts: parts.archive.guards, Guards.ledger)
 

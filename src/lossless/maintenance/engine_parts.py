@@ -401,7 +401,10 @@ class HostSupport(EngineGroup):
         """
         archive = self._archive
         with archive.reading():
-            if archive.beside.pins(conversation_id) or archive.beside.active_brief(conversation_id) is not None:
+            if (
+                archive.pins_and_briefs.pins(conversation_id)
+                or archive.pins_and_briefs.active_brief(conversation_id) is not None
+            ):
                 return False
             if archive.context.counts(conversation_id) == (count, 0):
                 return True

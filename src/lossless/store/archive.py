@@ -57,7 +57,7 @@ class Archive:
         self.row_digests = RowDigests(database)
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.beside = PinsAndBriefs(database)
+        self.pins_and_briefs = PinsAndBriefs(database)
         self.prompts = Prompts(database)
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)

@@ -114,8 +114,8 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> None:
         report = engine.transcripts.fold_import(conversation)
     else:  # what is due, for a quarter second
         engine.after_turn(session, transcript=path.absolute())
-        situation = CompactionRequest(conversation, engine.settings.default_token_budget)
-        report = engine.loop.drain(situation, may_ask_model=False, seconds=_DRAIN_SECONDS)
+        request = CompactionRequest(conversation, engine.settings.default_token_budget)
+        report = engine.loop.drain(request, may_ask_model=False, seconds=_DRAIN_SECONDS)
     if report is not None and report.compacted and forgets:
         found = reference_entry(engine, id_)
         session_cache.save(event, session_cache.load(event) | found)  # a hook has said meanwhile what it told

@@ -270,7 +270,7 @@ def plan_focus(
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
-        active = archive.beside.active_brief(conversation_id)
+        active = archive.pins_and_briefs.active_brief(conversation_id)
         if prompt is None and active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus to update")
         question = (prompt if prompt is not None else active.prompt if active else "").strip()
@@ -278,7 +278,7 @@ def plan_focus(
             raise BadInput("a focus needs a question in words")
         if not ids:
             raise BadInput(f"conversation {conversation_id} has no summaries in its context that a brief could cover")
-        seqs = archive.beside.newest_seqs(conversation_id)
+        seqs = archive.pins_and_briefs.newest_seqs(conversation_id)
         covered = preview_items(archive, ids)
         times = [summary.latest_at for summary in archive.summaries.many(ids) if summary.latest_at]
         hash_ = context_hash(archive, context)
@@ -337,10 +337,10 @@ def write_focus(
 
 def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
     """Activate a brief, in place of the previous one; a draft with an error is only recorded."""
-    briefs = archive.beside
+    briefs = archive.pins_and_briefs
     with applying(archive, now) as step:
         conversation = archive.conversations.get(work.conversation_id)
-        active = archive.beside.active_brief(work.conversation_id)
+        active = archive.pins_and_briefs.active_brief(work.conversation_id)
         step.check(work.previous_id, active.id if active else None)
         newest = briefs.last_seq(work.conversation_id)
         raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
@@ -362,20 +362,20 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
 def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
     """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
     with archive.reading():
-        active = archive.beside.active_brief(conversation_id)
+        active = archive.pins_and_briefs.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
-        covered = archive.beside.brief_sources(active.id).get("active_input", ())
+        covered = archive.pins_and_briefs.brief_sources(active.id).get("active_input", ())
         return active, preview_items(archive, covered)
 
 
 def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:
     """Deactivate the brief: the summaries that it covered are shown again."""
     with applying(archive, now) as step:
-        active = archive.beside.active_brief(conversation_id)
+        active = archive.pins_and_briefs.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
-        archive.beside.deactivate_brief(conversation_id, now)
+        archive.pins_and_briefs.deactivate_brief(conversation_id, now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
         change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)
@@ -385,7 +385,7 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
 def focus_status(archive: Archive, conversation_id: int) -> FocusStatus | None:
     """The newest brief of a conversation and how current it is; None when there never was one."""
     with archive.reading():
-        briefs = archive.beside
+        briefs = archive.pins_and_briefs
         found = briefs.newest_briefs(conversation_id)
         if not found:
             return None

@@ -140,7 +140,7 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
 
 
 def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    briefs = archive.beside
+    briefs = archive.pins_and_briefs
     briefs.deactivate_brief(conversation_id, now)
     if previous := entry.detail.get("previous"):
         briefs.set_brief_status(previous, "active", now)
