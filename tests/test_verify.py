@@ -390,6 +390,16 @@ def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> N
     assert "error: messages 2: its indexed text differs from its text (index)" in map(str, verification.problems)
 
 
+def test_a_reference_to_a_table_that_is_not_there_is_found(whole: Path, path: Path) -> None:
+    old, new = b"INTEGER NOT NULL REFERENCES conversations", b"INTEGER NOT NULL REFERENCES konversations"
+    data = whole.read_bytes()
+    at = data.index(old, data.index(b"CREATE TABLE prompt_evidence"))
+    path.write_bytes(data[:at] + new + data[at + len(old) :])
+    with Archive.open(path, read_only=True) as archive:
+        found = [str(problem) for problem in verify_archive(archive).problems]
+    assert "error: database prompt_evidence: it refers to a table or column that is not there (rows)" in found
+
+
 def test_verify_only_reads(whole: Path) -> None:
     before = whole.read_bytes()
     with Archive.open(whole, read_only=True) as archive:

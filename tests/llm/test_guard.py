@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,6 @@ from lossless.compaction.summariser import (
     BREAKER_OPEN_TEXT,
     SPEND_GUARD,
     BreakerState,
-    CallResult,
     GuardLimits,
     backoff_entry,
     breaker_after_failure,
@@ -34,6 +33,7 @@ from lossless.llm.chain import BREAKER_GUARD
 if TYPE_CHECKING:
     from lossless.store.state import LedgerRow
 
+CallResult: TypeAlias = Literal["reserved", "done", "failed", "auth"]
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 KEY = breaker_key("anthropic", "claude")

@@ -48,7 +48,7 @@ class Invocation:
         self.rule: Rule | None = None
         self.create = False
         #: Whether what is answered was tried on a copy of the archive.
-        self.is_rehearsal = False
+        self.is_dry_run = False
         self._loaded: LoadedSettings | None = None
 
     @property
@@ -125,21 +125,23 @@ class Invocation:
         For a dry run it is one on a temporary copy, without stored files.
         """
         if dry_run:
-            return self._rehearse()
+            return self._open_copy()
         self.check_creation()
         return self._open(self.file_path, settings, summariser, read_only=False)
 
-    def _rehearse(self) -> Engine:
+    def _open_copy(self) -> Engine:
         from dataclasses import replace
         from pathlib import Path
         from tempfile import TemporaryDirectory
 
         from lossless.maintenance.backup import make_backup
 
-        self.is_rehearsal = True
+        self.is_dry_run = True
+        if self._needs_create():
+            raise self._no_archive(self.file_path, "Add --create to make one there.")
         folder = TemporaryDirectory(prefix="lossless-")
         click.get_current_context().call_on_close(folder.cleanup)
-        place = Path(folder.name, "rehearsal.db")
+        place = Path(folder.name, "copy.db")
         if os.path.exists(self.file_path):
             with self.reader() as engine:
                 make_backup(engine.archive, place)
@@ -148,7 +150,7 @@ class Invocation:
 
     def check_creation(self) -> None:
         """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
-        if self.create or self.loaded.sources["databasePath"].kind != "option" or os.path.exists(self.file_path):
+        if not self._needs_create():
             return
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -157,6 +159,10 @@ class Invocation:
         if not click.confirm("Make a new one there?", err=True):
             raise click.exceptions.Exit(failures.INTERRUPTED)
         self.create = True
+
+    def _needs_create(self) -> bool:
+        is_named = self.loaded.sources["databasePath"].kind == "option"
+        return is_named and not self.create and not os.path.exists(self.file_path)
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
@@ -194,7 +200,7 @@ class Invocation:
         """
         from lossless.cli import output
 
-        if self.is_rehearsal:
+        if self.is_dry_run:
             data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
         if self.as_json:
             page = {} if pagination is None else {"pagination": pagination}

@@ -136,7 +136,7 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
         "configPath": str(written.path),
         "backupPath": None if written.backup is None else str(written.backup),
     }
-    invocation.is_rehearsal = dry_run
+    invocation.is_dry_run = dry_run
     if not dry_run:
         invocation.config = str(written.path)
     invocation.emit("config.set", print_setting_change, data)
@@ -209,7 +209,8 @@ def print_setting(screen: Screen, data: Data) -> None:
 
 def print_setting_change(screen: Screen, data: Data) -> None:
     screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
-    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
+    is_new = not data["backupPath"] and not data.get("dryRun")
+    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)" * is_new
     screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
 
 

@@ -48,11 +48,11 @@ def write_view(
     loaded = invocation.loaded
     for notice in loaded.warnings:
         click.secho(printable(f"Warning: {notice}"), fg="yellow", err=True)
-    screen = Screen(loaded.settings.timezone, invocation.rule, is_rehearsal=invocation.is_rehearsal)
-    if invocation.is_rehearsal:
+    screen = Screen(loaded.settings.timezone, invocation.rule, is_dry_run=invocation.is_dry_run)
+    if invocation.is_dry_run:
         screen.line(styled("A dry run: this is what would happen.", "dim"))
     view(screen, data)
-    if invocation.is_rehearsal:
+    if invocation.is_dry_run:
         screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:
         screen.footer(pagination)

@@ -33,9 +33,9 @@ class Screen:
     """Prints for a person, with times in their zone."""
 
     def __init__(
-        self, zone: str | None, rule: Rule | None = None, now: datetime | None = None, *, is_rehearsal: bool = False
+        self, zone: str | None, rule: Rule | None = None, now: datetime | None = None, *, is_dry_run: bool = False
     ) -> None:
-        self._is_rehearsal = is_rehearsal
+        self._is_dry_run = is_dry_run
         self._zone = ZoneInfo(zone) if zone else None
         self._rule = rule
         self._now = now or datetime.now(UTC)
@@ -82,7 +82,7 @@ class Screen:
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
-        if not self._is_rehearsal:
+        if not self._is_dry_run:
             self.line(styled(f"`{command}` takes {what} back.", "dim"))
 
     def title(self, text: str, *more: str) -> None:

@@ -110,8 +110,6 @@ def breaker_refusal(state: BreakerState) -> GuardOpen:
 
 # The spend limit: too many calls in a window.
 
-CallResult: TypeAlias = Literal["reserved", "done", "failed", "auth"]
-
 
 def compaction_scope(queue_key: str) -> str:
     """The spend scope of a conversation's summaries."""

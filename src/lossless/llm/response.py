@@ -174,14 +174,14 @@ def read_usage(raw: Mapping[Any, object]) -> Usage:
     """A usage object, in OpenAI's, Anthropic's or a host's spelling."""
     details = raw.get("prompt_tokens_details") or raw.get("input_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
-    read = _count(raw, "cache_read_input_tokens", "cacheRead", "cached_tokens", "cache_read") or cached
+    read = _count(raw, "cache_read_input_tokens", "cacheRead", "cached_tokens", "cache_read")
     write = _count(raw, "cache_creation_input_tokens", "cacheWrite", "cache_write")
     tokens = _count(raw, "prompt_tokens", "input_tokens", "input", "inputTokens")
-    beside = any(key in raw for key in ("cache_read_input_tokens", "cache_creation_input_tokens", "cacheRead"))
+    is_separate = any(key in raw for key in ("cache_read_input_tokens", "cache_creation_input_tokens", "cacheRead"))
     return Usage(
-        input_tokens=tokens + read + write if beside else tokens,
+        input_tokens=tokens + read + write if is_separate else tokens,
         output_tokens=_count(raw, "completion_tokens", "output_tokens", "output", "outputTokens"),
-        cache_read=read,
+        cache_read=read or cached,
         cache_write=write,
         cost=reported_cost(raw),
     )

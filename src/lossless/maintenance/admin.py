@@ -47,8 +47,11 @@ class Admin(EngineGroup):
 
     copy = forward(lambda parts: parts, EngineParts.copy)
     transaction = forward(lambda parts: parts.archive, Archive.writing)
-    catch_up = forward(lambda parts: parts.archive, Archive.catch_up)
     pending = forward(lambda parts: parts.archive.debts, PendingCompactions.pending)
+
+    def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
+        """Index rows that another program wrote; returns how many."""
+        return self._archive.catch_up(progress=progress)
 
     @property
     def log(self) -> EventLog:

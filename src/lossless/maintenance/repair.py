@@ -226,9 +226,6 @@ def _summaries(archive: Archive, batch: int, advance: Callable[[int], None]) -> 
     return len(stale)
 
 
-REBUILD_COMMAND = "lcm doctor rebuild --apply"
-
-
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
     #: Conversations whose context is rebuilt.

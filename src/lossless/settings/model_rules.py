@@ -166,7 +166,8 @@ class RecordList(ValueKind):
     def parse(self, text: str) -> tuple[object, str]:
         if self.from_text is None:
             return super().parse(text)
-        return self.read(self.from_text(text)) if text.strip() else UNSET, ""
+        found = self.from_text(text) if text.strip() else None
+        return self.read(found) if found else UNSET, ""
 
     def dump(self, value: object) -> object:
         return self.dump_all(value if isinstance(value, (list, tuple)) else ())

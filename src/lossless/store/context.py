@@ -72,7 +72,6 @@ class PreambleItem:
     ordinal: int
     message_id: int
     fingerprint: bytes
-    is_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +361,7 @@ class ContextItems(TableAccess):
         for ordinal, message_id, role, fingerprint, is_preamble in head:
             if role != "system" and not is_preamble:
                 return prompts, ordinal
-            prompts.append(PreambleItem(ordinal, message_id, fingerprint, role != "system"))
+            prompts.append(PreambleItem(ordinal, message_id, fingerprint))
         return prompts, None
 
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:

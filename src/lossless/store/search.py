@@ -417,7 +417,8 @@ class FullTextSearch(TableAccess):
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
-        return [] if not places else self._rows("neighbours", **where.values, places=json.dumps(places))
+        found = self._rows("neighbours", **where.values, places=json.dumps(places)) if places else []
+        return [row for row in found if isinstance(row[1], int) and isinstance(row[2], int)]  # damage has other kinds
 
     def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
         """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.

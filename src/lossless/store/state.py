@@ -79,10 +79,12 @@ class IngestMemory(TableAccess):
     def count(
         self, conversation_id: int, now: datetime, *, seen: int, last_seq: int | None = None, **counts: int
     ) -> None:
-        """Add what one call stored (`stored`, `tokens`, `extra`, `last_seq`), and what became of the rest.
+        """Add what one call stored (`stored`, `tokens`, `extra`), and what became of the rest; no other names.
 
         `extra` is by how much budget estimates exceed the tokens; `fits` ends an earlier refusal of input.
         """
+        if unknown := counts.keys() - set(_COUNTS):
+            raise TypeError(f"unknown counts: {sorted(unknown)}")
         stored_at = state_time(now) if counts.get("stored") else None
         values = dict.fromkeys(_COUNTS, 0) | counts | {"seen": seen, "last_seq": last_seq, "stored_at": stored_at}
         self._run("count", values | {"conversation_id": conversation_id})

@@ -131,7 +131,7 @@ def _file_row(
         report.warnings.append(f"the bytes of file {file['file_id']!r} were not found")
         return file
     report.files_copied += 1
-    if folder is None:
+    if not folder:
         return file | {"data": base64.b64encode(data).decode()}
     suffix = Path(file["storage_uri"]).suffix.removeprefix(".")
     place = Vault(folder).write(conversation_id, file["file_id"], suffix, data)

@@ -500,7 +500,7 @@ def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[Eng
     """An engine's parts over a temporary copy, without files and without a log."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
-        place = Path(folder, "rehearsal.db")
+        place = Path(folder, "copy.db")
         if archive is not None:
             copy_database(archive.database, str(place))
         with Archive.open(place) as copy, copy.writing():

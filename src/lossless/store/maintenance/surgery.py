@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.database import Row
 
-_CONTEXT = load_queries("context")
 _SUMMARIES = load_queries("summaries")
 _INDEX = load_queries("index")
 

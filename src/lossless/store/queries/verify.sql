@@ -157,6 +157,11 @@ UNION ALL
 SELECT summary_id, 'two of its sources have the same ordinal' FROM summary_parents
  GROUP BY summary_id, ordinal HAVING count(*) > 1;
 
+-- name: database.references
+SELECT m.name, 'it refers to a table or column that is not there' FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+ WHERE m.type = 'table'
+   AND NOT EXISTS (SELECT 1 FROM pragma_table_info(f."table") c WHERE f."to" IS NULL OR lower(c.name) = lower(f."to"));
+
 -- name: context_items.places
 SELECT conversation_id || ':' || ordinal, 'its position is not a number' FROM context_items WHERE typeof(ordinal) <> 'integer';
 
