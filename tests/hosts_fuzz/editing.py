@@ -173,16 +173,22 @@ class Reordering(Host):
 
 
 class Translating(Host):
-    """Shows everything in another language from some moment on: the common beginning and equal roles make versions."""
+    """Shows everything in another language from some moment on: equal roles, lengths and numbers make versions.
+
+    Less than four longer messages cannot be told from another conversation.
+    """
 
     kind = "translates"
     tools = 0.0
 
     def calls(self) -> Iterator[Call]:
         yield from super().calls()
+        if sum(len(event.words.text) > 20 and event.words.role != "system" for event in self.world.path) < 4:
+            return
         for place, event in enumerate(self.world.path):
             if event.words.role != "system":
-                said = " ".join(f"{word[::-1]}o" for word in event.words.text.split(" "))
+                words = event.words.text.split(" ")
+                said = " ".join(word if re.search(r"\d", word) else f"{word[::-1]}o" for word in words)
                 self.world.path[place] = Event(event.atom, replace(event.words, text=said))
         yield sync(self.view(self.world.path))
         self.world.user()

@@ -56,6 +56,19 @@ def state(engine: lossless.Engine) -> IngestState:
     return engine.archive.ingest.state(conversation.id)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_another_chat_of_the_same_shape_replaces_nothing(engine: lossless.Engine, count: int) -> None:
+    """A host that begins anew under the same key: as many messages by the same speakers, about something else."""
+    deploy = said(
+        "u: Where is the deploy key kept?", "a: In the vault, under ops.", "u: Who may read it?", "a: Two of us."
+    )
+    baking = said("u: How do I bake a good cake?", "a: Mix flour and six eggs.", "u: For how long?", "a: Half an hour.")
+    engine.sync(SESSION, deploy[:count])
+    report = engine.sync(SESSION, baking[:count])
+    assert (report.stored, report.revised, report.cause) == (count, 0, "disjoint")
+    assert contents(engine) == [message["content"] for message in deploy[:count] + baking[:count]]
+
+
 def test_five_times_ok_is_five_rows(engine: lossless.Engine) -> None:
     """With ids, with keys, or in a growing window, within one second."""
     oks = ["u: ok"] * 5

@@ -175,6 +175,7 @@ class AppendTally:
     bad: list[BadInputLine] = field(default_factory=list)
     #: The last line that is in the archive.
     through: InputPosition | None = None
+    is_dry_run: bool = False
 
     def add(self, report: AppendReport, lines: list[InputLine]) -> None:
         self.conversation_id = report.conversation_id
@@ -204,6 +205,8 @@ class AppendTally:
         """What is stored when the work ends early."""
         if self.through is None:
             return "Nothing was stored."
+        if self.is_dry_run:
+            return f"Nothing was stored: this is a dry run. Everything up to {self.through} would be."
         return f"Everything up to {self.through} is in the archive ({plural(self.counts['stored'], 'new message')})."
 
 
@@ -249,7 +252,9 @@ def append(
     A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
     whole input is one batch: all of it is stored, or nothing.
     """
-    intake = BatchAppender(session_of(invocation, session_key, session_id), key, batch, skip_bad)
+    intake = BatchAppender(
+        session_of(invocation, session_key, session_id), key, batch, skip_bad, AppendTally(is_dry_run=dry_run)
+    )  # fmt: skip
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
         sizes = [_file_size(stream) for _, stream in streams]
@@ -322,6 +327,11 @@ class BatchAppender:
             return
         self.tally.add(report, lines)
 
+    @property
+    def _remedy(self) -> str:
+        start = "Mend the line" if self.tally.is_dry_run else "Mend the line and append from it on"
+        return f"{start}, or leave such lines out with --skip-bad."
+
     def _stop(self, engine: Engine, before: list[InputLine], bad: BadInputLine) -> None:
         """End the work at a bad line; what came before it is stored, except where all or nothing was asked for."""
         if self.key is None:
@@ -330,7 +340,7 @@ class BatchAppender:
         raise failures.fail(
             "bad_message",
             f"{bad.where.opening}: {bad.reason}.",
-            hint=f"{self.tally.so_far} Mend the line and append from it on, or leave such lines out with --skip-bad.",
+            hint=f"{self.tally.so_far} {self._remedy}",
             file=bad.where.file,
             line=bad.where.line,
         )

@@ -92,13 +92,13 @@ def compact(
     data = _compact_json(conversation, decision, done) | report_json(report, before)
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
-        data["advice"] = _advice(data, conversation, until or decision.target_tokens, has_model=has_model)
+        data["advice"] = _advice(data, conversation, size, until or decision.target_tokens, has_model=has_model)
     invocation.emit("compact", print_compaction, data, ok=is_small)
 
 
-def _advice(data: dict[str, Any], conversation: Conversation, target: int, *, has_model: bool) -> str:
-    """What helps when a context is still larger than it should be."""
-    over = f"{data['tokensAfter']:,} tokens are more than the {target:,} that it should have."
+def _advice(data: dict[str, Any], conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
+    """What helps when a context is still larger than it should be; its size is that of a prompt with it."""
+    over = f"{size:,} tokens are more than the {target:,} that it should have."
     if data["until"]:
         return f"{over} Run it again after {data['until']}."
     if data["exhausted"] or not data["compacted"]:

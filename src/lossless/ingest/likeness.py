@@ -37,6 +37,8 @@ _SHORT_CHARS = 16
 _OF_PIECES = 0.8
 #: How much the length ratios of translated messages may vary.
 _SPREAD = 1.4
+#: So many longer messages tell a translation from another conversation; fewer, if both have the same numbers.
+_RATIOS, _FEW_RATIOS = 4, 2
 #: Words, and single characters of scripts without spaces.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -176,21 +178,25 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
     return all(texts) and is_most and _follow_in(texts, row.content)
 
 
-def are_rewritten(pairs: Sequence[tuple[Message, Message]], *, is_complete: bool = False) -> bool:
-    """Whether messages are others in different words, such as a translation: each has about the same length ratio.
+def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
+    """Whether messages are others in different words, such as a translation: with the same numbers and length ratio.
 
-    They must make the same tool calls, and no very short text is a long one. Of a complete history that suffices;
-    otherwise it would look the same when the host has moved on too far.
+    They must make the same tool calls, and no very short text is a long one. Less than that is another conversation.
     """
     if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
+        return False
+    if any(_numbers(stored) != _numbers(shown) for stored, shown in pairs if stored.role != "tool"):
         return False
     sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
-    is_enough = len(ratios) > 1 or (len(ratios) == 1 and len(pairs) > _SEVERAL)
-    if not are_both or is_complete:
-        return are_both
-    return is_enough and max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
+    if not are_both or len(ratios) < (_FEW_RATIOS if any(_numbers(stored) for stored, _ in pairs) else _RATIOS):
+        return False
+    return max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
+
+
+def _numbers(message: Message) -> set[str]:
+    return set(_NUMBER.findall(message.content))
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:

@@ -69,8 +69,8 @@ class MessageComparer(Protocol):
     def is_lesser(self, shown: int, row: int) -> bool:
         """Whether a message is a row shortened, masked or replaced by its host."""
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
-        """Whether all messages are rows in different words; `is_complete` when there are as many of both."""
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether all messages are rows in different words, with the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +410,7 @@ class _Matcher:
         is_little = len(rows) >= _FEW or self.shown[0].is_short
         is_first = likeness >= (VERY_ALIKE if is_little else ALIKE)
         is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
-        if is_all and self.pair.are_rewritten(pairs, is_complete=len(self.shown) == len(rows) >= _FEW):
+        if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
             return
         if is_first:

@@ -235,9 +235,9 @@ class RowComparer:
     def is_lesser(self, shown: int, row: int) -> bool:
         return likeness.is_reduction(self._load(row), self._events[shown].message)
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
         both = [(self._load(row), self._events[shown].message) for shown, row in pairs]
-        return likeness.are_rewritten(both, is_complete=is_complete)
+        return likeness.are_rewritten(both)
 
     def _is_same_call(self, shown: int, row: int) -> bool:
         """Whether two results are of one call: ids may be reused, so the message with the call must agree."""

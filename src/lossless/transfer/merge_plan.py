@@ -358,7 +358,7 @@ class _EqualMessages:
     def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
         return False
 
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]], *, is_complete: bool) -> bool:  # noqa: ARG002
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
         return False
 
 
