@@ -25,7 +25,7 @@ def test_pins_stand_in_every_prompt_until_they_are_taken_away(lcm: Lcm, archive:
     assert lcm("pin", *NAMED).data == {"conversationId": 1, "pinned": None, "items": []}
     assert "There are no pins." in lcm("pin", *NAMED, "--format", "table").out
     first = lcm("pin", *NAMED, "Never print secrets.").data
-    second = lcm("pin", *NAMED, "--message", 3).data
+    second = lcm("pin", *NAMED, "--message", "msg#3").data
     assert (first["pinned"], second["pinned"]) == (1, 2)
     assert [(item["pinId"], item["messageId"], item["preview"]) for item in second["items"]] == [
         (1, None, "Never print secrets."),

@@ -251,7 +251,8 @@ text_type.__name__ = "text"  # what help shows
 
 
 def id_type(value: str) -> int:
-    """The number of a conversation or a message; one that no row can have is left as the highest there is."""
+    """The number of a conversation or a message (`12`, `msg#12`); one that no row can have is the highest there is."""
+    value = value.removeprefix("msg#")
     if not (value.isascii() and value.isdigit() and value.strip("0")):
         raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
     return int(value) if len(value) < 19 else 2**63 - 1
