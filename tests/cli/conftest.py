@@ -124,10 +124,10 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two conversations, the first of them folded into a graph of three depths."""
     path = tmp_path / "lcm.db"
     monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
-    return built(path, _build_folded)
+    return built(path, build_folded)
 
 
-def _build_folded(path: Path) -> None:
+def build_folded(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         engine.append(THERE, talk(4, "there"))

@@ -25,6 +25,8 @@ from lossless.cli.main import OLD_SPELLINGS, cli
 from lossless.recall.tools import ALL_TOOLS, openai_tools
 from tests.maintenance.surgery_kit import roots
 
+from .conftest import build_folded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -282,6 +284,15 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.urandom", random.Random(7).randbytes)
 
 
+@pytest.fixture
+def folded(seeded: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The archive that other tests copy, made here with these ids."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    build_folded(path)
+    return path
+
+
 def public_types() -> dict[str, Any]:
     """Of every public name its fields, or else its parameters."""
     found: dict[str, Any] = {}
@@ -307,7 +318,7 @@ def answers(lcm: Lcm, names: dict[str, str], *options: str) -> Iterator[tuple[st
 
 
 def test_what_programs_read_is_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, seeded: None, folded: Path, tmp_path: Path, lcm: Lcm
+    monkeypatch: pytest.MonkeyPatch, folded: Path, tmp_path: Path, lcm: Lcm
 ) -> None:
     changed = {"LCM_FRESH_TAIL_COUNT": "4", "LCM_LEAF_CHUNK_TOKENS": "700", "PATH": "", "ANTHROPIC_API_KEY": "k"}
     for name, value in changed.items():

@@ -5,7 +5,6 @@ conversation is quarantined. A session that is open in two tabs gets a conversat
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
@@ -147,8 +146,11 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
-        items = mask_items(archive, conversation.id, items)
-        read = partial(_read_window, archive, items=items, timezone=timezone, whole=whole)
+
+        def read(other: Conversation) -> SeenWindow:  # without what was forgotten in that conversation
+            kept = mask_items(archive, other.id, items)
+            return _read_window(archive, other, items=kept, timezone=timezone, whole=whole)
+
         conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
         apart = _choose_quarantine(archive, conversation, read, seen.plan, now)
         if apart is None:
