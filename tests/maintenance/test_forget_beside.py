@@ -246,6 +246,18 @@ def test_quarantined_conversations(tmp_path: Path, asked: str, decision: str) ->
         assert rows(engine, "SELECT count(*) FROM messages") == [(102,)]
 
 
+def test_words_forgotten_in_a_session_do_not_return_in_a_window_that_is_quarantined(tmp_path: Path) -> None:
+    own = [{"role": "user", "content": f"own {n} {WORD}"} for n in range(3)]
+    strangers = [{"role": "user", "content": f"stranger {n}"} for n in range(99)]
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.sync(SESSION, own)
+        engine.sync(SESSION, [*own, {"role": "assistant", "content": "a longer answer to all of it"}])
+        engine.admin.forget(sessions=[SESSION])
+        report = engine.sync(SESSION, [*strangers[:50], own[1], *strangers[50:]])
+        assert (report.cause, report.quarantine_id is not None) == ("disjoint", True)
+        gone(engine)
+
+
 # --- versions ------------------------------------------------------------------------------------------------
 
 

@@ -146,9 +146,10 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
+        asked, items = conversation.id, mask_items(archive, conversation.id, items)
 
-        def read(other: Conversation) -> SeenWindow:  # without what was forgotten in that conversation
-            kept = mask_items(archive, other.id, items)
+        def read(other: Conversation) -> SeenWindow:  # also without what was forgotten in that conversation
+            kept = items if other.id == asked else mask_items(archive, other.id, items)
             return _read_window(archive, other, items=kept, timezone=timezone, whole=whole)
 
         conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
