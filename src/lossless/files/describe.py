@@ -47,10 +47,7 @@ class PayloadDescriber:
     passed_over: set[str] = field(default_factory=set)
 
     def improve(
-        self,
-        limit: int,
-        conversation_id: int | None = None,
-        progress: Callable[[StoredFile], None] | None = None,
+        self, limit: int, conversation_id: int | None = None, progress: Callable[[StoredFile], None] | None = None
     ) -> DescribeReport:
         """Describe up to so many files; stops when the model fails or must not be called."""
         done: list[str] = []

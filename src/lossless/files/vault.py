@@ -136,11 +136,7 @@ class Vault:
     """A folder of payloads; safe for several processes."""
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        archive: str | None = None,
-        older: Sequence[str | os.PathLike[str]] = (),
+        self, root: str | os.PathLike[str], *, archive: str | None = None, older: Sequence[str | os.PathLike[str]] = ()
     ) -> None:
         """`archive` owns the folder; payloads are also read from `older` folders when rows name them."""
         self.root = Path(os.path.abspath(expand_path(root)))

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
 from lossless.model.times import state_time
-from lossless.store.database import (
-    TableAccess,
-    by_ids,
-    column_text,
-    column_time,
-    group_rows,
-    load_queries,
-)
+from lossless.store.database import TableAccess, by_ids, column_text, column_time, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -118,9 +118,7 @@ _PHP = Language(
     _at_line(rf"[ \t]{{1,8}}{_ACCESS}*function[ \t]+&?\w"),
 )
 _SHELL = Language(
-    "shell",
-    _at_line(r"[ \t]*(?:source|\.)[ \t]+\S"),
-    _at_line(r"function[ \t]+[\w:.-]+", r"[\w:.-]+[ \t]*\(\)"),
+    "shell", _at_line(r"[ \t]*(?:source|\.)[ \t]+\S"), _at_line(r"function[ \t]+[\w:.-]+", r"[\w:.-]+[ \t]*\(\)")
 )
 SQL = Language(
     "SQL",
