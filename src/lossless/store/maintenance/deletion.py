@@ -19,6 +19,7 @@ from lossless.model.records import WindowMark
 from lossless.model.times import state_time
 from lossless.store.conversations import TranscriptRecords, pack_record
 from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, refused
+from lossless.store.maintenance.integrity import varint
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
@@ -434,25 +435,14 @@ def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
     place = int.from_bytes(block[2:4])
     end, at, before = place, 0, b""
     while place < len(block):
-        step, place = _varint(block, place)
+        step, place = varint(block, place)
         at += step
         if at >= end:
             return
-        keep, start = (0, at) if not before else _varint(block, at)
-        size, start = _varint(block, start)
+        keep, start = (0, at) if not before else varint(block, at)
+        size, start = varint(block, start)
         before = before[:keep] + block[start : start + size]
         yield before
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in SQLite's varint encoding, and where the next one begins."""
-    value = 0
-    for n in range(8):
-        byte = data[at + n] if at + n < len(data) else 0
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value, at + n + 1
-    return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
 
 
 def _tokens(phrase: str, sql: str) -> list[str]:
