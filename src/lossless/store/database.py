@@ -527,6 +527,13 @@ class TableAccess:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the database, which only these reads and writes use."""
+        self._db.close()
+
     def limited(self, within: str) -> Self:
         """The same reads, limited to these conversations."""
         found = copy(self)

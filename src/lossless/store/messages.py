@@ -199,12 +199,14 @@ class SearchIndex(TableAccess):
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
         """Write a summary into upstream's search tables, if the file has them."""
-        values = {"summary_id": summary_id, "content": content}
-        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
-            if table in self.upstream:
-                if replace:
-                    self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
-                self._run(f"upstream_summary{suffix}", values)
+        if replace:
+            self.drop_upstream_summary(summary_id)
+        for suffix in self._suffixes:
+            self._run(f"upstream_summary{suffix}", summary_id=summary_id, content=content)
+
+    def drop_upstream_summary(self, summary_id: str) -> None:
+        for suffix in self._suffixes:
+            self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
 
     def count_upstream_lost(self) -> int:
         """How many messages and summaries upstream's search tables lack, if the file has them."""

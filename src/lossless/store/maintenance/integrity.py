@@ -287,12 +287,11 @@ class VerifyReads(TableAccess):
             passages = group_rows(self._rows("page_passages", page), lambda *passage: passage)
             yield [
                 DerivedValues(
-                    *row,
-                    passages=tuple(one[:3] for one in passages[row[0]]),
-                    further=tuple(PASSAGE_BASE + one[3] for one in passages[row[0]]),
+                    id_, identity, print_, digest, size, tuple(one[:3] for one in passages[id_]),
+                    tuple(PASSAGE_BASE + one[3] for one in passages[id_]),
                 )
-                for row in found
-            ]
+                for id_, identity, print_, digest, size in found
+            ]  # fmt: skip
             after = found[-1][0]
 
     def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
