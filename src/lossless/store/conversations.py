@@ -9,7 +9,6 @@ import json
 import struct
 import zlib
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -112,18 +111,13 @@ class Conversations(TableAccess):
 
         Runs of a cron job are separate: only the active one is returned.
         """
-        if session.is_cron:
-            found = self.find(session)
-            return [found] if found else []
-        if session.key:
-            query, params = "family_by_key", {"key": session.key}
-        else:
-            query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [conversation_from_row(row) for row in self._rows(query, params)]
-        if members:
-            return members
-        found = self.find(session)
-        return [found] if found else []
+        if not session.is_cron:
+            query = "family_by_key" if session.key else "family_by_session"
+            found = self._rows(query, {"key": session.key} if session.key else {"session_id": session.id or ""})
+            if found:
+                return [conversation_from_row(row) for row in found]
+        active = self.find(session)
+        return [active] if active else []
 
     def project(self, conversation_id: int) -> str | None:
         """The working folder that a host has told for a conversation."""
@@ -258,8 +252,7 @@ class PinsAndBriefs(TableAccess):
         values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
         self._run("insert", values | {"conversation_id": conversation.id})
         rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
-        if rows:
-            self._run_many("add_source", rows)
+        self._run_many("add_source", rows)
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
@@ -274,21 +267,18 @@ class PinsAndBriefs(TableAccess):
     def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        return self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at) or (0, 0, 0)
+        try:
+            found = json.loads(brief.raw or "{}")
+        except ValueError:
+            found = {}
+        last = found.get("lastSeq") if isinstance(found, dict) else None
+        # one of another program says only which messages it covers
+        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
+        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, recorded with a brief."""
         return self._count("last_seq", conversation_id=conversation_id)
-
-
-def _last_seq(brief: StoredBrief) -> int:
-    """The newest message when a brief was written; for one of another program, the newest that it covers."""
-    try:
-        found = json.loads(brief.raw or "{}")
-    except ValueError:
-        found = {}
-    last = found.get("lastSeq") if isinstance(found, dict) else None
-    return last if isinstance(last, int) else brief.covered_message_seq or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,14 +396,11 @@ class TranscriptRecords(TableAccess):
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
-        return self._decided("held")
+        return self._records(TranscriptDecision, "decided", decision="held")
 
     def refused(self) -> list[TranscriptDecision]:
         """Transcripts that the user has refused and not accepted since."""
-        return self._decided("refused")
-
-    def _decided(self, decision: str) -> list[TranscriptDecision]:
-        return self._records(TranscriptDecision, "decided", decision=decision)
+        return self._records(TranscriptDecision, "decided", decision="refused")
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Store records that are not messages (id, kind, record), without duplicates."""

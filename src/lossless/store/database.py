@@ -31,8 +31,7 @@ from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from _typeshed import DataclassInstance
 
@@ -121,6 +120,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime": lambda raw: column_time(raw) or _NO_TIME,
     "datetime | None": column_time,
     "tuple[str, ...]": column_texts,
+    "tuple[int, ...]": lambda raw: tuple(json.loads(raw)),
+    "tuple[int | str, ...]": lambda raw: tuple(json.loads(raw)),
+    "dict[str, Any]": lambda raw: json.loads(raw or "{}"),
 }
 
 
@@ -132,13 +134,13 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 
 def row_values(record: DataclassInstance) -> dict[str, Any]:
     """The fields of a record as a query takes them: times with milliseconds, lists as JSON."""
-    return {field.name: _column_value(getattr(record, field.name)) for field in fields(record)}
-
-
-def _column_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return state_time(value)
-    return json.dumps(value) if isinstance(value, tuple | list) else int(value) if isinstance(value, bool) else value
+    found: dict[str, Any] = {field.name: getattr(record, field.name) for field in fields(record)}
+    for name, value in found.items():
+        if isinstance(value, datetime | tuple | list):
+            found[name] = state_time(value) if isinstance(value, datetime) else json.dumps(value)
+        elif isinstance(value, bool):
+            found[name] = int(value)
+    return found
 
 
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:

@@ -121,11 +121,7 @@ class SummaryLineage(TableAccess):
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
         """Model calls by day, of one conversation or of all."""
-        values = {"since": state_time(since), "conversation_id": conversation_id}
-        return [
-            DailyCalls(day, calls, read, written, tuple(costs.split(",")) if costs else (), unpriced)
-            for day, calls, read, written, costs, unpriced in self._rows("calls_by_day", values)
-        ]
+        return self._records(DailyCalls, "calls_by_day", since=state_time(since), conversation_id=conversation_id)
 
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
@@ -133,6 +129,4 @@ class SummaryLineage(TableAccess):
 
 
 def _node(row: Row) -> LineageNode:
-    return LineageNode(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
-    )
+    return LineageNode(*row[:8], *map(column_time, row[8:]))

@@ -12,7 +12,7 @@ from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.times import state_time
 from lossless.store.context import item_id
-from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch
+from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -69,15 +69,7 @@ class SurgeryWrites(TableAccess):
     def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
         """Changes of a context after one entry, up to another, oldest first."""
         place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
-        return [
-            LogEntry(
-                id_, time_or_epoch(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)),
-                ordinal, before, after, json.loads(detail) if detail else {},
-            )
-            for id_, at, actor, action, cause, removed, added, ordinal, before, after, detail in self._rows(
-                "entries", place
-            )
-        ]  # fmt: skip
+        return self._records(LogEntry, "entries", place)
 
     def entry_at(self, conversation_id: int, at: datetime) -> int:
         """The id of the newest change up to a moment; 0 when there was none."""

@@ -45,7 +45,8 @@ SELECT at, action, tokens_before, tokens_after FROM context_log
  WHERE conversation_id = :conversation_id ORDER BY log_id DESC LIMIT :limit;
 
 -- name: calls_by_day
-SELECT substr(at, 1, 10), count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), group_concat(cost),
+SELECT substr(at, 1, 10), count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+       json_group_array(CAST(cost AS TEXT)) FILTER (WHERE cost IS NOT NULL),
        sum(cost IS NULL)
   FROM spend_ledger
  WHERE kind = 'call' AND at >= :since AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
