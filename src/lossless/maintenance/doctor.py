@@ -334,7 +334,8 @@ def _index(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
-    gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
+    places = archive.checks.file_places()
+    gone = [file.id for file in places if find_damage(file.id, file.place, file.size, file.is_proven_by, vault)]
     if gone:
         message = f"the bytes of {len(gone)} files are missing or changed"
         yield _finding("files.missing", "problem", message, "restore them from a backup", ids=gone)

@@ -405,5 +405,5 @@ def _unreachable(archive: Archive, conversation_id: int) -> Iterator[Verificatio
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
     """The bytes of every payload must be there and unchanged."""
     for file in archive.checks.file_places():
-        if detail := find_damage(file, vault):
+        if detail := find_damage(file.id, file.place, file.size, file.is_proven_by, vault):
             yield VerificationProblem("files", "large_files", file.id, detail)

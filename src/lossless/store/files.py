@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
 from lossless.model.identity import file_ids_in
-from lossless.model.messages import Role, StoredFile
+from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import TableAccess, column_text, conversation_range, load_queries, row_values
@@ -33,19 +32,6 @@ def payload_digest(data: bytes) -> bytes:
 _CALL_DISTANCE = 200
 #: A part with this mark has its text in `messages.content`.
 _IN_CONTENT = "topLevelReasoningOnly"
-
-
-@dataclass(frozen=True, slots=True)
-class LargeOutput:
-    """A large tool result whose text is in its message only."""
-
-    message_id: int
-    conversation_id: int
-    byte_size: int
-    head: str
-    seq: int
-    tool: str | None
-    call_id: str | None
 
 
 class LargeFileRows(TableAccess):
@@ -169,9 +155,9 @@ class LargeFileRows(TableAccess):
             value = None
         return tool, value if isinstance(value, str) else given
 
-    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
+    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[StoredToolOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
-        return self._records(LargeOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
+        return self._records(StoredToolOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
         """Record that a message's text is also in a file; its text stays."""

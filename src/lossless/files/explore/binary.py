@@ -9,25 +9,12 @@ from lossless.files.explore.phrases import list_item, plural
 from lossless.files.media_types import plain_type
 
 _SIGNATURES = (
-    (b"%PDF-", "PDF"),
-    (b"PK\x03\x04", "ZIP"),
-    (b"\x1f\x8b", "GZIP"),
-    (b"BZh", "BZIP2"),
-    (b"\xfd7zXZ\x00", "XZ"),
-    (b"7z\xbc\xaf\x27\x1c", "7Z"),
-    (b"\x28\xb5\x2f\xfd", "ZSTD"),
-    (b"SQLite format 3\x00", "SQLite database"),
-    (b"\x7fELF", "ELF executable"),
-    (b"MZ", "Windows executable"),
-    (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
-    (b"\x00asm", "WebAssembly"),
-    (b"ID3", "MP3"),
-    (b"OggS", "OGG"),
-    (b"fLaC", "FLAC"),
-    (b"\x1aE\xdf\xa3", "Matroska/WebM"),
-    (b"PAR1", "Parquet"),
-    (b"\x93NUMPY", "NumPy array"),
-)
+    (b"%PDF-", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "GZIP"), (b"BZh", "BZIP2"), (b"\xfd7zXZ\x00", "XZ"),
+    (b"7z\xbc\xaf\x27\x1c", "7Z"), (b"\x28\xb5\x2f\xfd", "ZSTD"), (b"SQLite format 3\x00", "SQLite database"),
+    (b"\x7fELF", "ELF executable"), (b"MZ", "Windows executable"), (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
+    (b"\x00asm", "WebAssembly"), (b"ID3", "MP3"), (b"OggS", "OGG"), (b"fLaC", "FLAC"),
+    (b"\x1aE\xdf\xa3", "Matroska/WebM"), (b"PAR1", "Parquet"), (b"\x93NUMPY", "NumPy array"),
+)  # fmt: skip
 _OFFICE = ((b"word/", "DOCX"), (b"xl/", "XLSX"), (b"ppt/", "PPTX"), (b"META-INF/", "JAR"), (b"epub", "EPUB"))
 _SVG = re.compile(rb"<svg[^>]{0,2000}")
 _SVG_SIZE = re.compile(rb"\s(width|height)\s{0,4}=\s{0,4}[\"']?([0-9]{1,9}(?:\.[0-9]{1,9})?)")

@@ -8,18 +8,11 @@ rows.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.references import (
-    DEFAULT_STUB_BYTES,
-    StoredToolOutput,
-    StubPlan,
-    plan_stubs,
-    stub_payload,
-    tool_reference,
-)
+from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import store_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
@@ -29,9 +22,9 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.rotate import RecordedMessage
-    from lossless.model.messages import Json, JsonObject
+    from lossless.model.messages import Json, JsonObject, StoredToolOutput
     from lossless.store.archive import Archive
-    from lossless.store.files import LargeFileRows, LargeOutput
+    from lossless.store.files import LargeFileRows
     from lossless.store.maintenance.deletion import CollectableOutput
 
 #: Messages per transaction: others may write in between.
@@ -87,13 +80,12 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
     return len(marks), len(unused)
 
 
-def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
+def _output(files: LargeFileRows, row: StoredToolOutput) -> StoredToolOutput:
     call = None if row.tool else _call(files, row)
-    tool = row.tool or (call[0] if call else None)
-    return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
+    return replace(row, tool=call[0]) if call else row
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
+def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
