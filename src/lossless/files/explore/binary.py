@@ -66,7 +66,13 @@ def dimensions(data: bytes) -> tuple[int, int] | None:
             width, height = struct.unpack("<ii", data[18:26])
             return width, abs(height)
         if data.startswith(b"\xff\xd8"):
-            return _jpeg_size(data)
+            at = 2
+            while at + 9 < len(data) and data[at] == 0xFF:
+                if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+                    height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+                    return width, height
+                at += 2 + max(struct.unpack(">H", data[at + 2 : at + 4])[0], 2)
+            return None
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
             return _webp_size(data)
     except struct.error:
@@ -74,17 +80,6 @@ def dimensions(data: bytes) -> tuple[int, int] | None:
     svg = _SVG.search(data[:4096])
     sides = {side: round(float(number)) for side, number in _SVG_SIZE.findall(svg[0])} if svg else {}
     return (sides[b"width"], sides[b"height"]) if len(sides) == 2 else None
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 < len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return width, height
-        at += 2 + max(struct.unpack(">H", data[at + 2 : at + 4])[0], 2)
-    return None
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:
