@@ -274,9 +274,7 @@ def examine(
     with archive.reading():
         symptoms = archive.checks
         if damage := torn(archive.checks):
-            return Examination(
-                tuple(damage), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite()
-            )
+            return Examination(tuple(damage), IngestHealth(), __version__, None, SCHEMA_VERSION, symptoms.sqlite())
         live = archive.listings.liveness()
         schema = symptoms.schema()
         found = [

@@ -259,13 +259,9 @@ def empty_message(message: Message) -> Message:
         elif isinstance(part, ToolResult):
             parts.append(ToolResult(part.call_id, part.name, FORGOTTEN, part.is_error))
     return Message(
-        message.role,
-        FORGOTTEN,
-        tuple(parts),
-        event_key=message.event_key,
-        created_at=message.created_at,
+        message.role, FORGOTTEN, tuple(parts), event_key=message.event_key, created_at=message.created_at,
         identity=message.identity,
-    )
+    )  # fmt: skip
 
 
 #: The prefix of every mask.

@@ -81,7 +81,9 @@ class ChunkTerms(NamedTuple):
 
 def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     """The words of some units; the work is linear in their length."""
-    pieces = _all_pieces(texts)
+    # the texts have one row each, so that those of ASCII are parted in one go
+    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
+    pieces = [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
     inner = set(chain.from_iterable([unit[1:] for unit in pieces]))
     words = {piece: word_of(piece) for piece in inner.union([unit[0] for unit in pieces if unit])}
     vocabulary = Vocabulary(zip(words, map(itemgetter(1), words.values()), strict=True))
@@ -91,12 +93,6 @@ def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
     salience = _term_salience(words, inner)
     return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience) - {""})
-
-
-def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
-    """The pieces of each text; the texts have one row each, so that those of ASCII are parted in one go."""
-    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
-    return [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
 
 
 def pieces_of(unit: str) -> list[str]:
@@ -143,20 +139,16 @@ def _weights(salience: Mapping[str, float], terms: Sequence[frozenset[str]]) -> 
 def word_of(piece: str) -> Word:
     """The word in a piece of text; without text when there is none."""
     text = piece.strip(_JOINERS)
-    return Word(text, _term(text), _salience(text), _is_suspect(text))
-
-
-def _salience(word: str) -> float:
-    if word.isalpha():
-        return 1.0 if word.islower() or not _HUMP.search(word) else _IDENTIFIER_WEIGHT
-    if _SEPARATOR.search(word):
-        return _IDENTIFIER_WEIGHT
-    return _NUMBER_WEIGHT if len(word) > 1 and _NUMBER.search(word) else 1.0
-
-
-def _is_suspect(text: str) -> bool:
+    salience = 1.0
+    if text.isalpha():
+        salience = 1.0 if text.islower() or not _HUMP.search(text) else _IDENTIFIER_WEIGHT
+    elif _SEPARATOR.search(text):
+        salience = _IDENTIFIER_WEIGHT
+    elif len(text) > 1 and _NUMBER.search(text):
+        salience = _NUMBER_WEIGHT
     word = text.lower()
-    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PARTS.findall(word))
+    parts = (word,) if word.isalnum() else _PARTS.findall(word)
+    return Word(text, _term(text), salience, not DIRECTIVE_WORDS.isdisjoint(parts))
 
 
 def _term(text: str) -> str:
@@ -192,7 +184,11 @@ def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> s
     words = list(WORD_PATTERN.finditer(text))
     best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
     if best <= 0:
-        return _unspaced_phrase(text, worth)
+        for run in UNSPACED_PATTERN.findall(text):
+            best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
+            if best > 0:
+                return str(run[-place : -place + _UNSPACED_CHARS])
+        return ""
     first = last = -place
     while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
         last += 1
@@ -212,11 +208,3 @@ def _continues(text: str, words: Sequence[re.Match[str]], place: int, vocabulary
         return False
     one, other = words[place], words[place + 1]
     return bool(text[one.end() : other.start()] == " " and vocabulary[one[0]] and vocabulary[other[0]])
-
-
-def _unspaced_phrase(text: str, worth: Mapping[str, int]) -> str:
-    for run in UNSPACED_PATTERN.findall(text):
-        best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
-        if best > 0:
-            return str(run[-place : -place + _UNSPACED_CHARS])
-    return ""

@@ -13,7 +13,6 @@ from lossless.model.records import (
     CompactionDebt,
     ConversationRow,
     DepthSizes,
-    DepthTotals,
     IngestHealth,
     MessageRow,
     Page,
@@ -58,7 +57,7 @@ class ArchiveTotals:
     message_tokens: int
     earliest_at: datetime | None
     latest_at: datetime | None
-    depths: tuple[DepthTotals, ...]
+    depths: tuple[DepthSizes, ...]
     context_items: int
     context_tokens: int
     pending: int
@@ -288,7 +287,7 @@ class Listings(TableAccess):
         _, tokens, earliest, latest, undated = self._row("message_totals") or (0, 0, None, None, 0)
         items, context_tokens = self._row("context_totals") or (0, 0)
         pending, running, failed = self._row("maintenance_totals") or (0, 0, 0)
-        depths = tuple(self._records(DepthTotals, "summary_totals"))
+        depths = tuple(self._records(DepthSizes, "summary_totals"))
         return ArchiveTotals(
             self.counts(), tokens, column_time(earliest), column_time(latest), depths, items, context_tokens, pending,
             running, failed, undated,
