@@ -287,7 +287,7 @@ class Listings(TableAccess):
         _, tokens, earliest, latest, undated = self._row("message_totals") or (0, 0, None, None, 0)
         items, context_tokens = self._row("context_totals") or (0, 0)
         pending, running, failed = self._row("maintenance_totals") or (0, 0, 0)
-        depths = tuple(self._records(DepthSizes, "summary_totals"))
+        depths = tuple(self._records(DepthSizes, "depths", _ALL))
         return ArchiveTotals(
             self.counts(), tokens, column_time(earliest), column_time(latest), depths, items, context_tokens, pending,
             running, failed, undated,

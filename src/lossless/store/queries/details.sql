@@ -3,8 +3,12 @@
 
 -- name: depths
 -- Of one conversation, or of those from :first to :last.
-SELECT kind, depth, count(*), sum(token_count), sum(source_message_token_count)
-  FROM summaries WHERE conversation_id BETWEEN :first AND :last GROUP BY depth, kind ORDER BY depth, kind;
+SELECT kind, depth, count(*), sum(token_count), sum(source_message_token_count),
+       CAST(min(begins) FILTER (WHERE julianday(begins) IS NOT NULL) AS BLOB),
+       CAST(max(ends) FILTER (WHERE julianday(ends) IS NOT NULL) AS BLOB)
+  FROM (SELECT *, coalesce(earliest_at, created_at) AS begins, coalesce(latest_at, created_at) AS ends FROM summaries
+         WHERE conversation_id BETWEEN :first AND :last)
+ GROUP BY depth, kind ORDER BY depth, kind;
 
 -- name: context
 SELECT c.item_type, count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0)
