@@ -482,8 +482,10 @@ class FullTextSearch(TableAccess):
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the given order; unknown ids are skipped."""
         order = [id_ for id_ in ids if isinstance(id_, str)]
-        rows = self._rows("summary_texts", self._seen(order))
-        found = {row[0]: SummaryText(*row[:5], column_text(row[5]), row[6]) for row in rows}
+        found = {
+            id_: SummaryText(id_, owner, depth, at, tokens, column_text(content), known)
+            for id_, owner, depth, at, tokens, content, known in self._rows("summary_texts", self._seen(order))
+        }
         return [found[id_] for id_ in order if id_ in found]
 
     def is_ordered(self) -> bool:
