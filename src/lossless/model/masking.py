@@ -214,15 +214,15 @@ def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Ma
     return made if is_free else {key: item for key, item in made.items() if key not in _PROOFS}
 
 
-def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
+def _is_name(key: str, siblings: Mapping[str, Json]) -> bool:
     """Whether a value is not words: a format identifier, a tool's name, or image bytes."""
     if key in _NAMES:
         return True
     if key in ("name", "toolName"):
-        return not _CALLS.isdisjoint(beside)
+        return not _CALLS.isdisjoint(siblings)
     if key == "data":
-        return not _MEDIA.isdisjoint(beside)
-    value = beside[key]
+        return not _MEDIA.isdisjoint(siblings)
+    value = siblings[key]
     return key == "url" and isinstance(value, str) and value.startswith("data:")
 
 

@@ -146,7 +146,9 @@ class ContextItems(TableAccess):
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What precedes an item: computed from an earlier position if there were only appends since."""
         version = self._row("version", conversation_id=conversation_id)
-        known = self._still_passed(conversation_id, version)
+        known = self._passed.get(conversation_id)
+        if known is not None and (known.version != version or not self._is_unchanged(conversation_id, known)):
+            known = None
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
             before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
             prompts = tuple(self._items(self._rows("prompts_before", before)))
@@ -161,16 +163,12 @@ class ContextItems(TableAccess):
             self._passed[conversation_id] = passed
         return passed
 
-    def _still_passed(self, conversation_id: int, version: Row | None) -> _ItemsBefore | None:
-        """The cached position, if each item that it names is unchanged."""
-        known = self._passed.get(conversation_id)
-        if known is None or known.version != version:
-            return None
+    def _is_unchanged(self, conversation_id: int, known: _ItemsBefore) -> bool:
+        """Whether each item that a cached position names is still there."""
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
-        place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(self._items(self._rows("standing", place)))
-        is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
-        return known if is_same and item_id(there[-1]) == known.item else None
+        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=json.dumps(ordinals)))
+        is_same = len(there) == len(ordinals) and tuple(there[:-1]) == known.never_left_out
+        return is_same and item_id(there[-1]) == known.item
 
     def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
         """What precedes another item; the cost depends on the distance."""

@@ -120,7 +120,7 @@ class Conversations(TableAccess):
         return [active] if active else []
 
     def project(self, conversation_id: int) -> str | None:
-        """The working folder that a host has told for a conversation."""
+        """The working folder of a conversation, as its host reported it."""
         return self._value("project_of", id=conversation_id)
 
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
@@ -135,9 +135,9 @@ class Conversations(TableAccess):
         """Close a conversation; the first cause is kept."""
         self._run("archive", id=conversation_id, cause=cause, now=row_time(now))
 
-    def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
+    def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        self._run("quarantine", session_id=beside.session_id, key=beside.session_key, now=row_time(now))
+        self._run("quarantine", session_id=active.session_id, key=active.session_key, now=row_time(now))
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
@@ -148,8 +148,8 @@ class Conversations(TableAccess):
     def quarantined(self) -> list[QuarantinedConversation]:
         """All conversations that are quarantined or were refused."""
         return [
-            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
-            for id_, key, run, decision, at, count, beside in self._rows("quarantined")
+            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, active)
+            for id_, key, run, decision, at, count, active in self._rows("quarantined")
         ]
 
     def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
@@ -441,22 +441,21 @@ class TranscriptRecords(TableAccess):
         if foreign and self._messages is not None:
             prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
         followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
-        told = tuple(_stored_ref(row, prints) for row in rows)
-        return ConversationHistory(
-            conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
-        )
+        refs = tuple(_stored_ref(row, prints) for row in rows)
+        is_same_file = bool(path) and followed == path
+        return ConversationHistory(conversation_id, refs, is_same_file, _second(ended) if ended else 0)
 
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._row("grave", conversation_id=id_)
-            told = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
-            if row is None or not told:
+            refs = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
+            if row is None or not refs:
                 continue
-            named = zip(told, [one.at if one.is_timed else 0 for one in told], strict=True)
-            marks = b"".join(_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in named)
-            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "marks": marks}
-            self._run("bury", values | {"now": row_time(now)})
+            times = [one.at if one.is_timed else 0 for one in refs]
+            packed = [_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in zip(refs, times, strict=True)]
+            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "now": row_time(now)}
+            self._run("bury", values | {"marks": b"".join(packed)})
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
         """Digests of the deleted messages of a session, or of a transcript."""

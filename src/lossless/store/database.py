@@ -692,10 +692,7 @@ def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
 
 
 def replace_database(database: Database, source: str, progress: Callable[[int], None] | None = None) -> None:
-    """Make a database equal to the one in `source`, in one transaction.
-
-    The caller holds the file exclusively.
-    """
+    """Make a database equal to the one in `source`, in one transaction. The caller holds the file exclusively."""
     original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)

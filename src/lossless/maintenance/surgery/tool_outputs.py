@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json, JsonObject, StoredToolOutput
     from lossless.store.archive import Archive
     from lossless.store.files import LargeFileRows
-    from lossless.store.maintenance.deletion import CollectableOutput
 
 #: Messages per transaction: others may write in between.
 _BATCH = 50
@@ -132,14 +131,14 @@ def plan_replacements(
     found: list[EntryReplacement] = []
     with archive.reading():
         answers = ConversationRemover(archive.database).collectable(conversation_id)
-        calls = Counter(answer.call_id for answer in answers)
-        for answer in answers:
+        calls = Counter(call_id for _, call_id, _, _ in answers)
+        for message_id, call_id, content, file_id in answers:
             if len(found) == limit:
                 break
-            entry_id, message = entries.get(answer.call_id, (None, {}))
-            if entry_id is None or calls[answer.call_id] > 1:
+            entry_id, message = entries.get(call_id, (None, {}))
+            if entry_id is None or calls[call_id] > 1:
                 continue
-            replacement = _shorter_entry(entry_id, message, _short_form(archive, answer))
+            replacement = _shorter_entry(entry_id, message, _short_form(archive, message_id, content, file_id))
             if replacement is not None:
                 found.append(replacement)
     return found
@@ -179,16 +178,16 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
     return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
 
 
-def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
+def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
     """The short form of a result: its stored replacement, or the reference to its file."""
-    if f": {answer.file_id}" in answer.content[:200]:
-        return answer.content
+    if f": {file_id}" in content[:200]:
+        return content
     try:
-        stored = archive.files.get(answer.file_id)
+        stored = archive.files.get(file_id)
     except NotFound:
         return None
-    tool = next((part.name for part in archive.messages.get(answer.message_id).message.tool_results), None)
-    size = stored.byte_size or len(answer.content.encode("utf-8", "replace"))
+    tool = next((part.name for part in archive.messages.get(message_id).message.tool_results), None)
+    size = stored.byte_size or len(content.encode("utf-8", "replace"))
     return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
 
 

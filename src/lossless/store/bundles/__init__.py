@@ -281,7 +281,7 @@ class BundleReader(TableAccess):
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
         """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
-        return {id_: bool(told) for id_, told in self._rows("moved", conversation_id=conversation_id)}
+        return {id_: bool(logged) for id_, logged in self._rows("moved", conversation_id=conversation_id)}
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}

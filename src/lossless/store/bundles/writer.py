@@ -78,7 +78,7 @@ class BundleWriter(TableAccess):
 
     def moved(self, conversation_id: int) -> tuple[int, ...]:
         """The messages that a context has before older ones without a recorded reason."""
-        return tuple(id_ for id_, is_told in self._reader.moved(conversation_id).items() if not is_told)
+        return tuple(id_ for id_, is_logged in self._reader.moved(conversation_id).items() if not is_logged)
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""

@@ -62,17 +62,6 @@ class ConversationSize:
         return Session(self.session_key or None, self.session_id or None).name if has_name else ""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectableOutput:
-    """A tool result whose text is in a file; `content` is its stored replacement."""
-
-    message_id: int
-    entry_id: str | None
-    call_id: str
-    content: str
-    file_id: str
-
-
 class ConversationRemover(TableAccess):
     """Measures conversations, and deletes them."""
 
@@ -169,9 +158,12 @@ class ConversationRemover(TableAccess):
         """Which of these transcript records are stored."""
         return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
-    def collectable(self, conversation_id: int) -> list[CollectableOutput]:
-        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
-        return [CollectableOutput(*row) for row in self._rows("collectable", conversation_id=conversation_id)]
+    def collectable(self, conversation_id: int) -> list[tuple[int, str, str, str]]:
+        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first.
+
+        The message, the call's id, the stored replacement of the text, and the file.
+        """
+        return self._rows("collectable", conversation_id=conversation_id)
 
 
 _PRINT = 8

@@ -409,19 +409,20 @@ class VerifyReads(TableAccess):
 
     def damaged_indexes(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
-        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
-    def _is_damaged(self, table: str) -> bool:
-        try:
-            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
-                return True
-            for rowid, text in self._samples(table):
-                words = sorted({word.lower() for word in _WORD.findall(text)})  # alphabetical, as in an index
-                if not all(self._has(table, rowid, word) for word in words[:: max(1, len(words) // _WORDS)][:_WORDS]):
-                    return True
-        except ArchiveCorrupt:
-            return True
-        return False
+        def is_found(table: str, rowid: int, text: str) -> bool:
+            words = sorted({word.lower() for word in _WORD.findall(text)})  # alphabetical, as in an index
+            return all(self._has(table, rowid, word) for word in words[:: max(1, len(words) // _WORDS)][:_WORDS])
+
+        damaged = []
+        for table in ("message_index", "summary_index", "version_index"):
+            try:
+                is_whole = all(text == "ok" for (text,) in self._rows(f"{table}_integrity"))
+                if not is_whole or not all(is_found(table, *sample) for sample in self._samples(table)):
+                    damaged.append(table)
+            except ArchiveCorrupt:
+                damaged.append(table)
+        return tuple(damaged)
 
     def _has(self, table: str, rowid: int, word: str) -> bool:
         """Whether a row of the index is found by a word."""
