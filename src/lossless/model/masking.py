@@ -192,15 +192,11 @@ def cut_json(value: Json, cut: CutText, *, is_free: bool = False) -> Any:
     """
     if isinstance(value, str):
         return cut(value)
-    if isinstance(value, Mapping):
-        return _cut_object(value, cut, is_free=is_free)
     if isinstance(value, list | tuple):
         items = [cut_json(item, cut, is_free=is_free) for item in value]
         return value if all(one is other for one, other in zip(items, value, strict=True)) else items
-    return value
-
-
-def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Mapping[str, Json]:
+    if not isinstance(value, Mapping):
+        return value
     made: dict[str, Json] = {}
     is_other = False
     for key, item in value.items():

@@ -91,8 +91,19 @@ def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     terms = [frozenset(map(term_of, unit)) for unit in pieces]
     marks = {piece for piece, word in words.items() if word.is_suspect}
     suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
-    salience = _term_salience(words, inner)
-    return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience) - {""})
+    # a word only written large, and not just at a beginning, is a name
+    known, within = {word.text for word in words.values()}, {words[piece].text for piece in inner}
+    salience: dict[str, float] = {}
+    for text, term, found, _ in words.values():
+        if text[:1].isupper() and text in within and text.lower() not in known:
+            found = NAME_WEIGHT
+        if found > salience.get(term, 1.0):
+            salience[term] = found
+    # whole numbers, so that sums do not depend on the order of a set
+    frequency = Counter(chain.from_iterable(terms))
+    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
+    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()} | {"": 0}
+    return ChunkTerms(vocabulary, terms, weights, suspects, frozenset(salience) - {""})
 
 
 def pieces_of(unit: str) -> list[str]:
@@ -111,28 +122,6 @@ def pieces_of(unit: str) -> list[str]:
     for run in runs:
         pieces.extend(map(add, run, run[1:]) if len(run) > 1 else run)
     return pieces
-
-
-def _term_salience(words: dict[str, Word], inner: Iterable[str]) -> dict[str, float]:
-    """How much more than others some terms say; a word only written large, and not just at a beginning, is a name."""
-    known = {word[0] for word in words.values()}
-    within = {words[piece][0] for piece in inner}
-    salience: dict[str, float] = {}
-    for text, term, found, _ in words.values():
-        if text[:1].isupper() and text in within and text.lower() not in known:
-            found = NAME_WEIGHT
-        if found > salience.get(term, 1.0):
-            salience[term] = found
-    return salience
-
-
-def _weights(salience: Mapping[str, float], terms: Sequence[frozenset[str]]) -> dict[str, int]:
-    """The weight of each term of a chunk. Whole numbers, so that sums do not depend on the order of a set."""
-    frequency = Counter(chain.from_iterable(terms))
-    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
-    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
-    weights[""] = 0
-    return weights
 
 
 @lru_cache(maxsize=32_768)

@@ -36,23 +36,17 @@ def image_summary(data: bytes, name: str | None, mime: str) -> str:
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     """The type by the first bytes, and the size."""
-    kind = _signature(data) or plain_type(mime).partition("/")[2].upper() or "unknown type"
+    kind = next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
+    if kind == "ZIP":
+        kind = next((inner for mark, inner in _OFFICE if mark in data[:4096]), kind)
+    elif kind is None and data[:4] == b"RIFF":
+        kind = {b"WAVE": "WAV", b"AVI ": "AVI"}.get(data[8:12])
+    elif kind is None:
+        kind = "MP4" if data[4:8] == b"ftyp" else "TAR" if data[257:262] == b"ustar" else None
+    kind = kind or plain_type(mime).partition("/")[2].upper() or "unknown type"
     pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
     more = f", {plural(pages, 'page')}" if pages else ""
     return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
-
-
-def _signature(data: bytes) -> str | None:
-    kind = next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
-    if kind == "ZIP":
-        return next((inner for mark, inner in _OFFICE if mark in data[:4096]), kind)
-    if kind is None and data[:4] == b"RIFF":
-        return {b"WAVE": "WAV", b"AVI ": "AVI"}.get(data[8:12])
-    if kind is None and data[4:8] == b"ftyp":
-        return "MP4"
-    if kind is None and data[257:262] == b"ustar":
-        return "TAR"
-    return kind
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:

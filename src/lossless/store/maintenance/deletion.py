@@ -8,7 +8,7 @@ import secrets
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from lossless.model.masking import CutText
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
 
@@ -182,18 +183,6 @@ _NAMES = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TextCell:
-    """A text in a column of some table, and the key of its row."""
-
-    table: str
-    column: str
-    key: tuple[tuple[str, Any], ...]
-    text: str
-    #: Whether it is an identifier of a row, a session or a file, which must not change.
-    is_name: bool = False
-
-
 class TextRemover(TableAccess):
     """Reads all texts outside of messages, and rewrites them. Writes need a transaction."""
 
@@ -228,28 +217,32 @@ class TextRemover(TableAccess):
         """All summaries, shallowest first."""
         return self._column("summaries")
 
-    def cells(self) -> Iterator[TextCell]:
-        """Every text outside of messages and summaries, in tables of any program."""
+    def rewrite_cells(self, change: CutText, *, dry_run: bool = False) -> Iterator[tuple[str, str | None]]:
+        """Apply `change` to every text outside of messages and summaries, in tables of any program.
+
+        Yields for each text that is to change its table, and why it must stay.
+        """
         for table, has_rowid in self._rows("tables"):
             if table in _OF_MESSAGES:
                 continue
             columns = self._rows("columns", table=table)
             names = _NAMES | set(self._column("referring", table=table))
-            keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
+            keys = ["rowid"] if has_rowid else [f'"{name}"' for name, pk in columns if pk]
             words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
-            listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])
+            listed = ", ".join([*keys, *(f'"{name}"' for name in words)])
+            where = " AND ".join(f"{key} = ?" for key in keys)
             for row in self._db.rows(f'SELECT {listed} FROM "{table}"'):
-                key = tuple(zip(keys, row, strict=False))
                 for name, value in zip(words, row[len(keys) :], strict=True):
-                    if isinstance(value, str):
-                        yield TextCell(table, name, key, value, name in names)
-
-    def set_cell(self, cell: TextCell, text: str) -> bool:
-        """Change the text of a column; False when a constraint of its table forbids that."""
-        where = " AND ".join(f'"{name}" = ?' if name != "rowid" else "rowid = ?" for name, _ in cell.key)
-        values = [text, *(value for _, value in cell.key)]
-        self._db.run(f'UPDATE OR IGNORE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', values)
-        return self._db.changes() > 0
+                    if not isinstance(value, str) or (fresh := change(value)) is value:
+                        continue
+                    if name in names:
+                        yield table, f"{table}.{name}: it is an identifier there"
+                        continue
+                    if not dry_run:
+                        update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
+                        self._db.run(update, [fresh, *row[: len(keys)]])
+                    is_done = dry_run or self._db.changes() > 0
+                    yield table, None if is_done else f"{table}.{name}: its table does not allow another text"
 
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
         """Apply `change` to records of transcripts; returns how many changed."""
