@@ -419,12 +419,12 @@ class ContextItems(TableAccess):
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
-        if self._row("standing_before", place) is not None:
+        if self._row("older_in_context", place) is not None:
             return False
         at = self._stamp(conversation_id)
         if at is None:
             return self._row("has_pending") is not None
-        return self._row("said_later", ids=place["ids"], at=at) is None
+        return self._row("newer_messages", ids=place["ids"], at=at) is None
 
     def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
         """The conversations of some rows; ids that are not text are ignored."""

@@ -435,7 +435,7 @@ class TranscriptRecords(TableAccess):
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
         """All messages of a conversation, and whether it followed the file at `path`."""
-        rows = self._rows("told", conversation_id=conversation_id)
+        rows = self._rows("stored_refs", conversation_id=conversation_id)
         foreign = [row[0] for row in rows if row[1] is None]
         prints: dict[int, bytes] = {}
         if foreign and self._messages is not None:
@@ -449,7 +449,7 @@ class TranscriptRecords(TableAccess):
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._row("grave", conversation_id=id_)
-            refs = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
+            refs = [_stored_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
             if row is None or not refs:
                 continue
             times = [one.at if one.is_timed else 0 for one in refs]

@@ -100,7 +100,7 @@ class SummaryLineage(TableAccess):
 
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        return frozenset(self._column("standing", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
+        return frozenset(self._column("in_context", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
         """All summaries of a conversation, shallowest first, then by time."""

@@ -382,9 +382,9 @@ class FullTextSearch(TableAccess):
             found.append(count)
         return found
 
-    def count(self, match: str, most: int = FEW_MATCHES) -> int:
-        """How many index rows of messages match, counted up to one more than `most`."""
-        return self._count("count", {"match": match, "limit": most + 1})
+    def count(self, match: str, limit: int = FEW_MATCHES) -> int:
+        """How many index rows of messages match, counted up to one more than `limit`."""
+        return self._count("count", {"match": match, "limit": limit + 1})
 
     def _sizes(self) -> tuple[int, int, int]:
         found: tuple[int, int, int] = self._rows("sizes")[0]
@@ -555,7 +555,7 @@ def find_mentions(
     """The messages of people and models with each name in them, newest first, by the index: up to a message, and at
     most so many. Empty when the archive cannot be read.
     """
-    query = load_queries("search")["spoken_of"]
+    query = load_queries("search")["mentions"]
     common = {"conversation_id": conversation_id, "through": through, "limit": most}
     common |= {"among": _AMONG, "base": PASSAGE_BASE}
     found: dict[str, tuple[int, ...]] = {}

@@ -192,7 +192,7 @@ class Listings(TableAccess):
         counts = [
             ({row[0]: row[1:] for row in self._rows(query, ids)}, none)
             for query, none in (
-                ("said", (0, 0, None, None)), ("summed_up", (0, 0, 0, None, None, None)), ("in_context", (0, 0)),
+                ("message_sizes", (0, 0, None, None)), ("summary_sizes", (0, 0, 0, None, None, None)), ("in_context", (0, 0)),
             )
         ]  # fmt: skip
         return [
@@ -203,7 +203,7 @@ class Listings(TableAccess):
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
-        row = self._row("said", by_ids([conversation_id]))
+        row = self._row("message_sizes", by_ids([conversation_id]))
         return (row[1], row[2]) if row else (0, 0)
 
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
@@ -345,7 +345,7 @@ class Listings(TableAccess):
         return self._records(DepthSizes, "depths", conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
-        return self._record(MessageStatus, "standing", id=message_id) or MessageStatus()
+        return self._record(MessageStatus, "message_status", id=message_id) or MessageStatus()
 
     def sources(self, summary_id: str) -> list[str]:
         """The sources of a summary, in order; of its own conversation only."""

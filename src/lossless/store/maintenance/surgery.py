@@ -301,7 +301,7 @@ class ConversationMerger(TableAccess):
                 self._run(name, conversation_id=conversation_id)
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
-        self._run("owe", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
+        self._run("request_sweep", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
 
     def summary_texts(self, conversation_id: int) -> dict[str, str]:
         """The texts of a conversation's summaries by id."""

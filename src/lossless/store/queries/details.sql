@@ -51,7 +51,7 @@ SELECT CAST(session_file_path AS BLOB), CAST(session_header_id AS BLOB), last_se
        soft_reset_pruned_at, updated_at
   FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
 
--- name: standing
+-- name: message_status
 SELECT (SELECT min(c.ordinal) FROM context_items c WHERE c.conversation_id = m.conversation_id AND c.message_id = m.message_id),
        (SELECT min(s.summary_id) FROM summary_messages l JOIN summaries s ON s.summary_id = l.summary_id
          WHERE l.message_id = m.message_id AND +s.conversation_id = m.conversation_id),

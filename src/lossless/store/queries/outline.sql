@@ -14,7 +14,7 @@ SELECT s.summary_id, c.ordinal, count(*) OVER ()
           s.depth DESC, c.ordinal, s.summary_id
  LIMIT :limit OFFSET :offset;
 
--- name: standing
+-- name: in_context
 -- Which of some summaries are in the context of their conversation.
 SELECT summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
