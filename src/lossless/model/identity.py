@@ -55,8 +55,13 @@ def _framed(content: str) -> tuple[str, bool, str] | None:
     if isinstance(sender, dict):
         frame += _GAP + _written(_SENDER, sender)
         end = sender_end
-    if has_history:
-        end = _recap_end(content, end)
+    if has_history:  # a recap, headed `Chat history … (untrusted…):`, with a list of objects that is not empty
+        line_start = end + len(_GAP)
+        heading = content[line_start : content.find("\n", line_start)]
+        if heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":"):
+            entries, recap_end = _fenced_at(content, end, _GAP + heading)
+            if isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries):
+                end = recap_end
     return frame, bool(stable), content[end:]
 
 
@@ -82,19 +87,6 @@ def _fenced_at(text: str, at: int, heading: str) -> tuple[Json, int]:
 
 def _written(heading: str, record: Mapping[str, Json]) -> str:
     return heading + _OPEN + stringify_js(dict(sorted(record.items()))) + _CLOSE
-
-
-def _recap_end(text: str, at: int) -> int:
-    """The end of the recap that begins at `at`; `at` when there is none.
-
-    A recap is a block headed `Chat history … (untrusted…):` whose JSON is a non-empty list of objects.
-    """
-    line_start = at + len(_GAP)
-    heading = text[line_start : text.find("\n", line_start)]
-    if not (heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":")):
-        return at
-    entries, end = _fenced_at(text, at, _GAP + heading)
-    return end if (isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)) else at
 
 
 def _is_shallow(value: Json) -> bool:

@@ -112,8 +112,8 @@ class SummaryLineage(TableAccess):
 
     def beginnings(self, conversation_id: int) -> dict[str, str]:
         """The first words of each summary."""
-        values = {"conversation_id": conversation_id, "bytes": _BEGINNING_BYTES}
-        return {id_: column_text(raw) for id_, raw in self._rows("beginnings", values)}
+        found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)
+        return {id_: column_text(raw) for id_, raw in found}
 
     def sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""

@@ -550,13 +550,13 @@ _AMONG = 2_000
 
 
 def find_mentions(
-    path: str, conversation_id: int, names: Sequence[str], *, through: int, most: int
+    path: str, conversation_id: int, names: Sequence[str], *, through: int, limit: int
 ) -> dict[str, tuple[int, ...]]:
     """The messages of people and models with each name in them, newest first, by the index: up to a message, and at
     most so many. Empty when the archive cannot be read.
     """
     query = load_queries("search")["mentions"]
-    common = {"conversation_id": conversation_id, "through": through, "limit": most}
+    common = {"conversation_id": conversation_id, "through": through, "limit": limit}
     common |= {"among": _AMONG, "base": PASSAGE_BASE}
     found: dict[str, tuple[int, ...]] = {}
     try:

@@ -142,12 +142,12 @@ class IngestMemory(TableAccess):
         end = _PRINT * length
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
-    def recent_windows(self, base: str, limit: int, most: int) -> list[tuple[str, int, bytes]]:
+    def recent_windows(self, base: str, limit: int, max_windows: int) -> list[tuple[str, int, bytes]]:
         """The windows of the most recently used conversations below a key, newest first: key, conversation, prints.
 
-        Only the `most` newest windows overall are read, so that the cost does not grow with the archive.
+        Only the `max_windows` newest windows overall are read, so that the cost does not grow with the archive.
         """
-        found = self._rows("recent_windows", base=base, limit=limit, most=most)
+        found = self._rows("recent_windows", base=base, limit=limit, most=max_windows)
         return [(key, id_, bytes(chain)) for key, id_, chain in found]
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:

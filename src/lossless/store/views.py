@@ -71,6 +71,12 @@ class ArchiveTotals:
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
+#: The queries for the counts of conversations, and what one without rows has.
+_SIZES: dict[str, Row] = {
+    "message_sizes": (0, 0, None, None),
+    "summary_sizes": (0, 0, 0, None, None, None),
+    "in_context": (0, 0),
+}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
 
@@ -189,12 +195,7 @@ class Listings(TableAccess):
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
         ids = by_ids(id_ for id_, _ in changed)
         rows = {row[0]: row for row in self._rows("conversations", ids)}
-        counts = [
-            ({row[0]: row[1:] for row in self._rows(query, ids)}, none)
-            for query, none in (
-                ("message_sizes", (0, 0, None, None)), ("summary_sizes", (0, 0, 0, None, None, None)), ("in_context", (0, 0)),
-            )
-        ]  # fmt: skip
+        counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
         return [
             record_from_row(ConversationRow, (*rows[id_], at, *chain(*(some.get(id_, none) for some, none in counts))))
             for id_, at in changed
