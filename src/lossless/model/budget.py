@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from binascii import unhexlify
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zlib import adler32
 
 from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, ToolCall, ToolResult
@@ -42,18 +44,30 @@ _FIRST_BYTES: Mapping[str, Iterable[int]] = {
 _NOT_FIRST = bytes(range(0xC0))
 
 
-def _table(classes: Mapping[int, Iterable[int]]) -> bytes:
-    table = bytearray(256)
+def _table(classes: Mapping[int, Iterable[int]], rest: int = 0) -> bytes:
+    table = bytearray([rest]) * 256
     for code, members in classes.items():
         for byte in members:
             table[byte] = code
     return bytes(table)
 
 
-_BY_CLASS = _table({_CODES[name]: members for name, members in _CLASSES.items()})
+def _digit(name: str) -> bytes:
+    return b"%x" % _CODES[name]
+
+
+#: Each class is a hexadecimal digit, so that two adjacent ones are one byte.
+_BY_CLASS = _table({ord(_digit(name)): members for name, members in _CLASSES.items()}, rest=ord("0"))
 _BY_SCRIPT = _table({ord(name): members for name, members in _FIRST_BYTES.items()})
-_BY_SOUND = _table({1: [byte for byte in _CLASSES["a"] if byte not in _VOWELS]})
-_TIGHT = bytes(byte for name in "pdU" for byte in _CLASSES[name])
+_CONSONANT, _TIGHT = 1, 2
+_BY_SOUND = _table(
+    {
+        _CONSONANT: [byte for byte in _CLASSES["a"] if byte not in _VOWELS],
+        _TIGHT: [byte for name in "pdU" for byte in _CLASSES[name]],
+    }
+)
+#: The low half of adler32 is one more than the sum of so many bytes.
+_SUMMED_BYTES = 256
 
 #: Tokens per run of each class, in hundredths; runs do not overlap.
 _PROSE = {
@@ -82,16 +96,15 @@ class _Weights:
 
     def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
         of_pair = {
-            code | following << 4: self._of_pair(by_run, name, other)
+            code << 4 | following: self._of_pair(by_run, name, other)
             for name, code in _CODES.items()
             for other, following in _CODES.items()
         }
         #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
         self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
-        self.weightless = bytes(pair for pair in range(256) if not of_pair.get(pair))
-        self.beyond = [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255]
-        self.runs = [(bytes(_CODES[n] for n in run), weight) for run, weight in by_run.items() if _is_repeated(run)]
-        self.sounds = [(b"\1" * len(run), weight) for run, weight in by_sound.items()]
+        self.beyond = [(pair, weight - 255) for pair, weight in of_pair.items() if weight > 255]
+        self.runs = [(b"".join(map(_digit, run)), weight) for run, weight in by_run.items() if _is_repeated(run)]
+        self.sounds = [(bytes([_CONSONANT]) * len(run), weight) for run, weight in by_sound.items()]
 
     @staticmethod
     def _of_pair(by_run: Mapping[str, int], name: str, other: str) -> int:
@@ -117,13 +130,17 @@ def budget_tokens(text: str) -> int:
     size = len(raw)
     if not size:
         return 0
-    weights = _OF_PROSE if (size - len(raw.translate(None, _TIGHT))) < _PROSE_SHARE * size else _OF_DENSE
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
-    number = int.from_bytes(classes, "little")
-    pairs = (number | number >> 4).to_bytes(size, "little")  # each byte also has the code of the next one
-    total = sum(pairs.translate(weights.by_pair, weights.weightless))
+    weights = _OF_PROSE if sounds.count(_TIGHT) < _PROSE_SHARE * size else _OF_DENSE
+    odd, digits = size % 2, classes + b"0"
+    pairs = unhexlify(digits[1 - odd :]) + unhexlify(digits[odd:-1])  # of each byte and the next one, in any order
+    weighed = pairs.translate(weights.by_pair)
+    total = 0
+    for start in range(0, size, _SUMMED_BYTES):
+        total += (adler32(weighed[start : start + _SUMMED_BYTES]) & 0xFFFF) - 1
     for pair, weight in weights.beyond:
-        total += weight * pairs.count(pair)
+        if pair in pairs:
+            total += weight * pairs.count(pair)
     for run, weight in weights.runs:
         total += weight * classes.count(run)
     for run, weight in weights.sounds:
