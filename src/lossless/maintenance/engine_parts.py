@@ -169,17 +169,16 @@ class EngineParts:
 
     def no_writes(self, session: SessionRef) -> CompactionReason | None:
         """Why nothing of this session is stored, or None."""
+        settings, name = self.settings, as_session(session).name
+        is_excluded = matches_any(name, settings.ignore_session_patterns)
+        is_stateless = settings.skip_stateless_sessions and matches_any(name, settings.stateless_session_patterns)
+        if settings.enabled and not is_excluded and not is_stateless:
+            return None
         from lossless.compaction.plan import CompactionReason
 
-        if not self.settings.enabled:
+        if not settings.enabled:
             return CompactionReason.OFF
-        name = as_session(session).name
-        if matches_any(name, self.settings.ignore_session_patterns):
-            return CompactionReason.EXCLUDED
-        stateless = self.settings.skip_stateless_sessions
-        if stateless and matches_any(name, self.settings.stateless_session_patterns):
-            return CompactionReason.STATELESS
-        return None
+        return CompactionReason.EXCLUDED if is_excluded else CompactionReason.STATELESS
 
     @cached_property
     def log(self) -> EventLog:

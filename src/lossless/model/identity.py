@@ -36,6 +36,8 @@ def canonical_frame(content: str) -> str:
     Also unchanged when the frame has no stable key or there are no words outside it: then only the volatile keys tell
     two messages apart. Keys are sorted at the top level of a block; everything else is kept.
     """
+    if not content.startswith((_DELIVERY, _CONVERSATION)):
+        return content
     frame, is_stable, said = _framed(content) or ("", False, content)
     return frame + said if is_stable and said.strip() else content
 
