@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from datetime import UTC
 from functools import cached_property, update_wrapper
 from inspect import iscoroutinefunction
@@ -145,13 +144,16 @@ class EngineParts:
         observed_tokens: int | None = None,
         model: str | None = None,
         context_window: int | None = None,
+        overhead: int | None = None,
+        reply: int | None = None,
     ) -> CompactionRequest:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
         from lossless.compaction.compactor import CompactionRequest
 
         tokens = budget or self.settings.default_token_budget
-        return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
+        found = self.conversation(session)
+        return CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
 
     def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
@@ -314,8 +316,8 @@ class HostSupport(EngineGroup):
         reply: int | None = None,
     ) -> HistoryBudget:
         """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
-        request = self._parts.request(session, budget, model=model_name(model))
-        return self._parts.loop.history(replace(request, beside=overhead, reply=reply))
+        request = self._parts.request(session, budget, model=model_name(model), overhead=overhead, reply=reply)
+        return self._parts.loop.history(request)
 
     def refused(
         self,
@@ -333,8 +335,7 @@ class HostSupport(EngineGroup):
         """
         from lossless.compaction.compactor import learn_from_usage
 
-        request = self._parts.request(session, budget, model=model_name(model))
-        request = replace(request, beside=overhead)
+        request = self._parts.request(session, budget, model=model_name(model), overhead=overhead)
         assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
         with self._archive.writing():

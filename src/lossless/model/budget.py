@@ -213,6 +213,8 @@ class HistoryBudget:
     @property
     def left(self) -> int:
         """The estimated tokens left for the conversation; negative when the rest of the prompt exceeds the window."""
+        if self.factor == 1.0:
+            return self.window - self.reply - self.frame - self.beside
         steps = max(1, math.ceil(round(self.factor * _FACTOR_STEPS, 6)))
         return int((self.window - self.reply - self.frame) * _FACTOR_STEPS / steps) - self.beside
 

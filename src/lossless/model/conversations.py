@@ -87,7 +87,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     >>> matches_any("agent:main:cron:job:1", ["agent:*:cron:*"]), matches_any("agent:main:x", ["agent:**"])
     (False, True)
     """
-    return any([_glob(pattern).fullmatch(name) for pattern in patterns])
+    return any(_glob(pattern).fullmatch(name) for pattern in patterns)
 
 
 #: How callers name a session: by the host's names, by our record, or by its key alone.

@@ -98,11 +98,16 @@ class IngestMemory(TableAccess):
 
     def context_budget(self, conversation_id: int) -> int | None:
         """The same by budget estimates."""
-        tokens, extra = self._counted(conversation_id)
-        return None if tokens is None or extra is None else tokens + extra
+        size = self.context_size(conversation_id)
+        return None if size is None else size[0]
 
-    def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
-        return self._row("context_tokens", conversation_id=conversation_id) or (None, None)
+    def context_size(self, conversation_id: int) -> tuple[int, int] | None:
+        """The same, and the ordinal that follows the context."""
+        tokens, extra, ordinal = self._counted(conversation_id)
+        return None if tokens is None or extra is None else (tokens + extra, ordinal)
+
+    def _counted(self, conversation_id: int) -> tuple[int | None, int | None, int]:
+        return self._row("context_tokens", conversation_id=conversation_id) or (None, None, 0)
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
         """Store the token count of a context; `extra` is by how much the budget estimates exceed it."""

@@ -73,8 +73,9 @@ SELECT t.payload_hash FROM turn_advancements t JOIN conversations c ON c.convers
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: context_tokens
--- The running count, unless another program has folded since, or cleared the context.
-SELECT context_tokens, context_extra FROM ingest_state
+-- The running count, unless another program has folded since, or cleared the context; and the next ordinal.
+SELECT context_tokens, context_extra, (SELECT max(ordinal) + 1 FROM context_items WHERE conversation_id = :conversation_id)
+  FROM ingest_state
  WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
    AND (SELECT message_id IS NULL FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1) IS 0
