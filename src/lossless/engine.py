@@ -228,10 +228,9 @@ class Engine:
             self.transcripts.hide_heartbeat(report.conversation_id, before)
         seen = parse_usage(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
-        who = report.conversation or session
         request = self._parts.request(
-            who, budget, observed_tokens=observed, model=seen.model, context_window=context_window, overhead=overhead,
-            reply=reply,
+            report.conversation or session, budget, observed_tokens=observed, model=seen.model,
+            context_window=context_window, overhead=overhead, reply=reply,
         )  # fmt: skip
         if usage or (observed and (sent or request.conversation.id in self._parts.sent)):
             self._parts.learn_usage(request, replace(seen, prompt_tokens=observed or None), sent)
