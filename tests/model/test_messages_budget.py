@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,3 +127,33 @@ def test_neighbours_that_are_weighed_in_one_pass_weigh_what_they_weigh_one_by_on
 @pytest.mark.parametrize("kind", TEXTS)
 def test_the_estimate_of_a_long_text_is_that_of_its_runs(kind: str) -> None:
     assert budget_tokens(TEXTS[kind]) == _counted_run_by_run(TEXTS[kind])
+
+
+def _weighed_by_hand(text: str) -> int:
+    """The estimate, one byte after the other."""
+    raw = text.encode("utf-8", "surrogatepass")
+    by_byte = {byte: name for name, members in budget._CLASSES.items() for byte in members}
+    names = [by_byte.get(byte, "x") for byte in raw]
+    is_prose = sum(name in "pdU_" for name in names) < budget._PROSE_SHARE * len(raw)
+    by_run, by_sound = (budget._PROSE, budget._SOUNDS_OF_PROSE) if is_prose else (budget._DENSE, budget._SOUNDS)
+    total = 0
+    for name, other in pairwise([*names, "x"]):
+        total += budget._Weights._of_pair(by_run, name, other)
+    total += sum("".join(names).count(run) * by_run[run] for run in by_run if len(run) > 1 and len(set(run)) == 1)
+    sounds = "".join("c" if chr(byte) in "bcdfghjklmnpqrstvwxz" else "." for byte in raw)
+    total += sum(sounds.count(run) * weight for run, weight in by_sound.items())
+    by_first = {byte: name for name, members in budget._FIRST_BYTES.items() for byte in members}
+    total += sum(budget._SCRIPTS[by_first[byte]] for byte in raw if byte in by_first)
+    return min(max(-(-total // 100), -(-len(raw) // budget._MOST_BYTES)), len(raw))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["str", "a" * 13, " ", "\n", "\n7", "_A", "Go", "x1", '{"', "é", "你", "😀", "\ud800", "\0", "t "]
+        )
+    )
+)
+def test_the_estimate_is_what_counting_by_hand_gives(pieces: list[str]) -> None:
+    for text in ("".join(pieces), "".join(pieces) * 30):
+        assert budget.budget_tokens(text) == _weighed_by_hand(text)

@@ -409,7 +409,8 @@ class Compactor:
 
     def policy(self, request: CompactionRequest) -> CompactionPolicy:
         """The numbers that hold for a session, by the most specific rule."""
-        who = (request.model, request.window, request.conversation.session.name)
+        conversation = request.conversation
+        who = (request.model, request.window, conversation.session_key or conversation.session_id)
         found = self._policies.get(who)
         if found is None:
             found = policy_for(self.settings, model=who[0], window=who[1], session=who[2])
@@ -422,12 +423,8 @@ class Compactor:
     ) -> HistoryBudget:
         """How much of the window is the conversation's: one number for folding and assembling."""
         id_ = request.conversation.id
-        kept, size = self.archive.guards.history(id_), framed_tokens(*self._size(id_))
+        kept, size = self.archive.guards.history(id_), framed_tokens(*self.archive.context_size(id_))
         return history_budget_for(self.archive, request, policy or self.policy(request), kept, size, anew=anew)
-
-    def _size(self, conversation_id: int) -> tuple[int, int]:
-        """The tokens of a context without frames, and how many items it has at most."""
-        return self.archive.context_budget(conversation_id), self.archive.context.next_ordinal(conversation_id)
 
     def evaluate(self, request: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
         """How full the context is; exact where it matters, counted along where it does not."""
@@ -442,7 +439,7 @@ class Compactor:
         size: tuple[int, int] | None = None,
     ) -> CompactionDecision:
         id_, budget = request.conversation.id, history.tokens
-        stored, most = size or self._size(id_)
+        stored, most = size or self.archive.context_size(id_)
         framing, threshold = framed_tokens(0, most), policy.threshold_tokens(budget)
         if stored + framing > threshold:
             framing = self._framing(id_)
@@ -466,7 +463,7 @@ class Compactor:
     def after_turn(self, request: CompactionRequest) -> TurnOutcome:
         """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
         policy, id_ = self.policy(request), request.conversation.id
-        kept, size = self.archive.guards.history(id_), self._size(id_)
+        kept, size = self.archive.guards.history(id_), self.archive.context_size(id_)
         history = history_budget_for(self.archive, request, policy, kept, framed_tokens(*size))
         decision = self._evaluate(request, policy, history, size)
         if kept is None or kept.budget != history:

@@ -97,8 +97,8 @@ def read_events(items: Iterable[MessageLike], first: int = 0) -> tuple[list[Even
 
 def _check_names(message: Message | str, entry_id: str | None) -> None:
     """Names and ids are used for lookups, so they must be storable unchanged: lone surrogates are refused."""
-    names: list[tuple[str, str | None]] = [("entry_id", entry_id)]
-    if isinstance(message, Message):
+    names: list[tuple[str, str | None]] = [("entry_id", entry_id)] if entry_id is not None else []
+    if isinstance(message, Message) and (message.parts or message.event_key is not None):
         names.append(("event_key", message.event_key))
         for part in message.parts:
             if isinstance(part, ToolCall):
@@ -130,7 +130,7 @@ def _check_message(message: Message) -> Message:
 
 def _decode(body: object) -> Message | str:
     """The message, or the name of a role that is not part of a conversation (a host's own records)."""
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict) and not isinstance(body, Mapping):
         raise BadMessage(f"expected an object with a role and content, got {type(body).__name__}")
     role = body.get("role")
     if isinstance(role, str) and role not in _KNOWN_ROLES:
@@ -314,5 +314,7 @@ def _is_its(message: Message, session_key: str | None) -> bool:
 def sender_of(message: Message) -> str | None:
     """The sender in a group, from the metadata of a user message."""
     about = (message.body or {}).get("__openclaw") if message.role == "user" else None
-    known = {key: about[key] for key in _SENDER_KEYS if about.get(key)} if isinstance(about, Mapping) else {}
+    if about is None or not isinstance(about, Mapping):
+        return None
+    known = {key: about[key] for key in _SENDER_KEYS if about.get(key)}
     return json.dumps(known, ensure_ascii=False, separators=(",", ":")) if known else None

@@ -325,9 +325,7 @@ def update_counters(
     revised: int = 0,
 ) -> None:
     """Add to the counters; input that fits ends an earlier refusal."""
-    events = (*window.preamble, *window.events)
-    with_ids = any(event.entry_id is not None for event in events)
-    without = any(event.entry_id is None for event in events)
+    has_id = {event.entry_id is not None for events in (window.preamble, window.events) for event in events}
     archive.ingest.count(
         conversation.id,
         now,
@@ -339,7 +337,7 @@ def update_counters(
         revised=revised,
         likely=plan.likely,
         fits=fits,
-        producers=(WITH_IDS if with_ids else 0) | (WITHOUT_IDS if without else 0),
+        producers=(WITH_IDS if True in has_id else 0) | (WITHOUT_IDS if False in has_id else 0),
         tokens=appended.tokens,
         extra=appended.extra,
         last_seq=appended.last_seq,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from datetime import UTC
 from functools import cached_property, update_wrapper
 from inspect import iscoroutinefunction
@@ -145,13 +144,16 @@ class EngineParts:
         observed_tokens: int | None = None,
         model: str | None = None,
         context_window: int | None = None,
+        overhead: int | None = None,
+        reply: int | None = None,
     ) -> CompactionRequest:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
         from lossless.compaction.compactor import CompactionRequest
 
         tokens = budget or self.settings.default_token_budget
-        return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
+        found = self.conversation(session)
+        return CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
 
     def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
@@ -169,17 +171,16 @@ class EngineParts:
 
     def no_writes(self, session: SessionRef) -> CompactionReason | None:
         """Why nothing of this session is stored, or None."""
+        settings, name = self.settings, as_session(session).name
+        is_excluded = matches_any(name, settings.ignore_session_patterns)
+        is_stateless = settings.skip_stateless_sessions and matches_any(name, settings.stateless_session_patterns)
+        if settings.enabled and not is_excluded and not is_stateless:
+            return None
         from lossless.compaction.plan import CompactionReason
 
-        if not self.settings.enabled:
+        if not settings.enabled:
             return CompactionReason.OFF
-        name = as_session(session).name
-        if matches_any(name, self.settings.ignore_session_patterns):
-            return CompactionReason.EXCLUDED
-        stateless = self.settings.skip_stateless_sessions
-        if stateless and matches_any(name, self.settings.stateless_session_patterns):
-            return CompactionReason.STATELESS
-        return None
+        return CompactionReason.EXCLUDED if is_excluded else CompactionReason.STATELESS
 
     @cached_property
     def log(self) -> EventLog:
@@ -315,8 +316,8 @@ class HostSupport(EngineGroup):
         reply: int | None = None,
     ) -> HistoryBudget:
         """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
-        request = self._parts.request(session, budget, model=model_name(model))
-        return self._parts.loop.history(replace(request, beside=overhead, reply=reply))
+        request = self._parts.request(session, budget, model=model_name(model), overhead=overhead, reply=reply)
+        return self._parts.loop.history(request)
 
     def refused(
         self,
@@ -334,8 +335,7 @@ class HostSupport(EngineGroup):
         """
         from lossless.compaction.compactor import learn_from_usage
 
-        request = self._parts.request(session, budget, model=model_name(model))
-        request = replace(request, beside=overhead)
+        request = self._parts.request(session, budget, model=model_name(model), overhead=overhead)
         assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
         with self._archive.writing():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from binascii import unhexlify
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+from zlib import adler32
 
 from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, ToolCall, ToolResult
@@ -43,18 +44,30 @@ _FIRST_BYTES: Mapping[str, Iterable[int]] = {
 _NOT_FIRST = bytes(range(0xC0))
 
 
-def _table(classes: Mapping[int, Iterable[int]]) -> bytes:
-    table = bytearray(256)
+def _table(classes: Mapping[int, Iterable[int]], rest: int = 0) -> bytes:
+    table = bytearray([rest]) * 256
     for code, members in classes.items():
         for byte in members:
             table[byte] = code
     return bytes(table)
 
 
-_BY_CLASS = _table({_CODES[name]: members for name, members in _CLASSES.items()})
+def _digit(name: str) -> bytes:
+    return b"%x" % _CODES[name]
+
+
+#: Each class is a hexadecimal digit, so that two adjacent ones are one byte.
+_BY_CLASS = _table({ord(_digit(name)): members for name, members in _CLASSES.items()}, rest=ord("0"))
 _BY_SCRIPT = _table({ord(name): members for name, members in _FIRST_BYTES.items()})
-_BY_SOUND = _table({1: [byte for byte in _CLASSES["a"] if byte not in _VOWELS]})
-_TIGHT = bytes(byte for name in "pdU" for byte in _CLASSES[name])
+_CONSONANT, _TIGHT = 1, 2
+_BY_SOUND = _table(
+    {
+        _CONSONANT: [byte for byte in _CLASSES["a"] if byte not in _VOWELS],
+        _TIGHT: [byte for name in "pdU" for byte in _CLASSES[name]],
+    }
+)
+#: The low half of adler32 is one more than the sum of so many bytes.
+_SUMMED_BYTES = 256
 
 #: Tokens per run of each class, in hundredths; runs do not overlap.
 _PROSE = {
@@ -76,32 +89,35 @@ _SCRIPTS = {
 _UNDERSCORE = 60
 #: A text has at most one token per byte, and here at least one token per this many bytes.
 _MOST_BYTES = 8
-_Counted: TypeAlias = list[tuple[bytes, int]]
-_Weights: TypeAlias = tuple[bytes, bytes, _Counted, _Counted, _Counted]
 
 
-def _weights(by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> _Weights:
-    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually.
+class _Weights:
+    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually."""
 
-    By the class codes of two adjacent bytes: the weight of both, and of the first alone, at most one byte; the pairs
-    without a weight; what pairs weigh beyond a byte; and the weights of runs, and of sounds.
-    """
-    runs = {run: weight for run, weight in by_run.items() if len(run) > 1 and len(set(run)) == 1}
-    of_pair = {}
-    for (name, code), (other, following) in product(_CODES.items(), repeat=2):
+    def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
+        of_pair = {
+            code << 4 | following: self._of_pair(by_run, name, other)
+            for name, code in _CODES.items()
+            for other, following in _CODES.items()
+        }
+        #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
+        self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
+        self.beyond = [(pair, weight - 255) for pair, weight in of_pair.items() if weight > 255]
+        self.runs = [(b"".join(map(_digit, run)), weight) for run, weight in by_run.items() if _is_repeated(run)]
+        self.sounds = [(bytes([_CONSONANT]) * len(run), weight) for run, weight in by_sound.items()]
+
+    @staticmethod
+    def _of_pair(by_run: Mapping[str, int], name: str, other: str) -> int:
         pair = f"{name}{other}".replace("_", "p")
-        both = 0 if pair in runs else by_run.get(pair, 0)
-        of_pair[code | following << 4] = both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
-    return (
-        bytes(min(of_pair.get(pair, 0), 255) for pair in range(256)),
-        bytes(pair for pair in range(256) if not of_pair.get(pair)),
-        [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255],
-        [(bytes(_CODES[n] for n in run), weight) for run, weight in runs.items()],
-        [(b"\1" * len(run), weight) for run, weight in by_sound.items()],
-    )
+        both = 0 if _is_repeated(pair) else by_run.get(pair, 0)
+        return both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
 
 
-_OF_PROSE, _OF_DENSE = _weights(_PROSE, _SOUNDS_OF_PROSE), _weights(_DENSE, _SOUNDS)
+def _is_repeated(run: str) -> bool:
+    return len(run) > 1 and len(set(run)) == 1
+
+
+_OF_PROSE, _OF_DENSE = _Weights(_PROSE, _SOUNDS_OF_PROSE), _Weights(_DENSE, _SOUNDS)
 
 
 def budget_tokens(text: str) -> int:
@@ -114,17 +130,20 @@ def budget_tokens(text: str) -> int:
     size = len(raw)
     if not size:
         return 0
-    is_prose = size - len(raw.translate(None, _TIGHT)) < _PROSE_SHARE * size
-    by_pair, weightless, beyond, runs, of_sounds = _OF_PROSE if is_prose else _OF_DENSE
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
-    number = int.from_bytes(classes, "little")
-    pairs = (number | number >> 4).to_bytes(size, "little")  # each byte also has the code of the next one
-    total = sum(pairs.translate(by_pair, weightless))
-    for pair, weight in beyond:
-        total += weight * pairs.count(pair)
-    for run, weight in runs:
+    weights = _OF_PROSE if sounds.count(_TIGHT) < _PROSE_SHARE * size else _OF_DENSE
+    odd, digits = size % 2, classes + b"0"
+    pairs = unhexlify(digits[1 - odd :]) + unhexlify(digits[odd:-1])  # of each byte and the next one, in any order
+    weighed = pairs.translate(weights.by_pair)
+    total = 0
+    for start in range(0, size, _SUMMED_BYTES):
+        total += (adler32(weighed[start : start + _SUMMED_BYTES]) & 0xFFFF) - 1
+    for pair, weight in weights.beyond:
+        if pair in pairs:
+            total += weight * pairs.count(pair)
+    for run, weight in weights.runs:
         total += weight * classes.count(run)
-    for run, weight in of_sounds:
+    for run, weight in weights.sounds:
         total += weight * sounds.count(run)
     if len(text) < size:
         scripts = raw.translate(_BY_SCRIPT, _NOT_FIRST)
@@ -194,6 +213,8 @@ class HistoryBudget:
     @property
     def left(self) -> int:
         """The estimated tokens left for the conversation; negative when the rest of the prompt exceeds the window."""
+        if self.factor == 1.0:
+            return self.window - self.reply - self.frame - self.beside
         steps = max(1, math.ceil(round(self.factor * _FACTOR_STEPS, 6)))
         return int((self.window - self.reply - self.frame) * _FACTOR_STEPS / steps) - self.beside
 

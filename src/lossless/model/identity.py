@@ -39,6 +39,8 @@ def words_in_frame(content: str) -> str | None:
 
 def _framed(content: str) -> tuple[str, bool, str] | None:
     """The stable part of the frame, whether it has a stable key, and the words outside it; None without a frame."""
+    if not content.startswith((_DELIVERY, _CONVERSATION)):
+        return None
     start, gap = 0, ""
     if content.startswith(_DELIVERY):
         start, gap = content.find(_GAP), _GAP

@@ -147,6 +147,13 @@ class Archive:
         counted = self.ingest.context_budget(conversation_id)
         return self.context.budget_tokens(conversation_id) if counted is None else counted
 
+    def context_size(self, conversation_id: int) -> tuple[int, int]:
+        """That, and how many items the context has at most."""
+        counted = self.ingest.context_size(conversation_id)
+        if counted is None:
+            return self.context.budget_tokens(conversation_id), self.context.next_ordinal(conversation_id)
+        return counted
+
     def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many, at most `limit`."""
         if self.whole is not self:

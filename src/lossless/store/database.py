@@ -1,6 +1,4 @@
-"""The SQLite database behind the archive: connections per thread, one writer per process, the named queries of
-`queries/*.sql`, column values, copies of live databases, and read-only user queries.
-"""
+"""The SQLite database behind the archive: connections, one writer per process, named queries, copies of databases."""
 
 from __future__ import annotations
 
@@ -229,10 +227,9 @@ def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class _Handle:
-    """A connection and the process that opened it; None once it was closed for its thread."""
+    """A connection; None once it was closed for its thread."""
 
     connection: apsw.Connection | None
-    pid: int
     #: Whether a transaction or a snapshot is in progress.
     is_open: bool = False
 
@@ -242,9 +239,7 @@ class Database:
 
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         self.path = path if path == ":memory:" else str(expand_path(path).absolute())
-        self.read_only = read_only
-        self.busy_timeout_ms = busy_timeout_ms
-        self._is_memory = path == ":memory:"
+        self.read_only, self.busy_timeout_ms, self._is_memory = read_only, busy_timeout_ms, path == ":memory:"
         self._local = threading.local()
         self._shared: _Handle | None = None
         self._handles: WeakSet[_Handle] = WeakSet()
@@ -269,11 +264,10 @@ class Database:
         with _write_locks_guard:
             shared = _write_locks.setdefault(self.path, threading.RLock())
         self._writer = threading.RLock() if self._is_memory else shared
-        self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
         handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
-        if handle is not None and handle.connection is not None and handle.pid == os.getpid() and not self._closed:
+        if handle is not None and handle.connection is not None and not self._closed:
             return handle.connection
         return self._open()[1]
 
@@ -281,10 +275,10 @@ class Database:
         if self._closed:
             raise errors.ArchiveError(f"archive {self.path!r}: it was closed")
         handle = self._shared if self._is_memory else getattr(self._local, "handle", None)
-        if handle is not None and handle.connection is not None and (self._is_memory or handle.pid == os.getpid()):
+        if handle is not None and handle.connection is not None:
             return handle, handle.connection
         connection = self._connect()
-        handle = _Handle(connection, os.getpid())
+        handle = _Handle(connection)
         with self._handles_guard:
             self._handles.add(handle)
         if self._is_memory:
@@ -367,8 +361,10 @@ class Database:
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
         try:
-            with self._turns:
-                return self._execute(sql, params).fetchall()
+            if self._is_memory:
+                with self._writer:
+                    return self._execute(sql, params).fetchall()
+            return self._execute(sql, params).fetchall()
         except UnicodeDecodeError:
             return list(self._lenient(sql, params))
         except apsw.Error as error:
@@ -376,8 +372,10 @@ class Database:
 
     def row(self, sql: str, params: Params = ()) -> Row | None:
         try:
-            with self._turns:
-                return self._execute(sql, params).fetchone()
+            if self._is_memory:
+                with self._writer:
+                    return self._execute(sql, params).fetchone()
+            return self._execute(sql, params).fetchone()
         except UnicodeDecodeError:
             return next(self._lenient(sql, params), None)
         except apsw.Error as error:
@@ -394,7 +392,7 @@ class Database:
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
         try:
-            with self._turns:
+            with self._turns():
                 given = 0
                 for row in self._execute(sql, params):
                     yield row
@@ -411,7 +409,7 @@ class Database:
         from apsw.ext import query_info
 
         try:
-            with self._turns:
+            with self._turns():
                 names = [f"c{n}" for n in range(len(query_info(self.connection(), sql, params or None).description))]
                 columns = ", ".join(
                     f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in names
@@ -428,14 +426,20 @@ class Database:
 
     def run(self, sql: str, params: Params = ()) -> None:
         try:
-            with self._alone(sql):
+            if self._is_memory or not self.connection().in_transaction:
+                with self._alone(sql):
+                    self._execute(sql, params)
+            else:
                 self._execute(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
     def run_many(self, sql: str, params: Iterable[Params]) -> None:
         try:
-            with self._alone(sql):
+            if self._is_memory or not self.connection().in_transaction:
+                with self._alone(sql):
+                    self.connection().executemany(sql, params)
+            else:
                 self.connection().executemany(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
@@ -443,7 +447,11 @@ class Database:
     def _alone(self, sql: str) -> AbstractContextManager[object]:
         """The scope of a statement: a write outside of a transaction gets its own."""
         is_alone = self.before_commit is not None and not self.connection().in_transaction
-        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
+        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns()
+
+    def _turns(self) -> AbstractContextManager[object]:
+        """The scope of several steps of one query: threads share the connection to an in-memory database."""
+        return self._writer if self._is_memory else nullcontext()
 
     def changes(self) -> int:
         return self.connection().changes()
@@ -454,34 +462,10 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
-        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
+        return _Scope(self, "BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
-        return self._scope("BEGIN", self._turns)
-
-    @contextmanager
-    def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
-        """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
-        with lock:
-            handle, connection = self._open()
-            if handle.is_open and connection.in_transaction:
-                yield
-                return
-            try:
-                _roll_back(connection)  # an interrupt may have left the last one open
-                handle.is_open = True
-                connection.execute(begin)
-                yield
-                if self.before_commit and begin != "BEGIN":
-                    self.before_commit()
-                connection.execute("COMMIT")
-            except BaseException as error:
-                _roll_back(connection)
-                if isinstance(error, apsw.Error):
-                    raise refused(error, self.path) from error
-                raise
-            finally:
-                handle.is_open = False
+        return _Scope(self, "BEGIN", self._turns())
 
     def close(self) -> None:
         with self._writer:  # an open transaction ends first
@@ -493,6 +477,56 @@ class Database:
         """Close the connections of all threads; returns those that are in use."""
         with self._handles_guard:
             return [handle for handle in self._handles if not _close(handle)]
+
+
+class _Scope:
+    """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
+
+    __slots__ = ("_begin", "_connection", "_database", "_handle", "_lock")
+
+    def __init__(self, database: Database, begin: str, lock: AbstractContextManager[object]) -> None:
+        self._database, self._begin, self._lock = database, begin, lock
+        self._handle: _Handle | None = None
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        try:
+            handle, connection = self._database._open()
+            if handle.is_open and connection.in_transaction:
+                return
+            self._handle, self._connection = handle, connection
+            _roll_back(connection)  # an interrupt may have left the last one open
+            handle.is_open = True
+            connection.execute(self._begin)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        handle = self._handle
+        try:
+            if handle is not None and error is not None:
+                self._undo(error)
+            elif handle is not None:
+                self._commit()
+        finally:
+            if handle is not None:
+                handle.is_open = False
+            self._lock.__exit__(None, None, None)
+
+    def _commit(self) -> None:
+        try:
+            if self._database.before_commit and self._begin != "BEGIN":
+                self._database.before_commit()
+            self._connection.execute("COMMIT")
+        except BaseException as failure:
+            self._undo(failure)
+            raise
+
+    def _undo(self, error: BaseException) -> None:
+        _roll_back(self._connection)
+        if isinstance(error, apsw.Error):
+            raise refused(error, self._database.path) from error
 
 
 class TableAccess:
@@ -758,9 +792,9 @@ def run_owner_query(database: Database, query: str, params: Params, limit: int, 
 
 
 def _authorize_read(operation: int, *names: str | None) -> int:
-    is_allowed = operation in _READS
-    if operation == apsw.SQLITE_PRAGMA:
-        is_allowed = names[0] in _SELECT_PRAGMAS
-    elif operation == apsw.SQLITE_FUNCTION:
-        is_allowed = names[1] != "load_extension"
+    is_allowed = (
+        operation in _READS
+        or (operation == apsw.SQLITE_PRAGMA and names[0] in _SELECT_PRAGMAS)
+        or (operation == apsw.SQLITE_FUNCTION and names[1] != "load_extension")
+    )
     return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY

@@ -25,7 +25,6 @@ from lossless.store.database import (
 )
 from lossless.store.migrate import split_script
 from lossless.store.rows import (
-    PackedMessage,
     PartRow,
     message_digest,
     pack_message,
@@ -332,11 +331,9 @@ class Messages(TableAccess):
         assert places is not None
         first, seq, ordinal = places
         packed = [pack_message(item.message) for item in new]
-        texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
         at = row_time(now)
         times = [at if item.created_at is now else row_time(item.created_at) for item in new]
-        parts = [part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
-        estimates = [message_budget_tokens(item.message) for item in new]
+        parts = [part_values(first + n, pack.parts) if pack.parts else [] for n, pack in enumerate(packed)]
         self._db.run_many(
             _INSERT,
             [
@@ -345,22 +342,29 @@ class Messages(TableAccess):
                 for n, (item, pack) in enumerate(zip(new, packed, strict=True))
             ],
         )  # fmt: skip
-        self._db.run_many(
-            _INSERT_EXTRAS,
-            [
-                (first + n, item.fingerprint, index_digest(text) + _whole(item, pack, parts[n], times[n], estimates[n]),
-                 item.entry_id is None, item.is_preamble,
-                 None if item.message.format == "plain" else item.message.format, pack.skeleton, estimates[n])
-                for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
-            ],
-        )  # fmt: skip
+        # Only now: the driver has left the UTF-8 form in each text, which all of this needs.
+        texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
+        extras: list[tuple[object, ...]] = []
+        tokens = extra = 0
+        for n, (item, pack) in enumerate(zip(new, packed, strict=True)):
+            message, id_ = item.message, first + n
+            estimate = message_budget_tokens(message)
+            form = None if message.format == "plain" else message.format
+            row = (
+                message.role, pack.content, message.tokens, item.identity, item.sender, times[n], item.file_id,
+                item.fingerprint, int(item.is_preamble), form, pack.skeleton, estimate,
+            )  # fmt: skip
+            digest = index_digest(texts[n]) + message_digest(row, [(part[0], *part[2:]) for part in parts[n]])
+            is_claimed = item.entry_id is None
+            extras.append((id_, item.fingerprint, digest, is_claimed, item.is_preamble, form, pack.skeleton, estimate))
+            tokens += message.tokens
+            extra += max(0, estimate - message.tokens)
+        self._db.run_many(_INSERT_EXTRAS, extras)
         if part_rows := [row for some in parts for row in some]:
             self._db.run_many(_INSERT_PART, part_rows)
         if in_context:
             self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
         self._index.add_messages(first, texts, [pack.content for pack in packed])
-        tokens = sum(item.message.tokens for item in new)
-        extra = sum(max(0, most - item.message.tokens) for most, item in zip(estimates, new, strict=True))
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
@@ -508,14 +512,3 @@ class Messages(TableAccess):
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
         return self.many(self._column("ids_in_order", conversation_id=conversation_id, after=after_seq, limit=limit))
-
-
-def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], at: str, estimate: int) -> bytes:
-    """The digest of everything that a message is rebuilt from, as stored."""
-    message = item.message
-    row = (
-        message.role, pack.content, message.tokens, item.identity, item.sender, at, item.file_id,
-        item.fingerprint, int(item.is_preamble), None if message.format == "plain" else message.format, pack.skeleton,
-        estimate,
-    )  # fmt: skip
-    return message_digest(row, [(part[0], *part[2:]) for part in parts])

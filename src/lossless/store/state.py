@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _PRINT = 8
 #: What one call adds to the counters, besides what it has seen.
-_COUNTS = (
-    "stored", "replayed", "skipped", "ambiguous", "producers", "fits", "tokens", "extra", "revised", "likely",
-)  # fmt: skip
+_NO_COUNTS: dict[str, object] = dict.fromkeys(
+    ("stored", "replayed", "skipped", "ambiguous", "producers", "fits", "tokens", "extra", "revised", "likely"), 0
+)
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
 
@@ -82,11 +82,11 @@ class IngestMemory(TableAccess):
 
         `extra` is by how much budget estimates exceed the tokens; `fits` ends an earlier refusal of input.
         """
-        if unknown := counts.keys() - set(_COUNTS):
-            raise TypeError(f"unknown counts: {sorted(unknown)}")
-        stored_at = state_time(now) if counts.get("stored") else None
-        values = dict.fromkeys(_COUNTS, 0) | counts | {"seen": seen, "last_seq": last_seq, "stored_at": stored_at}
-        self._run("count", values | {"conversation_id": conversation_id})
+        values: dict[str, object] = _NO_COUNTS | counts
+        if len(values) > len(_NO_COUNTS):
+            raise TypeError(f"unknown counts: {sorted(counts.keys() - _NO_COUNTS)}")
+        stored_at = state_time(now) if values["stored"] else None
+        self._run("count", (conversation_id, seen, last_seq, stored_at, *values.values()))
 
     def block(self, conversation_id: int, reason: str, now: datetime) -> None:
         self._run("block", conversation_id=conversation_id, at=state_time(now), reason=reason)
@@ -97,11 +97,16 @@ class IngestMemory(TableAccess):
 
     def context_budget(self, conversation_id: int) -> int | None:
         """The same by budget estimates."""
-        tokens, extra = self._counted(conversation_id)
-        return None if tokens is None or extra is None else tokens + extra
+        size = self.context_size(conversation_id)
+        return None if size is None else size[0]
 
-    def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
-        return self._row("context_tokens", conversation_id=conversation_id) or (None, None)
+    def context_size(self, conversation_id: int) -> tuple[int, int] | None:
+        """The same, and the ordinal that follows the context."""
+        tokens, extra, ordinal = self._counted(conversation_id)
+        return None if tokens is None or extra is None else (tokens + extra, ordinal)
+
+    def _counted(self, conversation_id: int) -> tuple[int | None, int | None, int]:
+        return self._row("context_tokens", conversation_id=conversation_id) or (None, None, 0)
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
         """Store the token count of a context; `extra` is by how much the budget estimates exceed it."""

@@ -8,21 +8,23 @@ SELECT seen, stored, replayed, skipped, ambiguous, last_stored_at, blocked_at, b
 SELECT producers FROM ingest_state WHERE conversation_id = :conversation_id;
 
 -- name: count
+-- Values: conversation_id, seen, last_seq, stored_at, stored, replayed, skipped, ambiguous, producers, fits, tokens,
+-- extra, revised, likely.
 INSERT INTO ingest_state (conversation_id, seen, stored, replayed, skipped, ambiguous, producers, last_stored_at,
                           context_tokens, context_seq, context_extra, revised, likely)
-VALUES (:conversation_id, :seen, :stored, :replayed, :skipped, :ambiguous, :producers, :stored_at,
-        CASE WHEN :last_seq = :stored THEN :tokens END, :last_seq, CASE WHEN :last_seq = :stored THEN :extra END,
-        :revised, :likely)
+VALUES (?1, ?2, ?5, ?6, ?7, ?8, ?9, ?4,
+        CASE WHEN ?3 = ?5 THEN ?11 END, ?3, CASE WHEN ?3 = ?5 THEN ?12 END,
+        ?13, ?14)
     ON CONFLICT (conversation_id) DO UPDATE SET
        seen = seen + excluded.seen, stored = stored + excluded.stored, replayed = replayed + excluded.replayed,
        skipped = skipped + excluded.skipped, ambiguous = ambiguous + excluded.ambiguous,
        revised = revised + excluded.revised, likely = likely + excluded.likely,
        producers = producers | excluded.producers,
        last_stored_at = coalesce(excluded.last_stored_at, last_stored_at),
-       context_tokens = CASE WHEN :stored = 0 OR context_seq = :last_seq - :stored THEN context_tokens + :tokens END,
-       context_extra = CASE WHEN :stored = 0 OR context_seq = :last_seq - :stored THEN context_extra + :extra END,
-       context_seq = coalesce(:last_seq, context_seq),
-       blocked_at = iif(:fits, NULL, blocked_at), blocked_reason = iif(:fits, NULL, blocked_reason);
+       context_tokens = CASE WHEN ?5 = 0 OR context_seq = ?3 - ?5 THEN context_tokens + ?11 END,
+       context_extra = CASE WHEN ?5 = 0 OR context_seq = ?3 - ?5 THEN context_extra + ?12 END,
+       context_seq = coalesce(?3, context_seq),
+       blocked_at = iif(?10, NULL, blocked_at), blocked_reason = iif(?10, NULL, blocked_reason);
 
 -- name: block
 INSERT INTO ingest_state (conversation_id, blocked_at, blocked_reason) VALUES (:conversation_id, :at, :reason)
@@ -71,8 +73,9 @@ SELECT t.payload_hash FROM turn_advancements t JOIN conversations c ON c.convers
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: context_tokens
--- The running count, unless another program has folded since, or cleared the context.
-SELECT context_tokens, context_extra FROM ingest_state
+-- The running count, unless another program has folded since, or cleared the context; and the next ordinal.
+SELECT context_tokens, context_extra, (SELECT max(ordinal) + 1 FROM context_items WHERE conversation_id = :conversation_id)
+  FROM ingest_state
  WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
    AND (SELECT message_id IS NULL FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1) IS 0
