@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
+    from lossless.store.search import AnyText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
@@ -351,8 +352,8 @@ _DECIDING, _PROMPT_POOL = 20, 70
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
 _LEAST_SHARE = 0.1
-#: So many messages are looked at, until so many did not fit.
-_MOST_QUOTABLE, _MOST_MISSES = 120, 8
+#: So many messages are looked at, until so many did not fit; so many are read at once.
+_MOST_QUOTABLE, _MOST_MISSES, _READ_AT_ONCE = 120, 8, 40
 _FRAME_TOKENS = 64
 
 _ASKS = re.compile(
@@ -434,15 +435,10 @@ def unasked_evidence(
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    near = [hit.id for hit in hits if hit.id not in texts and isinstance(hit.id, int)]
-    texts = texts | {text.id: text for text in archive.search.messages(near)}
     room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
-    for hit in hits:
-        text = texts.get(hit.id)
-        if hit.score < least or not isinstance(text, MessageText) or text.role == "system":
-            continue
+    for hit, text in _hit_texts(archive, [hit for hit in hits if hit.score >= least], texts):
         whole, size = " ".join(text.content.split()), BEST_CHARS if len(kept) < _BEST else PIECE_CHARS
         if not whole:
             continue
@@ -461,6 +457,20 @@ def unasked_evidence(
         if room < _LEAST_TOKENS or misses == _MOST_MISSES:
             break
     return tuple(kept)
+
+
+def _hit_texts(
+    archive: Archive, hits: Sequence[Hit], texts: Mapping[int | str, AnyText]
+) -> Iterator[tuple[Hit, MessageText]]:
+    """Hits with their messages, in order, without system messages; read a few at a time: few are looked at."""
+    for start in range(0, len(hits), _READ_AT_ONCE):
+        some = hits[start : start + _READ_AT_ONCE]
+        near = archive.search.messages(hit.id for hit in some if hit.id not in texts and isinstance(hit.id, int))
+        known = {**texts, **{text.id: text for text in near}}
+        for hit in some:
+            text = known.get(hit.id)
+            if isinstance(text, MessageText) and text.role != "system":
+                yield hit, text
 
 
 def _topics(question: str) -> frozenset[str]:

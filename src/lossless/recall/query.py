@@ -364,10 +364,9 @@ class TermFinder:
         for index, literal in self._literals:
             if literal in folded:
                 found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), most)]
-        for index, root, word, asked, prefixes in self._words:
-            if root in folded:
-                places = islice(_words(text, folded, root, word, asked, prefixes), most)
-                found += [TermMatch(start, end, index, strength) for start, end, strength in places]
+        for word in self._words:
+            if word[1] in folded:
+                found += _words(text, folded, *word, most)
         for index, root, stems in self._rows:
             if root in folded:
                 found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), most)]
@@ -388,23 +387,25 @@ def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(
-    text: str, folded: str, root: str, word: str, asked: str, prefixes: tuple[str, ...]
-) -> Iterator[tuple[int, int, float]]:
+    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], most: int | None
+) -> list[TermMatch]:
+    found: list[TermMatch] = []
     at = folded.find(root)
-    while at >= 0:
+    while at >= 0 and len(found) != most:
         end = at + len(root)
         if at == 0 or not folded[at - 1].isalnum() or _is_hump(text, folded, at):
             match = WORD.match(folded, at)
             end = match.end() if match else end
             seen = folded[at:end]
             if seen == word or stem(seen) == asked:
-                yield at, end, 1.0
+                found.append(TermMatch(at, end, index, 1.0))
             elif seen.startswith(word) and _is_hump(text, folded, at + len(word)):
                 end = at + len(word)
-                yield at, end, 1.0
+                found.append(TermMatch(at, end, index, 1.0))
             elif prefixes and seen.startswith(prefixes):
-                yield at, end, PREFIX_STRENGTH
+                found.append(TermMatch(at, end, index, PREFIX_STRENGTH))
         at = folded.find(root, end)
+    return found
 
 
 def _rows(folded: str, root: str, stems: list[str]) -> Iterator[tuple[int, int]]:

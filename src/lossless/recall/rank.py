@@ -200,8 +200,10 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
             hit.score *= 1 + DATE_PRIOR
         if hit.speaker == weighed.speaker:
             hit.score *= SPEAKER_WEIGHT
-        hit.tier = 0 if needed <= hit.own.keys() else 1 if required <= hit.own.keys() else 2
-        hit.matched = tuple(terms[index].text for index in sorted(hit.own))
+        own = hit.own.keys()
+        hit.tier = 0 if needed <= own else 1 if required <= own else 2
+        if own:
+            hit.matched = tuple(terms[index].text for index in sorted(own))
 
 
 def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
@@ -452,24 +454,23 @@ def _rank_kind(
     words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
 ) -> RankedHits:
     search, query, where = words.archive.search, words.query, words.where
-    counts = search.counts([term.loose for term in query.terms], where, what)
-    texts: list[AnyText]
-    starts: dict[int | str, dict[int | None, None]] = {}
+    rows, counts = search.counts([term.loose for term in query.terms], where, what)
     matches = [
         (match, pool if n == 0 else pool // 2) for n, match in enumerate(candidate_expressions(query, counts, pool))
     ]
+    found = search.candidates(matches, where, what)
+    texts: Iterable[AnyText]
+    starts: dict[int | str, set[int | None]] = {}
     if what == "message":
-        for match, limit in matches:
-            for id_, start in search.candidates(match, where, limit):
-                starts.setdefault(id_, {})[start] = None
-        texts = [*search.messages(starts), *_unindexed_texts(words, what)]  # type: ignore[arg-type]
+        for id_, start in found:
+            starts.setdefault(id_, set()).add(start)
+        texts = search.messages(starts)  # type: ignore[arg-type]
     else:
-        ids = dict.fromkeys(id_ for match, limit in matches for id_ in search.candidate_summaries(match, where, limit))
-        texts = [*search.summaries(ids), *_unindexed_texts(words, what)]
+        texts = search.summaries(dict.fromkeys(id_ for (id_,) in found))
+    texts = [*texts, *_unindexed_texts(words, what)]
     fresh = _current_texts(words.archive, texts)
     candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
-    rows = search.size(where, what)[0]
     weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, words.finder)
     near = [
         Hit(
@@ -508,11 +509,10 @@ def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list
 
 def _current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
     """Texts that say what the index says, with what it holds of them; the others are indexed anew."""
-    known = list(texts)
-    stale = [text for text in known if is_stale(text)]
-    reindex_stale(archive, stale)
-    gone = {text.id for text in stale}
-    return [(text, text.indexed) for text in known if text.id not in gone]
+    known = [(text, text.indexed) for text in texts]
+    stale = {text.id: text for text, indexed in known if is_stale(text, indexed)}
+    reindex_stale(archive, stale.values())
+    return [(text, indexed) for text, indexed in known if text.id not in stale]
 
 
 def texts_in_scope(texts: Iterable[AnyText], where: SearchScope) -> list[AnyText]:
