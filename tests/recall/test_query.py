@@ -154,18 +154,18 @@ def test_a_huge_question_is_cut(text: str) -> None:
 
 def test_candidates_are_any_of_the_terms() -> None:
     query = parse_query("deploy pipeline")
-    assert candidate_expressions(query, [3, 4], 200) == [query.match_any]
+    assert candidate_expressions(query, [3, 4], 200) == [(query.match_any, None, 200)]
 
 
 def test_texts_with_all_terms_are_candidates_of_their_own_when_there_are_many() -> None:
     query = parse_query("deploy pipeline")
-    assert candidate_expressions(query, [300, 4000], 200)[1] == '("deploy") AND ("pipeline")'
+    assert candidate_expressions(query, [300, 2000], 200)[1] == ('("deploy") AND ("pipeline")', None, 100)
 
 
 def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
     query = parse_query("deploy pipeline zebra")
     rare, everywhere = 5, ROW_BUDGET
-    (any_match, all_match) = candidate_expressions(query, [everywhere, 100, rare], 200)
+    (any_match, _, _), (all_match, _, _) = candidate_expressions(query, [everywhere, 100, rare], 200)
     assert "deploy" not in any_match
     assert "pipeline" in any_match
     assert "zebra" in any_match
@@ -173,4 +173,12 @@ def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
 
 
 def test_a_term_that_is_nowhere_still_looks_for_longer_words() -> None:
-    assert candidate_expressions(parse_query("confi"), [0], 200) == ['"confi" OR "conf"*']
+    assert candidate_expressions(parse_query("confi"), [0], 200) == [('"confi" OR "conf"*', None, 200)]
+
+
+def test_a_far_more_frequent_term_only_weighs_in_where_the_others_have_enough_rows() -> None:
+    query = parse_query("deploy pipeline zebra")
+    zebra_or_pipeline = '"pipeline" OR "pipelin"* OR "zebra" OR "zebra"*'
+    assert candidate_expressions(query, [9_000, 700, 300], 200)[0] == (query.match_any, zebra_or_pipeline, 200)
+    assert candidate_expressions(query, [7_000, 700, 300], 200)[0] == (query.match_any, None, 200)
+    assert candidate_expressions(query, [9_000, 70, 30], 200)[0] == (query.match_any, None, 200)

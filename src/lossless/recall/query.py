@@ -195,6 +195,8 @@ MAX_TERMS = 32
 REGEX_HINT = 'Searched as plain words. For a regular expression use mode="regex".'
 #: How many index rows may be scored to find the candidates; more frequent terms only weigh in afterwards.
 ROW_BUDGET = 60_000
+#: A term with so many times the rows of all rarer ones together only weighs in, if those have enough rows.
+FREQUENT = 8
 EMPTY_HINT = "There is no word in this to search for."
 
 
@@ -256,27 +258,32 @@ def parse_query(question: str) -> Query:
     return Query(terms, hint, _ASKS_SEVERAL.search(text) is not None)
 
 
-def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[str]:
-    """The FTS5 expressions whose best rows are the candidates, given how many rows have each term.
+def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[tuple[str, str | None, int]]:
+    """The FTS5 expressions whose best rows are the candidates, given how many rows have each term: what is weighed,
+    what a row must have, and how many rows are taken.
 
-    First any of the terms, rarest first as far as the budget goes. When that finds more rows than the
-    `pool` holds, also all of them at once, so that a text with everything is never crowded out.
+    First any of the terms, rarest first as far as the budget goes. A row must have one of the rarer terms where those
+    fill the `pool` and the others are far more frequent. When that finds more rows than the pool holds, also all of
+    the terms at once, so that a text with everything is never crowded out.
     """
     living = sorted((count, at) for at, count in enumerate(counts) if count)
     if not living:
-        return [query.match_any]
+        return [(query.match_any, None, pool)]
     chosen: list[int] = []
-    rows = 0
+    rare = rows = 0
     for count, at in living:
-        rows += count
-        if chosen and rows > ROW_BUDGET:
+        if chosen and rows + count > ROW_BUDGET:
             break
+        if not rare and rows > 2 * pool and count > FREQUENT * rows:
+            rare = len(chosen)
+        rows += count
         chosen.append(at)
     unseen = [at for at, count in enumerate(counts) if not count]
-    matches = [any_of(query.terms[at] for at in sorted(chosen + unseen))]
+    needed = any_of(query.terms[at] for at in sorted(chosen[:rare] + unseen)) if rare else None
+    matches = [(any_of(query.terms[at] for at in sorted(chosen + unseen)), needed, pool)]
     asked = [term for term, count in zip(query.terms, counts, strict=True) if count and not term.piece_of]
     if len(asked) > 1 and sum(counts) > pool:
-        matches.append(" AND ".join(f"({term.match})" for term in asked))
+        matches.append((" AND ".join(f"({term.match})" for term in asked), None, pool // 2))
     return matches
 
 

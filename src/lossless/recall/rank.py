@@ -455,10 +455,7 @@ def _rank_kind(
 ) -> RankedHits:
     search, query, where = words.archive.search, words.query, words.where
     rows, counts = search.counts([term.loose for term in query.terms], where, what)
-    matches = [
-        (match, pool if n == 0 else pool // 2) for n, match in enumerate(candidate_expressions(query, counts, pool))
-    ]
-    found = search.candidates(matches, where, what)
+    found = search.candidates(candidate_expressions(query, counts, pool), where, what)
     texts: Iterable[AnyText]
     starts: dict[int | str, set[int | None]] = {}
     if what == "message":

@@ -400,14 +400,17 @@ class FullTextSearch(TableAccess):
         """Summaries of the scope that are not indexed."""
         return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
-    def candidates(self, matches: Iterable[tuple[str, int]], where: SearchScope, what: TextKind) -> list[Row]:
-        """The best rows by bm25 of each expression, up to a limit: a summary, or a message and the start of its
-        passage, None for the first.
+    def candidates(
+        self, matches: Iterable[tuple[str, str | None, int]], where: SearchScope, what: TextKind
+    ) -> list[Row]:
+        """The best rows by bm25 of each expression, of those that match another one too if given, up to a limit: a
+        summary, or a message and the start of its passage, None for the first.
         """
         inside, everything = self.size(where, what)
         values = where.values | {"everything": not where.has_times and inside >= everything}
         query = "candidates" if what == "message" else "candidate_summaries"
-        return [row for match, limit in matches for row in self._rows(query, values | {"match": match, "limit": limit})]
+        asked = [values | {"match": match, "needed": needed, "limit": limit} for match, needed, limit in matches]
+        return [row for one in asked for row in self._rows(query, one)]
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
