@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -82,7 +83,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Evidence for a question, best first; `str()` of it is the text that an agent reads."""
+    """Evidence for a question, best first, or in order of time; `str()` of it is the text that an agent reads."""
 
     question: str
     scope: Scope
@@ -91,7 +92,8 @@ class RecallResult:
     note: str = ""
     #: How long the text may be.
     max_tokens: int = 2000
-    #: Whether the question is about a course of events, so that the evidence is in order of time, the newest first.
+    #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
+    #: something changed, the newest word stands before the rest.
     in_order: bool = False
 
     def __str__(self) -> str:
@@ -99,16 +101,18 @@ class RecallResult:
 
     @property
     def lines(self) -> list[str]:
-        """The evidence under the day and the summary that it belongs to; the best of them first."""
-        groups: dict[tuple[int, str, str], list[Evidence]] = {}
-        for item in self.evidence:
-            groups.setdefault(item.place, []).append(item)
+        """The evidence in its order, what belongs to one day and one summary together under one heading."""
+        newest = 0
+        if self.in_order:  # where time goes back, the newest ends
+            times = [(item.created_at, item.id) for item in self.evidence]
+            newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
+        groups: dict[tuple[bool, tuple[int, str, str]], list[str]] = {}
+        for number, item in enumerate(self.evidence):
+            groups.setdefault((number < newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
-        for number, (place, items) in enumerate(groups.items()):
-            mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
-            lines.append(day_heading(place, self.scope) + mark)
-            lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
+        for (is_newest, place), quotes in groups.items():
+            lines += [day_heading(place, self.scope) + (_NEWEST if is_newest else ""), *quotes]
         return [*lines, _OPENING] if self.evidence else lines
 
 
@@ -209,11 +213,15 @@ geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hi
 _WHATEVER = frozenset(_WHATEVER_WORDS.split())
 #: Questions about how something went on: their answer is a row of events, and how it stands now.
 _ASKS_COURSE = re.compile(
-    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|over time|so far|Reihenfolge|im Laufe|dans quel ordre"
-    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|en qué orden"
+    r"\b(?:over time|so far|im Laufe|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)"
     r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
     re.IGNORECASE,
 )
+#: Questions about nothing but the order.
+_ASKS_ORDER = re.compile(
+    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|Reihenfolge|dans quel ordre|en qué orden)", re.IGNORECASE
+)
+_IN_ORDER = "In order of time."
 #: How much more a message of the running session counts where all conversations are looked at.
 _NEAR = 1.2
 _NO_EVIDENCE = "Nothing in scope holds any of this."
@@ -244,8 +252,11 @@ def recall(
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
-    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items())
-    found = RecallResult(question, scope, (), note, max_tokens)
+    asks_order = spoken is None and _ASKS_ORDER.search(question) is not None
+    in_order = asks_order or (spoken is None and _ASKS_COURSE.search(question) is not None)
+    notes = [note, _IN_ORDER if asks_order and ranked else ""]
+    notes += [f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items()]
+    found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
     room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
     items: list[Evidence] = []
@@ -263,11 +274,13 @@ def recall(
                 break
         if room < _LEAST_TOKENS:
             break
-    if spoken is not None or not _ASKS_COURSE.search(question):
-        return replace(found, evidence=tuple(items))
-    items.sort(key=lambda item: (item.created_at, item.id))
-    last = [item for item in items if item.place == items[-1].place]
-    return replace(found, evidence=(*last, *(item for item in items if item not in last)), in_order=True)
+    if in_order:
+        items.sort(key=lambda item: (item.created_at, item.id))
+        if items and not asks_order:
+            newest = [item for item in items if item.place == items[-1].place]
+            newest = items[-1:] if len(newest) == len(items) else newest
+            items = [*newest, *(item for item in items if item not in newest)]
+    return replace(found, evidence=tuple(items))
 
 
 def _evidence(

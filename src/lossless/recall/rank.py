@@ -542,26 +542,41 @@ def corrections_first(
 ) -> tuple[list[tuple[MessageText, float]], dict[int, int]]:
     """Messages, best first, but a later one that corrects an earlier one about the same stands right before it.
 
-    Also which message is the newer word on which.
+    Also which message is the newer word on which: on each matter the newest one only.
     """
-    order, newer = list(ranked), dict[int, int]()
+    order, pairs = list(ranked), list[tuple[MessageText, MessageText]]()
     first = order[:_CORRECTED]
     terms = {text.id: {hit.term for hit in finder.find(text.content, 1)} for text, _ in first}
     worth = {id_: sum(weights[term] for term in has) for id_, has in terms.items()}
+    said = {text.id: _correction(text) for text, _ in first}
+    times = Counter(said.values())
     for later, _ in first:
-        if not _CORRECTS.search(later.content):
+        if not said[later.id] or times[said[later.id]] > 1:  # what is said again and again corrects nothing
             continue
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
-            is_about = worth[earlier.id] and shared >= _CORRECTED_SHARE * worth[earlier.id]
+            is_about = earlier.role != "system" and 0 < _CORRECTED_SHARE * worth[earlier.id] <= shared
             if (earlier.at, earlier.id) < (later.at, later.id) and is_about:
-                newer.setdefault(later.id, earlier.id)
+                pairs.append((later, earlier))
                 ids = [text.id for text, _ in order]
                 at, before = ids.index(later.id), ids.index(earlier.id)
                 if before < at:
                     order.insert(before, (order.pop(at)[0], score))
                     break
+    newer: dict[int, int] = {}
+    for later, earlier in sorted(pairs, key=lambda pair: (-pair[0].at, -pair[0].id)):
+        if {later.id, earlier.id}.isdisjoint((*newer, *newer.values())):
+            newer[later.id] = earlier.id
     return order, newer
+
+
+def _correction(text: MessageText) -> str:
+    """The line of a message that corrects something; "" without one."""
+    match = None if text.role == "system" else _CORRECTS.search(text.content)
+    if match is None:
+        return ""
+    end = text.content.find("\n", match.end())
+    return text.content[text.content.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip().casefold()
 
 
 # --- newest first -----------------------------------------------------------------------------------
