@@ -226,7 +226,8 @@ def test_how_something_changed_is_told_in_order_after_its_newest_word(course: lo
 def test_a_question_about_the_order_is_answered_in_it(course: lossless.Engine) -> None:
     found = course.recall("In which order did things about the harbour app happen?")
     times = [item.created_at for item in found.evidence]
-    assert len(times) > 3 and times == sorted(times)
+    assert len(times) > 3
+    assert times == sorted(times)
     assert found.note.startswith("In order of time.")
     assert "newest word" not in str(found)
 
