@@ -256,3 +256,40 @@ def test_a_question_about_nothing_but_a_time_is_answered_from_it(course: lossles
     assert {item.id for item in found.evidence} == {7, 8}
     assert "2026-03-31" in found.note
     assert course.recall("What did we say about the app on 9 March?").evidence[0].id == 3
+
+
+# --- questions about what the asker said --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wishes() -> Iterator[lossless.Engine]:
+    texts = [
+        ("Which charts suit a report about harbour traffic?", "Bar charts suit a report about harbour traffic well."),
+        (
+            "Always put a table below the charts of a report, please.",
+            "Tables below the charts of a report, I see.",
+        ),
+        ("The report about harbour traffic has 40 pages.", "Charts in a report of 40 pages need captions."),
+        ("From now on number the charts.", "The charts are numbered."),
+    ]
+    with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
+        for day, pair in enumerate(texts, 1):
+            rows: list[Any] = [
+                lossless.Incoming({"role": role, "content": text}, created_at=said_on(day) + timedelta(minutes=n))
+                for n, (role, text) in enumerate(zip(("user", "assistant"), pair, strict=True))
+            ]
+            engine.append(TALK, rows)
+        yield engine
+
+
+def test_what_the_asker_wants_is_in_his_own_words(wishes: lossless.Engine) -> None:
+    found = wishes.recall("What instructions did I give you about the charts of a report?").evidence
+    assert found[0].id == 3
+    assert next(item.id for item in found if item.role == "user" and item.id != 3) in (1, 7)
+    assert wishes.recall("What did you tell me about the charts of a report?").evidence[0].role == "assistant"
+
+
+def test_a_course_of_events_has_a_message_of_every_day(wishes: lossless.Engine) -> None:
+    found = wishes.recall("Summarise how my charts developed").evidence
+    assert {item.created_at.date() for item in found} == {said_on(day).date() for day in range(1, 5)}
+    assert found[0].created_at.date() == said_on(4).date()

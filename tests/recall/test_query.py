@@ -182,3 +182,27 @@ def test_a_far_more_frequent_term_only_weighs_in_where_the_others_have_enough_ro
     assert candidate_expressions(query, [9_000, 700, 300], 200)[0] == (query.match_any, zebra_or_pipeline, 200)
     assert candidate_expressions(query, [7_000, 700, 300], 200)[0] == (query.match_any, None, 200)
     assert candidate_expressions(query, [9_000, 70, 30], 200)[0] == (query.match_any, None, 200)
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("In which order did I bring up the aspects of my adoption plans?", ["adoption", "plans"]),
+        ("Can you summarise how my studio progressed throughout our chats?", ["studio"]),
+        ("What instructions did I give you about code blocks?", ["code", "blocks"]),
+        ("Which rules did you mention?", ["rules", "mention"]),
+        ("What did I mention?", ["mention"]),
+        ("Where is the order form of the shop?", ["order", "form", "shop"]),
+        ("Which conversations share a summary row?", ["conversations", "share", "summary", "row"]),
+        ("Who gave the tour?", ["gave", "tour"]),
+    ],
+)
+def test_words_that_only_ask_about_the_talk_are_not_looked_for(question: str, terms: list[str]) -> None:
+    assert [term.text for term in parse_query(question).terms] == terms
+
+
+def test_whom_a_question_is_about() -> None:
+    assert parse_query("Which colours do I prefer?").is_own
+    assert parse_query("Which colours do I prefer?").asks_wishes
+    assert not parse_query("What did you tell me about my car?").is_own
+    assert not parse_query("Which colours does Ben prefer?").asks_wishes

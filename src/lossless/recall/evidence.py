@@ -19,7 +19,7 @@ from lossless.model.search_text import WORD, fold_text, stem, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
-from lossless.recall.query import find_times, narrowest_time, parse_query, time_range
+from lossless.recall.query import ASKS_ORDER, asks_course, find_times, narrowest_time, parse_query, time_range
 from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
@@ -211,16 +211,6 @@ discuss discussed discussing done said say talked chat chatted worked did made h
 geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hicimos dijimos
 """
 _WHATEVER = frozenset(_WHATEVER_WORDS.split())
-#: Questions about how something went on: their answer is a row of events, and how it stands now.
-_ASKS_COURSE = re.compile(
-    r"\b(?:over time|so far|im Laufe|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)"
-    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
-    re.IGNORECASE,
-)
-#: Questions about nothing but the order.
-_ASKS_ORDER = re.compile(
-    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|Reihenfolge|dans quel ordre|en qué orden)", re.IGNORECASE
-)
 _IN_ORDER = "In order of time."
 #: How much more a message of the running session counts where all conversations are looked at.
 _NEAR = 1.2
@@ -252,8 +242,8 @@ def recall(
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
-    asks_order = spoken is None and _ASKS_ORDER.search(question) is not None
-    in_order = asks_order or (spoken is None and _ASKS_COURSE.search(question) is not None)
+    asks_order = spoken is None and ASKS_ORDER.search(question) is not None
+    in_order = asks_order or (spoken is None and asks_course(question))
     notes = [note, _IN_ORDER if asks_order and ranked else ""]
     notes += [f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)

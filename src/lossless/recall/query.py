@@ -192,6 +192,7 @@ _CHINESE_FUNCTION = re.compile(
 #: A longer question is cut: what it asks for stands at its beginning, or it is a pasted text.
 MAX_QUESTION_CHARS = 8_000
 MAX_TERMS = 32
+SEVERAL_SPREAD, COURSE_SPREAD = 0.95, 0.85
 REGEX_HINT = 'Searched as plain words. For a regular expression use mode="regex".'
 #: How many index rows may be scored to find the candidates; more frequent terms only weigh in afterwards.
 ROW_BUDGET = 60_000
@@ -207,8 +208,12 @@ class Query:
     terms: tuple[Term, ...]
     #: What the asker should know about how it was read.
     hint: str | None = None
-    #: Whether it asks for several things, as "which books" does.
-    asks_several: bool = False
+    #: What each further message of a session counts: less when several things are asked for, as by "which books", and
+    #: least for a course of events, all of which are seldom said at once.
+    spread: float = 1.0
+    #: Whether it is about the one who asks, as "what did I say" is; and about what that one wants or prefers.
+    is_own: bool = False
+    asks_wishes: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -253,9 +258,19 @@ def parse_query(question: str) -> Query:
     found = [term for phrase in phrases for term in _phrase_terms(phrase)]
     for chunk in _CHUNK.findall(rest):
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
-    terms = _distinct([term for term in found if not _is_stop_term(term, stop)] or found)
+    kept = [term for term in found if not _is_stop_term(term, stop)]
+    if _ASKS_ABOUT_TALK.search(rest):
+        kept = [term for term in kept if not _is_stop_term(term, _FRAME)] or kept
+    terms = _distinct(kept or found)
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    return Query(terms, hint, _ASKS_SEVERAL.search(text) is not None)
+    spread = COURSE_SPREAD if asks_course(text) else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
+    is_own = _IS_OWN.search(text) is not None and not _ASKS_THE_OTHER.search(text)
+    return Query(terms, hint, spread, is_own, is_own and _ASKS_WISHES.search(text) is not None)
+
+
+def asks_course(question: str) -> bool:
+    """Whether a question is about a course of events, or all that was said on something."""
+    return bool(ASKS_ORDER.search(question) or _ASKS_DEVELOPMENT.search(question))
 
 
 def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[tuple[str, str | None, int]]:
@@ -299,6 +314,49 @@ _VERB = r"(?!(?:is|was|does|has|are|were|do|did|have|had)\b)"
 _ASKS_SEVERAL = re.compile(
     rf"\b(?:(?:what|which|how many)(?: {_VERB}\w+){{0,2}} {_VERB}\w+[^\Ws]s\b|what are|welche|wie viele|quels|quelles"
     r"|combien|cuáles|cuántos|cuántas)\b",
+    re.IGNORECASE,
+)
+#: Questions about nothing but the order, and about how something went on: their answer is a row of events.
+ASKS_ORDER = re.compile(
+    r"\b(?:in (?:which|what) order|the order in which|list .*\bin order|timeline|chronolog\w*|Reihenfolge"
+    r"|dans quel ordre|en qué orden)",
+    re.IGNORECASE,
+)
+_ASKS_DEVELOPMENT = re.compile(
+    r"\b(?:over time|so far|im Laufe|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|summar(?:y|i[sz]e)"
+    r"|overview|recap|zusammenfass\w*|überblick|résum\w+|resum\w+"
+    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
+    re.IGNORECASE,
+)
+#: Questions about what was said, not about its subject alone; and the words of such questions that name no subject.
+_ASKS_ABOUT_TALK = re.compile(
+    rf"{ASKS_ORDER.pattern}|\b(?:summari[sz]e|(?:summary|overview|recap) of|remind (?:me|us)|walk me through"
+    r"|(?:throughout|across|over the course of) our|my preferences?"
+    r"|(?:did|have|had) (?:i|we) (?:ever )?(?:said|say|told|tell|mention(?:ed)?|ask(?:ed)?|bring|brought|discuss(?:ed)?"
+    r"|talk(?:ed)?|shared?|give|gave|given|stated?)"
+    r"|(?:i|we) (?:said|told|asked|mentioned|gave|shared|discussed|brought))\b",
+    re.IGNORECASE,
+)
+_FRAME_WORDS = """
+ask asked aspect aspects bring brought chat chats comprehensive conversation conversations course cover covered describe
+detailed develop developed different discuss discussed discussion discussions evolve evolved everything gave give
+instruct instruction instructions item items list mention mentioned order overview prefer preference preferences
+progress progressed raise raised recap remind rule rules said say share shared state stated summaries summarise summarize summary
+talk talked tell throughout timeline told various walk
+"""
+_FRAME = frozenset(_FRAME_WORDS.split())
+_IS_OWN = re.compile(
+    r"\b(?:i|my|mine|we|our|ich|wir|mein\w*|unser\w*|je|mon|mes|nous|notre|yo|mis?|nosotros)\b", re.IGNORECASE
+)
+#: Questions about what the other side said, and about what the asker wants.
+_ASKS_THE_OTHER = re.compile(
+    r"\b(?:(?:did|have|had) you|you (?:said|told|suggested|recommended|gave|explained|proposed|wrote)"
+    r"|your (?:answer|advice|suggestion|recommendation|explanation|reply|proposal)s?)\b",
+    re.IGNORECASE,
+)
+_ASKS_WISHES = re.compile(
+    r"\b(?:instruct\w*|rules?|prefer\w*|favou?rites?|likes?|wants?|wish\w*|(?:tell|told|ask|asked) you (?:to|not|never)"
+    r"|(?:tell|told|ask|asked) you .*\b(?:must|should|never|always))\b",
     re.IGNORECASE,
 )
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")

@@ -44,8 +44,11 @@ DATE_PRIOR = 2.0
 IMPERSONAL_WEIGHT = 0.9
 #: What a message counts by the one speaker whom the question names.
 SPEAKER_WEIGHT = 1.2
-#: What each further message of a session counts when several things are asked for, which are seldom said at once.
-SPREAD_SHARE = 0.95
+#: What a message of a user counts when the question is about the one who asks.
+OWN_WEIGHT = 1.6
+#: What a user's message counts that says what he wants, when that is asked for; and one that says how to answer from
+#: then on, whatever is asked.
+WISH_WEIGHT, STANDING_WEIGHT = 1.5, 1.2
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -140,10 +143,10 @@ def rank(
     _borrow(by_place)
     _score(found.values(), weighed, spoken)
     hits = _sorted((hit for hit in found.values() if hit.score > 0), sort, now)
-    if sort == "relevance" and weighed.query.asks_several:
+    if sort == "relevance" and weighed.query.spread < 1:
         before = Counter[int]()
         for hit in hits:
-            hit.score *= SPREAD_SHARE ** before[hit.session]
+            hit.score *= weighed.query.spread ** before[hit.session]
             before[hit.session] += hit.session > 0
         hits = _sorted(hits, sort, now)
     return hits
@@ -218,8 +221,12 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
             if 0 < apart <= len(NEIGHBOUR_SHARES):
                 _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
         _lend(text.values, values, 1.0)
-        is_personal = not text.is_users or _PERSONAL.search(text.text)
-        scores.append((weighed.worth(values) + text.closeness) * (1.0 if is_personal else IMPERSONAL_WEIGHT))
+        share = 1.0 if not text.is_users or _PERSONAL.search(text.text) else IMPERSONAL_WEIGHT
+        if text.is_users:
+            share *= OWN_WEIGHT if weighed.query.is_own else 1.0
+            share *= WISH_WEIGHT if weighed.query.asks_wishes and _WISH.search(text.text) else 1.0
+            share *= STANDING_WEIGHT if _STANDING.search(text.text) else 1.0
+        scores.append((weighed.worth(values) + text.closeness) * share)
     return max(scores)
 
 
@@ -256,6 +263,17 @@ _KIND_WORDS = frozenset(_KIND_NAMES.split())
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
 _PERSONAL = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
+    re.IGNORECASE,
+)
+_WISH = re.compile(
+    r"\b(?:always|never|please|prefer|don'?t|do not|instead|rather|must|should|make sure|no need|only|favou?rites?"
+    r"|i(?:'d| would)?(?: really)? (?:like|love|hate|want|need|enjoy)|bitte|immer|nie|lieber|toujours"
+    r"|jamais|siempre|nunca)\b",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"from now on|going forward|in (?:the )?future,|when(?:ever)? i ask|ab jetzt|künftig|désormais"
+    r"|de ahora en adelante",
     re.IGNORECASE,
 )
 #: The name at the beginning of a message, as in transcripts of several people.
