@@ -341,7 +341,8 @@ _FRAME_WORDS = """
 ask asked aspect aspects bring brought chat chats comprehensive conversation conversations course cover covered describe
 detailed develop developed different discuss discussed discussion discussions evolve evolved everything gave give
 instruct instruction instructions item items list mention mentioned order overview prefer preference preferences
-progress progressed raise raised recap remind rule rules said say share shared state stated summaries summarise summarize summary
+progress progressed raise raised recap remind rule rules said say share shared state stated summaries summarise
+summarize summary
 talk talked tell throughout timeline told various walk
 """
 _FRAME = frozenset(_FRAME_WORDS.split())
