@@ -230,10 +230,7 @@ def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now:
     leaves = archive.summaries.covering(message_ids)
     return [
         AnswerCandidate(
-            leaves.get(hit.id, f"msg#{hit.id}"),
-            hit.conversation_id,
-            hit.created_at,
-            is_message_backed=hit.id in leaves,
+            leaves.get(hit.id, f"msg#{hit.id}"), hit.conversation_id, hit.created_at, is_message_backed=hit.id in leaves
         )
         for hit in hits
         if isinstance(hit.id, int) and hit.id not in echoes

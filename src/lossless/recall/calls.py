@@ -14,13 +14,7 @@ from lossless.recall.describe import DescribeRequest, describe
 from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
-from lossless.recall.scope import (
-    OUT_OF_SCOPE,
-    Caller,
-    GrepRequest,
-    Scope,
-    resolve_scope,
-)
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope
 
 if TYPE_CHECKING:
     from datetime import datetime

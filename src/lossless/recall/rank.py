@@ -237,8 +237,7 @@ def _sorted(hits: Iterable[Hit], sort: RankOrder, now: float) -> list[Hit]:
         return sorted(full or own, key=lambda hit: (-hit.at, -(hit.seq or 0), -hit.score))
     decay = HYBRID_DECAY_PER_HOUR / 3600 if sort == "hybrid" else 0.0
     return sorted(
-        hits,
-        key=lambda hit: (hit.tier, -hit.score / (1 + max(0.0, now - hit.at) * decay), -hit.at, -(hit.seq or 0)),
+        hits, key=lambda hit: (hit.tier, -hit.score / (1 + max(0.0, now - hit.at) * decay), -hit.at, -(hit.seq or 0))
     )
 
 

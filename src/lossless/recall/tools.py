@@ -253,11 +253,7 @@ TOOLS: tuple[Tool, ...] = (
                 choices=("regex", "full_text"),
             ),
             Parameter(
-                "scope",
-                "string",
-                "Where to look.",
-                default="both",
-                choices=("messages", "summaries", "both", "files"),
+                "scope", "string", "Where to look.", default="both", choices=("messages", "summaries", "both", "files")
             ),
             Parameter("fileIds", "strings", 'Only these files; for scope="files".', default=()),
             *_WHERE,
