@@ -469,9 +469,9 @@ def _hit_texts(
     for start in range(0, len(hits), _READ_AT_ONCE):
         some = hits[start : start + _READ_AT_ONCE]
         near = archive.search.messages(hit.id for hit in some if hit.id not in texts and isinstance(hit.id, int))
-        known = {**texts, **{text.id: text for text in near}}
+        read: dict[int | str, AnyText] = {text.id: text for text in near}
         for hit in some:
-            text = known.get(hit.id)
+            text = texts.get(hit.id) or read.get(hit.id)
             if isinstance(text, MessageText) and text.role != "system":
                 yield hit, text
 
