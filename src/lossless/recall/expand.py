@@ -16,7 +16,6 @@ from lossless.recall.results import (
     TextBudget,
     format_span,
     message_header,
-    message_reference,
     message_text,
     parse_references,
 )
@@ -375,7 +374,7 @@ def _centred(
 ) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
     place = archive.lineage.places([message_id]).get(message_id)
-    name = message_reference(message_id).id
+    name = f"msg#{message_id}"
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
