@@ -203,7 +203,7 @@ BEST_CHARS = 800
 _BEST = 4
 _MOST = 200
 _POOL = 300
-#: Less room than this is left empty.
+#: Fewer tokens than this are left empty.
 _LEAST_TOKENS = 24
 #: Words that ask for whatever was said or done.
 _WHATEVER_WORDS = """
@@ -248,21 +248,21 @@ def recall(
     notes += [f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
-    room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    budget = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
     items: list[Evidence] = []
     places: set[tuple[int, str, str]] = set()
     for number, (text, score) in enumerate(ranked):
         size = BEST_CHARS if number < _BEST else PIECE_CHARS
-        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, room):
+        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
             heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
             cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
-            if cost <= room:
-                room -= cost
+            if cost <= budget:
+                budget -= cost
                 items.append(item)
                 places.add(item.place)
                 break
-        if room < _LEAST_TOKENS:
+        if budget < _LEAST_TOKENS:
             break
     if in_order:
         items.sort(key=lambda item: (item.created_at, item.id))
@@ -315,11 +315,11 @@ def _rank_messages(
     return ordered, weights, newer
 
 
-def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, room: int) -> Iterator[str]:
-    """What may be quoted of a text, the most first: all of it, its best piece, as much of that as there is room for."""
+def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, budget: int) -> Iterator[str]:
+    """What may be quoted of a text, the most first: all of it, its best piece, as much of that as fits."""
     if len(whole) <= WHOLE_MESSAGE_CHARS:
         yield whole
-    for chars in (size, 4 * room - 80):
+    for chars in (size, 4 * budget - 80):
         if 40 <= chars < len(whole):
             start, end, _ = best_window(whole, finder, chars, weights)
             yield _cut_out(whole, start, end)
@@ -438,7 +438,7 @@ def unasked_evidence(
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
+    budget = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
     for hit, text in _hit_texts(archive, [hit for hit in hits if hit.score >= least], texts):
@@ -452,12 +452,12 @@ def unasked_evidence(
         item = _evidence(text, _cut_out(whole, *ends), span.score, now.tzinfo, span=span)
         line = f"- [{quotation_place(item)}] {item.text}\n"
         cost = max(estimate_tokens(line), budget_tokens(line))
-        if cost > room:
+        if cost > budget:
             misses += 1
         elif is_fit(item.text):
             kept.append(item)
-            room -= cost
-        if room < _LEAST_TOKENS or misses == _MOST_MISSES:
+            budget -= cost
+        if budget < _LEAST_TOKENS or misses == _MOST_MISSES:
             break
     return tuple(kept)
 
@@ -594,7 +594,9 @@ def recent(
     where = SearchScope(scope.conversation_ids, *(round(end.timestamp() * 1000) for end in span))
     said = [one for one in archive.search.said_between(where, _MOST_SAID) if one[0] not in asking]
     topics = _Topics(archive, said, now).made()
-    note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {_count(len(said))}."
+    count = f"{len(said):,} message{'s' if len(said) != 1 else ''}" if said else "nothing was said"
+    count = f"the newest {count}" if len(said) == _MOST_SAID else count
+    note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {count}."
     found = RecentResult(when, since, before, scope, (), note, max_tokens)
     kept = _fitting(found, topics)
     if len(kept) < len(topics):
@@ -602,15 +604,9 @@ def recent(
     return replace(found, topics=tuple(kept), note=note)
 
 
-def _count(messages: int) -> str:
-    if messages == _MOST_SAID:
-        return f"the newest {messages:,} messages"
-    return f"{messages:,} message{'s' if messages != 1 else ''}" if messages else "nothing was said"
-
-
 def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentTopic]:
-    """As many quotations as there is room for: of each topic the best one, the newest first, then the next ones."""
-    room = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
+    """As many quotations as fit: of each topic the best one, the newest first, then the next ones."""
+    budget = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
     kept: dict[int, list[Evidence]] = {}
     days: set[str] = set()
     for turn in range(_MOST_QUOTES):
@@ -623,8 +619,8 @@ def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentT
             lines += [topic.heading] if place not in kept else []
             lines += [day] if day not in days else []
             cost = sum(estimate_tokens(f"{line}\n") for line in lines)
-            if cost <= room:
-                room -= cost
+            if cost <= budget:
+                budget -= cost
                 days.add(day)
                 kept.setdefault(place, []).append(topic.quotes[turn])
     return [
@@ -667,11 +663,13 @@ class _Topics:
         """A sitting cut where the words before and after have the least in common, if that is far below the usual."""
         if len(run) < 2 * _LEAST_TOPIC:
             return [run]
-        likeness = [
-            (self._likeness(run, place), place)
-            for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1)
-            if self._role(run[place][0]) == "user"
-        ]
+        likeness = []
+        for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1):
+            if self._role(run[place][0]) == "user":
+                sides = (run[place - _COMPARED : place], run[place : place + _COMPARED])
+                one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
+                whole = sum(map(self._weight, one | two))
+                likeness.append((sum(map(self._weight, one & two)) / whole if whole else 0.0, place))
         least, place = min(likeness, default=(1.0, 0))
         usual = sum(value for value, _ in likeness) / max(1, len(likeness))
         if not place or least > usual / 2:
@@ -680,13 +678,6 @@ class _Topics:
 
     def _role(self, id_: int) -> str:
         return self._texts[id_].role if id_ in self._texts else ""
-
-    def _likeness(self, run: Sequence[tuple[int, int, int, int]], place: int) -> float:
-        """How much what was said before a place has in common with what was said after, by the weight of words."""
-        sides = (run[max(0, place - _COMPARED) : place], run[place : place + _COMPARED])
-        one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
-        whole = sum(map(self._weight, one | two))
-        return sum(map(self._weight, one & two)) / whole if whole else 0.0
 
     def _weight(self, word: str) -> float:
         return math.log1p(len(self._words) / max(1, self._having[word]))
@@ -704,23 +695,22 @@ class _Topics:
     def _quotes(self, known: Sequence[tuple[int, int, int, int]], times: Counter[str]) -> Iterator[Evidence]:
         """The sentences that say most of what was not said yet, each from another message, best first."""
         worth = {word: self._weight(word) * math.log1p(count) for word, count in times.items()}
-        left = [(one[0], sentence, _telling_words(sentence)) for one in known for sentence in self._sentences[one[0]]]
+        remaining = [
+            (one[0], sentence, _telling_words(sentence)) for one in known for sentence in self._sentences[one[0]]
+        ]
         for _ in range(_MOST_QUOTES):
-            values = [
-                (self._share(id_, sentence) * sum(worth.get(word, 0.0) for word in words), -place)
-                for place, (id_, sentence, words) in enumerate(left)
-            ]
+            values = []
+            for place, (id_, sentence, words) in enumerate(remaining):
+                share = _USER_SHARE if self._role(id_) == "user" else 1.0
+                share *= (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
+                values.append((share * sum(worth.get(word, 0.0) for word in words), -place))
             value, place = max(values, default=(0.0, 0))
             if value <= 0:
                 return
-            id_, sentence, words = left[-place]
+            id_, sentence, words = remaining[-place]
             yield _evidence(self._texts[id_], sentence, value, self._zone, self._leaves.get(id_))
             worth |= dict.fromkeys(words, 0.0)
-            left = [one for one in left if one[0] != id_]
-
-    def _share(self, id_: int, sentence: str) -> float:
-        share = _USER_SHARE if self._role(id_) == "user" else 1.0
-        return share * (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
+            remaining = [one for one in remaining if one[0] != id_]
 
 
 def sentences(text: str) -> list[str]:

@@ -146,9 +146,9 @@ class WalkStep:
     def name(self) -> str:
         return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
 
-    def edge(self, offset: int, *, backwards: bool = False) -> _ExpandStart:
+    def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
         """A place in its text."""
-        return _ExpandStart(self.name, "" if self.message_id is None else self.stop.id, offset, backwards)
+        return self.name, "" if self.message_id is None else self.stop.id, offset, backwards
 
     def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
         stop, total = self.stop, len(self.text)
@@ -313,7 +313,7 @@ def expand(
     `NotFound` for an id that is not there or not in scope, `GrantError` beyond the grant.
     """
     archive = archive.within(scope.conversation_ids)
-    start: _ExpandStart | None = None
+    start: _Edge | None = None
     if cursor is not None:
         request, start = _from_cursor(cursor, request)
     grant = scope.grant
@@ -397,42 +397,32 @@ def _centred(
 # --- pages ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _ExpandStart:
-    """Where a page begins, or ends when it is read backwards: a name on the way and an offset in its text."""
-
-    name: str
-    leaf: str
-    offset: int
-    backwards: bool = False
+#: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and
+#: whether it is read backwards.
+_Edge: TypeAlias = tuple[str, str, int, bool]
 
 
-def _page(
-    request: ExpandRequest, walk: ExpansionWalk, start: _ExpandStart | None, centre: WalkPlace | None
-) -> Expansion:
+def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, centre: WalkPlace | None) -> Expansion:
     room = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
 
-    def result(
-        pieces: Sequence[ExpandedPiece], after: _ExpandStart | None, before: _ExpandStart | None = None
-    ) -> Expansion:
+    def result(pieces: Sequence[ExpandedPiece], after: _Edge | None, before: _Edge | None = None) -> Expansion:
         words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
     if start is None:
         return result(*(_both_ways(walk, centre, room) if centre else _forward(walk.forward((0, 0)), room, 0)))
-    place = walk.find(start.name, start.leaf)
+    name, leaf, offset, backwards = start
+    place = walk.find(name, leaf)
     if place is None:
         raise results.bad_cursor()
-    if not start.backwards:
-        return result(*_forward(walk.forward(place), room, start.offset))
+    if not backwards:
+        return result(*_forward(walk.forward(place), room, offset))
     pieces, before = _backward(walk, place, start, room)
     return result(pieces, None, before)
 
 
-def _forward(
-    items: Iterator[WalkStep], room: TextBudget, offset: int
-) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
+def _forward(items: Iterator[WalkStep], room: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces in order as long as there is room; only the first may be cut."""
     pieces: list[ExpandedPiece] = []
     for item in items:
@@ -449,11 +439,11 @@ def _forward(
 
 
 def _backward(
-    walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
-) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
+    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, room: TextBudget
+) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
     pieces: deque[ExpandedPiece] = deque()
-    cut: int | None = edge.offset or None
+    cut: int | None = edge[2] or None
     for item in walk.backward((place[0], place[1] + 1) if cut else place):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
         cut = None
@@ -467,7 +457,7 @@ def _backward(
 
 def _both_ways(
     walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
-) -> tuple[list[ExpandedPiece], _ExpandStart | None, _ExpandStart | None]:
+) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
     """The piece in the middle, then one after and one before it in turns, as long as there is room."""
     index, place = centre
     middle = next(walk.forward(centre), None)
@@ -500,14 +490,14 @@ def _both_ways(
     return list(found), after, before
 
 
-def _to_cursor(request: ExpandRequest, start: _ExpandStart) -> str:
+def _to_cursor(request: ExpandRequest, start: _Edge) -> str:
     ids = [named.id for named in request.references]
     fields = {"ids": ids, "d": request.max_depth, "m": int(request.include_messages), "a": request.around or 0}
-    place = {"at": start.name, "in": start.leaf, "o": start.offset, "b": int(start.backwards)}
-    return results.encode_cursor("expand", fields | place)
+    place = dict(zip(("at", "in", "o", "b"), start, strict=True))
+    return results.encode_cursor("expand", fields | place | {"b": int(start[3])})
 
 
-def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _ExpandStart]:
+def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _Edge]:
     kinds: dict[str, type] = {"ids": list, "d": int, "m": int, "a": int, "at": str, "in": str, "o": int, "b": int}
     fields = results.decode_cursor("expand", cursor, kinds)
     if not all(isinstance(id_, str) for id_ in fields["ids"]) or fields["o"] < 0 or not 0 <= fields["a"] < 1 << 62:
@@ -515,4 +505,4 @@ def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _E
     around = fields["a"] or None
     references = parse_references(fields["ids"], kinds=("summary", "message"))
     known = ExpandRequest(references, max(0, fields["d"]), request.token_cap, bool(fields["m"]), around)
-    return known, _ExpandStart(fields["at"], fields["in"], fields["o"], bool(fields["b"]))
+    return known, (fields["at"], fields["in"], fields["o"], bool(fields["b"]))

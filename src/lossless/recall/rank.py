@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lossless.model.records import SearchPlace, TextKind
-    from lossless.recall.query import MentionedTime, Query, Term
+    from lossless.recall.query import MentionedTime, Query
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
@@ -343,14 +343,11 @@ def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[lis
     rows = max(rows, len(found))
     having = [(term, max(count, seen[at])) for at, (term, count) in enumerate(zip(query.terms, counts, strict=True))]
     whole = {term.match for term, count in having if count}
-    return tuple(
-        math.log1p((rows - count + 0.5) / (count + 0.5)) * _share(term, whole) if count else 0.0
-        for term, count in having
-    )
-
-
-def _share(term: Term, whole: Collection[str]) -> float:
-    return PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+    weights = []
+    for term, count in having:
+        share = PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        weights.append(math.log1p((rows - count + 0.5) / (count + 0.5)) * share if count else 0.0)
+    return tuple(weights)
 
 
 def _values(hits: list[TermMatch], length: float) -> dict[int, float]:
