@@ -96,7 +96,10 @@ def chunk_terms(chunk: str, *, is_english: bool = True) -> list[Term]:
     >>> [term.match for term in chunk_terms("src/getUser")]
     ['"src getuser"', '"src"', '"getuser" OR "get user"', '"get"', '"user"']
     """
-    terms = wide_terms(chunk) + sign_terms(chunk)
+    terms = wide_terms(chunk)
+    for sign in sign_words(chunk)[:1]:  # C++ and its kind
+        literal = fold_text(chunk).strip(_EDGES_OF_SIGNS)
+        terms.append(Term(chunk, _quote((sign,)), _quote((sign,)), ((sign,),), literal=literal))
     if terms:
         chunk = _WIDE.sub(" ", chunk) if chunk != terms[-1].text else ""
     bare = strip_marks(chunk).strip(_EDGES)
@@ -122,20 +125,16 @@ def _camel_terms(word: str, *, is_english: bool) -> list[Term]:
     return [whole, *(replace(word_term(piece), piece_of=match) for piece in pieces)]
 
 
-def sign_terms(chunk: str) -> list[Term]:
-    """`C++` and its kind."""
-    return [
-        Term(chunk, _quote((token,)), _quote((token,)), ((token,),), literal=fold_text(chunk).strip(_EDGES_OF_SIGNS))
-        for token in sign_words(chunk)[:1]
-    ]
-
-
 def wide_terms(text: str, *, whole: bool = False) -> list[Term]:
     """Terms of scripts without blanks, and of emoji. `whole` keeps each run as one word."""
     terms: list[Term] = []
     for run in unspaced_runs(text):
-        for segment in [run] if whole else _segments(run):
-            terms += _run_terms(segment, whole=whole)
+        segments = [run]
+        if not whole and _HIRAGANA.search(run):  # the likely words: Japanese by its scripts
+            segments = _KANJI_OR_KATAKANA.findall(run) or [run]
+        elif not whole and len(run) > MAX_RUN:  # Chinese between its function words
+            segments = [segment for segment in _CHINESE_FUNCTION.split(run) if segment] or [run]
+        terms += [term for segment in segments for term in _run_terms(segment, whole=whole)]
     for emoji in _EMOJI_RUN.findall(text):
         tokens = emoji_tokens(emoji)
         if tokens:
@@ -158,15 +157,6 @@ def _run_terms(run: str, *, whole: bool) -> list[Term]:
         Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=match if is_word else "") for pair in pairs
     ]
     return [word, *rest] if is_word else rest
-
-
-def _segments(run: str) -> list[str]:
-    """The likely words of a run: Japanese by its scripts, Chinese between its function words."""
-    if _HIRAGANA.search(run):
-        return _KANJI_OR_KATAKANA.findall(run) or [run]
-    if len(run) <= MAX_RUN:
-        return [run]
-    return [segment for segment in _CHINESE_FUNCTION.split(run) if segment] or [run]
 
 
 def _quote(words: Iterable[str]) -> str:
@@ -255,17 +245,30 @@ def parse_query(question: str) -> Query:
     phrases = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
     rest = _QUOTED.sub(" ", text)
     stop = stop_words(WORD.findall(fold_text(rest)))
-    found = [term for phrase in phrases for term in _phrase_terms(phrase)]
+    found: list[Term] = []
+    for phrase in phrases:
+        words = tuple(WORD.findall(fold_text(phrase)))
+        inside = wide_terms(phrase, whole=True)
+        inside = inside or ([row_term(phrase.strip(), words, required=True)] if words else chunk_terms(phrase))
+        found += [replace(term, required=True) for term in inside]
     for chunk in _CHUNK.findall(rest):
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
     kept = [term for term in found if not _is_stop_term(term, stop)]
     if _ASKS_ABOUT_TALK.search(rest):
         kept = [term for term in kept if not _is_stop_term(term, _FRAME)] or kept
-    terms = _distinct(kept or found)
+    terms: dict[
+        tuple[str, ...], Term
+    ] = {}  # each once, whatever its inflection; one asked for itself wins over a piece
+    for term in kept or found:
+        key = (term.literal, *(" ".join(map(stem, form)) for form in term.forms))
+        if key not in terms or (terms[key].piece_of and not term.piece_of):
+            terms[key] = term
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
     spread = COURSE_SPREAD if asks_course(text) else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
     is_own = _IS_OWN.search(text) is not None and not _ASKS_THE_OTHER.search(text)
-    return Query(terms, hint, spread, is_own, is_own and _ASKS_WISHES.search(text) is not None)
+    return Query(
+        tuple(terms.values())[:MAX_TERMS], hint, spread, is_own, is_own and _ASKS_WISHES.search(text) is not None
+    )
 
 
 def asks_course(question: str) -> bool:
@@ -363,31 +366,12 @@ _ASKS_WISHES = re.compile(
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
 
 
-def _phrase_terms(phrase: str) -> list[Term]:
-    terms = wide_terms(phrase, whole=True)
-    words = tuple(WORD.findall(fold_text(phrase)))
-    if words and not terms:
-        terms = [row_term(phrase.strip(), words, required=True)]
-    return [replace(term, required=True) for term in terms or chunk_terms(phrase)]
-
-
 def _is_stop_term(term: Term, stop: frozenset[str]) -> bool:
     """Whether a term says nothing: a stop word, or one Latin letter."""
     if term.required or term.literal or len(term.forms) != 1 or len(term.forms[0]) != 1:
         return False
     word = term.forms[0][0]
     return word in stop or (len(word) == 1 and word.isascii() and not word.isdigit())
-
-
-def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Each term once, whatever its inflection; what is asked for by itself wins over a piece."""
-    found: dict[tuple[str, ...], Term] = {}
-    for term in terms:
-        key = (term.literal, *(" ".join(map(stem, form)) for form in term.forms))
-        known = found.get(key)
-        if known is None or (known.piece_of and not term.piece_of):
-            found[key] = term
-    return tuple(found.values())[:MAX_TERMS]
 
 
 #: What a longer word that begins like the term counts.

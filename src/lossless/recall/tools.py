@@ -201,6 +201,11 @@ _WHERE = (
 _CURSOR = Parameter("cursor", "string", "Go on where an earlier result stopped: the cursor that it gave.")
 
 
+def _most_tokens(what: str) -> Parameter:
+    help_ = f"The most tokens of {what}; the setting recallMaxTokens else."
+    return Parameter("maxTokens", "integer", help_, minimum=1, maximum=100_000, clamps=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool: what it is called, what it takes, what it does."""
@@ -343,14 +348,7 @@ TOOLS: tuple[Tool, ...] = (
         "ones. One fast call, no model and no sub-agent.",
         (
             Parameter("question", "string", "The question, in your own words.", required=True),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "The most tokens of evidence; the setting recallMaxTokens else.",
-                minimum=1,
-                maximum=100_000,
-                clamps=True,
-            ),
+            _most_tokens("evidence"),
             *_WHERE,
         ),
         calls.call_recall,
@@ -365,14 +363,7 @@ TOOLS: tuple[Tool, ...] = (
                 'The time in words or as a date: "yesterday", "last week", "since Monday", "3 March", "2026-03-03".',
                 default="since yesterday",
             ),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "The most tokens of quotes; the setting recallMaxTokens else.",
-                minimum=1,
-                maximum=100_000,
-                clamps=True,
-            ),
+            _most_tokens("quotes"),
             *_WHERE,
         ),
         calls.call_recent,
