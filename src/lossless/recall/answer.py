@@ -427,7 +427,7 @@ def _answer_from_recall(
 def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     """The sentence among the best quotations that most likely answers, with where it is from; "" when none does.
 
-    It has rare words of the question, or stands in a message beside them, and holds what the question asks for: a
+    It has rare words of the question, or is in a message next to them, and holds what the question asks for: a
     time, a number, a name, a place, a reason.
     """
     query = parse_query(question)

@@ -18,10 +18,12 @@ from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, reso
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lossless.model.records import IngestHealth
     from lossless.recall.answer import Answer
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.tools import Arguments, Toolbox
+    from lossless.store.views import ArchiveTotals
 
 #: How many summaries a query opens.
 _QUERY_SUMMARIES = 8
@@ -274,7 +276,6 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     """
     if caller.is_delegated:
         raise GrantError("the status of the archive is not for sub-agents")
-    now = box.clock()
     archive = box.archive.within(box.visible(caller))
     with archive.reading():
         totals, live = archive.listings.totals(), archive.listings.liveness()
@@ -311,15 +312,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
             for row in newest
         ],
     }
-    counts = totals.counts
-    lines = [
-        f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
-        f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
-        f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
-        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
-        f"likely {live.likely:,}. Blocked conversations: {len(live.blocked)}. Transcripts held back: {held}. "
-        f"Quarantined conversations: {len(live.quarantined)}. Sweeps put off: {totals.pending}.",
-    ]
+    lines = _status_lines(totals, live, held, box.clock())
     if own is not None:
         lines.append(f"This session is conversation {own.id}.")
     lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
@@ -329,6 +322,18 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         counted = f"{row.message_count:,} messages, {row.summary_count:,} summaries"
         lines.append(f"{row.conversation_id}: {name}; {counted}, last {last}")
     return ToolCallResult("\n".join(lines), details)
+
+
+def _status_lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
+    counts = totals.counts
+    return [
+        f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
+        f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
+        f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
+        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
+        f"likely {live.likely:,}. Blocked conversations: {len(live.blocked)}. Transcripts held back: {held}. "
+        f"Quarantined conversations: {len(live.quarantined)}. Sweeps put off: {totals.pending}.",
+    ]
 
 
 def _ago(at: datetime | None, now: datetime) -> str:

@@ -357,7 +357,7 @@ def gather_evidence(
     """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
     is in order of time.
 
-    Messages go before summaries that nobody named, because a question asks for what was said.
+    Messages go before summaries that were not named, because a question asks for what was said.
     """
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]

@@ -131,8 +131,8 @@ class DescribeRequest:
     cursor: str | None = None
 
 
-def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, room: TextBudget) -> TextPage:
-    """The wanted part of a file, as much of it as there is room for. Bytes that are no UTF-8 become U+FFFD."""
+def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, budget: TextBudget) -> TextPage:
+    """The wanted part of a file, as much of it as fits. Bytes that are no UTF-8 become U+FFFD."""
     start, lines = 0, None
     if request.cursor is not None:
         fields = results.decode_cursor("file", request.cursor, {"id": str, "o": int, "n": int})
@@ -153,7 +153,7 @@ def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, room: T
     while len(whole) > request.max_bytes and end > request.max_bytes - 4 and whole[end] & 0xC0 == 0x80:
         end -= 1  # back to where a letter begins
     kept = whole[:end]
-    text = room.head(kept.decode("utf-8", "surrogateescape"))
+    text = budget.head(kept.decode("utf-8", "surrogateescape"))
     end = start + len(text.encode("utf-8", "surrogateescape"))
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if end == start + len(whole):
@@ -244,12 +244,12 @@ def describe(
     if scope.grant is not None:
         recall_scope.check_grant(scope.grant, now)
 
-    def read(room: TextBudget) -> Description:
+    def read(budget: TextBudget) -> Description:
         if named.kind == "summary":
-            return _describe_summary(archive, named.id, scope, request, room)
+            return _describe_summary(archive, named.id, scope, request, budget)
         if named.kind == "message":
-            return _describe_message(archive, named.message_id, scope, request, room)
-        return _describe_file(archive, named.id, scope, request, room, open_file)
+            return _describe_message(archive, named.message_id, scope, request, budget)
+        return _describe_file(archive, named.id, scope, request, budget, open_file)
 
     def fitted(cap: int | None) -> Description:
         with archive.reading():
@@ -263,18 +263,18 @@ def describe(
     )
 
 
-def _fit_to_result(read: Callable[[TextBudget], Description], room: TextBudget) -> Description:
+def _fit_to_result(read: Callable[[TextBudget], Description], budget: TextBudget) -> Description:
     """What is read, with less content when all of it together would be longer than a tool may return."""
-    found = read(room)
+    found = read(budget)
     over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
-    return found if over <= 0 else read(TextBudget(room.tokens, len(found.page.text) - over))
+    return found if over <= 0 else read(TextBudget(budget.tokens, len(found.page.text) - over))
 
 
 # --- summaries ------------------------------------------------------------------------------------
 
 
 def _describe_summary(
-    archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, room: TextBudget
+    archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
     """What a summary says, what it was made of, where it was used, and what opening it would cost."""
     found = archive.summaries.many([summary_id])
@@ -284,7 +284,7 @@ def _describe_summary(
     require_in_scope(scope, summary.conversation_id, summary_id)
     recall_scope.check_grant_summary(archive, scope.grant, summary_id)
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
-    page = _text_page(summary_id, summary.content, request.cursor, room)
+    page = _text_page(summary_id, summary.content, request.cursor, budget)
     used_in = archive.summaries.used_in(summary_id)
     root = archive.lineage.nodes([summary_id])[summary_id]
     cap, source = _budget(archive, scope, request)
@@ -403,9 +403,9 @@ def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[i
 
 
 def _describe_message(
-    archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, room: TextBudget
+    archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
-    """Who said what and when, in full, with the leaf above it and the messages beside it."""
+    """Who said what and when, in full, with the leaf above it and the messages before and after it."""
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
     if not found:
@@ -416,14 +416,10 @@ def _describe_message(
     message, place = stored.message, (stored.conversation_id, stored.seq)
     before, after = (next(iter(side(*place)), None) for side in (archive.lineage.before, archive.lineage.after))
     leaf = archive.summaries.covering([message_id]).get(message_id)
-    page = _text_page(name, message_text(message), request.cursor, room)
+    page = _text_page(name, message_text(message), request.cursor, budget)
     versions, parts = archive.versions.of(message_id), [part_label(part) for part in message.parts]
     shown = [
-        {
-            "kind": version.kind,
-            "at": state_time(version.at),
-            "content": text if len(text := version.message.content) <= _VERSION_CHARS else text[:_VERSION_CHARS] + "…",
-        }
+        {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
         for version in versions[-_MOST_LINES:]
     ]
     lines = [
@@ -431,10 +427,7 @@ def _describe_message(
         f"meta conv={stored.conversation_id} seq={stored.seq} role={message.role} tok={message.tokens} "
         f"at={format_moment(stored.created_at)}",
         f"leaf {leaf or 'none (not folded)'}",
-        "neighbours "
-        + " ".join(
-            f"{side}={'none' if id_ is None else f'msg#{id_}'}" for side, id_ in (("before", before), ("after", after))
-        ),
+        f"neighbours before={_ref(before)} after={_ref(after)}",
         *([f"file {stored.file_id}"] if stored.file_id else []),
         *(["parts"] if parts else []),
         *(f"- {part}" for part in parts[:_MOST_LINES]),
@@ -469,7 +462,15 @@ def _describe_message(
     return Description(name, page, details, _with_content(lines, page))
 
 
-def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> TextPage:
+def _ref(message_id: int | None) -> str:
+    return "none" if message_id is None else f"msg#{message_id}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VERSION_CHARS else text[:_VERSION_CHARS] + "…"
+
+
+def _text_page(name: str, text: str, cursor: str | None, budget: TextBudget) -> TextPage:
     """A page of a text from where a cursor points, the beginning without one."""
     start = 0
     if cursor is not None:
@@ -477,7 +478,7 @@ def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> Te
         start = fields["o"]
         if fields["id"] != name or not 0 <= start <= len(text):
             raise results.bad_cursor()
-    piece = room.head(text[start:])
+    piece = budget.head(text[start:])
     end = start + len(piece)
     rest = results.encode_cursor("text", {"id": name, "o": end}) if end < len(text) else None
     return TextPage(piece, start, end, rest, total=len(text))
@@ -487,7 +488,12 @@ def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> Te
 
 
 def _describe_file(
-    archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, room: TextBudget, open_file: OpenFile | None
+    archive: Archive,
+    file_id: str,
+    scope: Scope,
+    request: DescribeRequest,
+    budget: TextBudget,
+    open_file: OpenFile | None,
 ) -> Description:
     """What is known of a stored file, and as much of its content as was asked for."""
     stored = archive.files.many([file_id]).get(file_id)
@@ -504,7 +510,7 @@ def _describe_file(
     if read is None:
         page = TextPage("", 0, 0, note="its bytes cannot be read")
     else:
-        page = read_file_page(file_id, read, request, room)
+        page = read_file_page(file_id, read, request, budget)
     from_message = read is not None and not is_own
     details = {
         "id": stored.id,

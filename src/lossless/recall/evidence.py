@@ -345,7 +345,7 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
     return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'
 
 
-# --- evidence that nobody asked for -----------------------------------------------------------------
+# --- evidence without being asked for -----------------------------------------------------------------
 
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
@@ -516,7 +516,7 @@ _MOST_SAID, _MOST_READ, _READ_CHARS = 20_000, 1_500, 4_000
 _SENTENCE_CHARS, _MOST_QUOTES, _TOPIC_WORDS = 280, 8, 4
 #: A topic within a sitting has so many messages; where one ends is found by comparing so many on either side.
 _LEAST_TOPIC, _COMPARED = 8, 4
-#: What a user's sentence counts beside a model's, and a question beside a statement.
+#: What a user's sentence counts compared with a model's, and a question with a statement.
 _USER_SHARE, _ASKING_SHARE = 1.2, 0.5
 _NO_TIME = "no time is named; write one such as yesterday, last week, since Monday, 3 March or 2026-03-03"
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)

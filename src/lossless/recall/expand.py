@@ -160,10 +160,10 @@ class WalkStep:
         tokens = estimate_tokens(block)
         return ExpandedPiece(kind, self.name, text, start, end, total, stop.level, under, block, tokens)
 
-    def cut(self, start: int, end: int, room: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
+    def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
         """As much as fits from `start` on, or up to `end`; None when nothing does."""
         frame = f"{self._head(len(self.text), len(self.text))}\n\n\n"
-        inside = room.less(len(frame), estimate_tokens(frame))
+        inside = budget.less(len(frame), estimate_tokens(frame))
         if at_end:
             text = inside.tail(self.text[:end])
             return self.piece(end - len(text), end) if text else None
@@ -403,7 +403,7 @@ _Edge: TypeAlias = tuple[str, str, int, bool]
 
 
 def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, centre: WalkPlace | None) -> Expansion:
-    room = TextBudget(request.token_cap)
+    budget = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
 
     def result(pieces: Sequence[ExpandedPiece], after: _Edge | None, before: _Edge | None = None) -> Expansion:
@@ -411,18 +411,18 @@ def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, cent
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
     if start is None:
-        return result(*(_both_ways(walk, centre, room) if centre else _forward(walk.forward((0, 0)), room, 0)))
+        return result(*(_both_ways(walk, centre, budget) if centre else _forward(walk.forward((0, 0)), budget, 0)))
     name, leaf, offset, backwards = start
     place = walk.find(name, leaf)
     if place is None:
         raise results.bad_cursor()
     if not backwards:
-        return result(*_forward(walk.forward(place), room, offset))
-    pieces, before = _backward(walk, place, start, room)
+        return result(*_forward(walk.forward(place), budget, offset))
+    pieces, before = _backward(walk, place, start, budget)
     return result(pieces, None, before)
 
 
-def _forward(items: Iterator[WalkStep], room: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
+def _forward(items: Iterator[WalkStep], budget: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces in order as long as there is room; only the first may be cut."""
     pieces: list[ExpandedPiece] = []
     for item in items:
@@ -430,16 +430,16 @@ def _forward(items: Iterator[WalkStep], room: TextBudget, offset: int) -> tuple[
         if start == len(item.text) and start:
             continue
         piece = item.piece(start)
-        if not room.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(start, len(item.text), room)
+        if not budget.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(start, len(item.text), budget)
             return [*pieces, *filter(None, [part])], item.edge(part.end if part else start)
         pieces.append(piece)
-        room = room.less(len(piece.block), piece.tokens)
+        budget = budget.less(len(piece.block), piece.tokens)
     return pieces, None
 
 
 def _backward(
-    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, room: TextBudget
+    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, budget: TextBudget
 ) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
     pieces: deque[ExpandedPiece] = deque()
@@ -447,27 +447,27 @@ def _backward(
     for item in walk.backward((place[0], place[1] + 1) if cut else place):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
         cut = None
-        if not room.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(0, piece.end, room, at_end=True)
+        if not budget.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(0, piece.end, budget, at_end=True)
             return [*filter(None, [part]), *pieces], item.edge(part.start, backwards=True) if part else edge
         pieces.appendleft(piece)
-        edge, room = item.edge(0, backwards=True), room.less(len(piece.block), piece.tokens)
+        edge, budget = item.edge(0, backwards=True), budget.less(len(piece.block), piece.tokens)
     return list(pieces), None
 
 
 def _both_ways(
-    walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
+    walk: ExpansionWalk, centre: WalkPlace, budget: TextBudget
 ) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
-    """The piece in the middle, then one after and one before it in turns, as long as there is room."""
+    """The piece in the middle, then one after and one before it in turns, as long as they fit."""
     index, place = centre
     middle = next(walk.forward(centre), None)
     if middle is None:
         raise results.bad_cursor()
     edge, piece = middle.edge(0, backwards=True), middle.piece()
-    if not room.holds(len(piece.block), piece.tokens):
-        pieces, after = _forward(iter([middle]), room, 0)
+    if not budget.holds(len(piece.block), piece.tokens):
+        pieces, after = _forward(iter([middle]), budget, 0)
         return pieces, after, edge if next(walk.backward(centre), None) else None
-    found, room = deque([piece]), room.less(len(piece.block), piece.tokens)
+    found, budget = deque([piece]), budget.less(len(piece.block), piece.tokens)
     later = walk.forward((index, place + 1))
     after = before = None
     ways = deque([later, walk.backward(centre)])
@@ -477,10 +477,10 @@ def _both_ways(
         if item is None:
             continue
         piece = item.piece()
-        if not room.holds(len(piece.block), piece.tokens):
+        if not budget.holds(len(piece.block), piece.tokens):
             after, before = (item.edge(0), before) if way is later else (after, edge)
             continue
-        room = room.less(len(piece.block), piece.tokens)
+        budget = budget.less(len(piece.block), piece.tokens)
         if way is later:
             found.append(piece)
         else:

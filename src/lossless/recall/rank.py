@@ -373,7 +373,7 @@ def _closeness(hits: list[TermMatch], weights: Sequence[float]) -> float:
 
 #: Candidates beyond what is shown.
 CANDIDATE_POOL = 200
-#: What a summary counts beside a message: it repeats what messages say, and it is longer.
+#: What a summary counts compared with a message: it repeats what messages say, and it is longer.
 SUMMARY_WEIGHT = 0.5
 
 
@@ -519,7 +519,7 @@ def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list
 
 
 def _current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
-    """Texts that say what the index says, with what it holds of them; the others are indexed anew."""
+    """Texts that say what the index says, with what it holds of them; the others are indexed again."""
     known = [(text, text.indexed) for text in texts]
     stale = {text.id: text for text, indexed in known if is_stale(text, indexed)}
     reindex_stale(archive, stale.values())

@@ -120,7 +120,7 @@ class SearchHit:
     depth: int | None = None
     #: The leaf that covers a message, where there is one.
     summary_id: str | None = None
-    #: Where in the snippet the words stand; none when only the messages beside it have them.
+    #: Where in the snippet the words stand; none when only its neighbours have them.
     matches: tuple[tuple[int, int], ...] = ()
     #: Of a file: its name, and the line and byte of the match.
     name: str | None = None
@@ -181,7 +181,7 @@ class SearchResult:
     request: GrepRequest
     scope: Scope
     hits: tuple[SearchHit, ...] = ()
-    #: How many match, as far as they were counted; what stands beside them is not counted.
+    #: How many match, as far as they were counted; their neighbours are not counted.
     total: int = 0
     #: What the caller should know about how the pattern was read, or what was left out.
     hint: str | None = None
@@ -390,9 +390,9 @@ def _hit_line(hit: SearchHit) -> str:
     if hit.kind == "summary":
         kind = "leaf" if hit.depth == 0 else "condensed"
         return f"- [conv={hit.conversation_id} {hit.id}] ({kind}, {format_moment(hit.created_at)}): {hit.snippet}"
-    beside = ", beside a hit" if not hit.matches else ""
+    near = ", beside a hit" if not hit.matches else ""
     at = format_moment(hit.created_at)
-    return f"- [conv={hit.conversation_id} msg#{hit.id}] ({hit.role}, {at}{beside}): {hit.snippet}"
+    return f"- [conv={hit.conversation_id} msg#{hit.id}] ({hit.role}, {at}{near}): {hit.snippet}"
 
 
 ReferenceKind: TypeAlias = Literal["summary", "file", "message"]

@@ -118,7 +118,7 @@ def _scanned(
             return ScanResult(tuple(spots), source, True, slow)
         if left <= 0 and last is not None:
             return ScanResult(tuple(spots), last.place, True, slow)
-        try:  # one text in any case: whoever goes on gets ahead
+        try:  # one text in any case, so that the next call gets ahead
             spot = _match_in(source, pattern, longest if last is None else min(left, longest))
         except TimeoutError:
             spot, slow = None, slow + 1
@@ -226,7 +226,7 @@ class LiteralPattern:
 class RegexPrefilter:
     """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on themselves alone.
 
-    `harmless_chars` is how long a text may be for a search that nobody watches.
+    `harmless_chars` is how long a text may be for a search without a time limit.
     """
 
     def __init__(self, pattern: str, compiled: Any, harmless_chars: int) -> None:

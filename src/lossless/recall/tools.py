@@ -226,7 +226,7 @@ class Tool:
         }
 
 
-#: What a model gets beside its conversation, in every host.
+#: What a model gets with its conversation, in every host.
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "lcm_grep",
