@@ -127,7 +127,7 @@ def read_and_charge(
 ) -> T:
     """What `read` returns for the tokens that are left, charged for what it returned; without a grant, uncharged.
 
-    Somebody else may use the same grant meanwhile: then it is read once more, for what is left by then.
+    Another reader may use the same grant meanwhile: then it is read once more, for what is left by then.
     """
     if grant is None:
         return read(None)
