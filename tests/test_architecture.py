@@ -73,8 +73,8 @@ STILTED = re.compile(
 )
 #: Packages that are held to plain English.
 PLAIN_PACKAGES = tuple(
-    """errors model settings formats store files llm ingest context maintenance transfer engine async_engine providers
-    serve""".split()  # noqa: SIM905
+    """errors model settings formats store files llm ingest context recall maintenance transfer engine async_engine
+    providers serve""".split()  # noqa: SIM905
 )
 DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "aiosqlite", "sqlalchemy"})
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")

@@ -20,9 +20,7 @@ from lossless.model.tokens import estimate_tokens
 from lossless.recall import scope as recall_scope
 from lossless.recall.describe import (
     DescribeRequest,
-    FileDescription,
-    MessageDescription,
-    SummaryDescription,
+    Description,
     describe,
     format_id_ranges,
     is_binary,
@@ -47,10 +45,8 @@ if TYPE_CHECKING:
 FILE = "file_0123456789abcdef"
 
 
-def summary(archive: Folded, id_: str, request: DescribeRequest | None = None) -> SummaryDescription:
-    found = describe(archive.archive, id_, archive.scope, NOW, request)
-    assert isinstance(found, SummaryDescription)
-    return found
+def summary(archive: Folded, id_: str, request: DescribeRequest | None = None) -> Description:
+    return describe(archive.archive, id_, archive.scope, NOW, request)
 
 
 # --- summaries --------------------------------------------------------------------------------------
@@ -60,9 +56,9 @@ def test_a_summary_says_what_it_was_made_of_and_where_it_was_used() -> None:
     archive = folded()
     for id_ in (*archive.leaves, *archive.condensed):
         found = summary(archive, id_)
-        sources = found.summary.source_ids
-        assert all(id_ in summary(archive, source).used_in for source in sources)
-        assert bool(found.message_ids) == (id_ in archive.leaves)
+        known = found.details["summary"]
+        assert all(id_ in summary(archive, source).details["summary"]["childIds"] for source in known["parentIds"])
+        assert bool(known["messageIds"]) == (id_ in archive.leaves)
         assert found.page.text == archive.archive.summaries.get(id_).content
 
 
@@ -86,16 +82,16 @@ def test_the_text_of_a_summary() -> None:
 def test_the_manifest_lists_the_subtree_below_with_costs() -> None:
     archive = folded()
     found = summary(archive, archive.top)
-    branches = found.branches
-    assert (branches[0].level, branches[0].source_of) == (0, None)
-    assert len(branches) == found.summary.descendant_count + 1
-    assert {branch.node.id for branch in branches if branch.node.depth == 0} <= set(archive.leaves)
+    branches, known = found.details["manifest"]["nodes"], found.details["summary"]
+    assert (branches[0]["depthFromRoot"], branches[0]["parentSummaryId"]) == (0, None)
+    assert len(branches) == known["descendantCount"] + 1
+    assert {branch["summaryId"] for branch in branches if branch["depth"] == 0} <= set(archive.leaves)
     for before, branch in pairwise(branches):
-        assert branch.level <= before.level + 1
-        assert branch.summary_cost == branch.node.tokens + branch.node.descendant_tokens
-        assert branch.message_cost == branch.summary_cost + branch.node.source_message_tokens
-    children = [branch.node.id for branch in branches if branch.source_of == archive.top]
-    assert tuple(children) == found.summary.source_ids
+        assert branch["depthFromRoot"] <= before["depthFromRoot"] + 1
+        small = branch["tokenCount"] + branch["descendantTokenCount"]
+        assert branch["costs"] == {"summariesOnly": small, "withMessages": small + branch["sourceMessageTokenCount"]}
+    children = [branch["summaryId"] for branch in branches if branch["parentSummaryId"] == archive.top]
+    assert children == known["parentIds"]
     line = str(found).splitlines()[5]
     assert re.fullmatch(
         r"d0 sum_\w+ k=condensed tok=\d+ descTok=\d+ srcTok=\d+ desc=\d+ child=\d+ range=\S+ "
@@ -108,10 +104,10 @@ def test_branches_are_held_against_the_cap() -> None:
     archive = folded()
     wide = summary(archive, archive.top, DescribeRequest(token_cap=10**6))
     assert "over" not in str(wide).split("content")[0]
-    assert wide.budget_source == "request"
+    assert wide.details["manifest"]["budgetSource"] == "request"
     narrow = summary(archive, archive.top, DescribeRequest(default_cap=1))
     assert "=in" not in str(narrow).split("\ncontent\n")[0]
-    assert narrow.budget_source == "config_default"
+    assert narrow.details["manifest"]["budgetSource"] == "config_default"
 
 
 def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
@@ -127,13 +123,11 @@ def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
         for id_, depth, sources in made:
             engine.archive.summaries.insert(report.conversation_id, sources, NewSummary(id_, depth, "y", 1, "m"), NOW)
     found = describe(engine.archive, "sum_top", whole_archive(), NOW)
-    assert isinstance(found, SummaryDescription)
-    assert [branch.node.id for branch in found.branches] == ["sum_top", *middle]
-    assert found.omitted == 150
+    assert [branch["summaryId"] for branch in found.details["manifest"]["nodes"]] == ["sum_top", *middle]
+    assert found.details["manifest"]["omitted"] == 150
     assert "... 150 more below" in str(found)
     below = describe(engine.archive, middle[3], whole_archive(), NOW)
-    assert isinstance(below, SummaryDescription)
-    assert [branch.node.id for branch in below.branches] == [middle[3], *leaves[3::10]]
+    assert [branch["summaryId"] for branch in below.details["manifest"]["nodes"]] == [middle[3], *leaves[3::10]]
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -142,8 +136,8 @@ def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
 def test_a_message_is_shown_in_full_with_its_neighbours() -> None:
     archive = folded()
     found = describe(archive.archive, "msg#12", archive.scope, NOW)
-    assert isinstance(found, MessageDescription)
-    assert (found.before, found.after, found.leaf) == (11, 13, archive.leaves[0])
+    known = found.details["message"]
+    assert (known["before"], known["after"], known["summaryId"]) == (11, 13, archive.leaves[0])
     text = str(found)
     assert text.startswith(f"LCM_MESSAGE msg#12\nmeta conv={archive.conversation_id} seq=12 role=user ")
     assert f"leaf {archive.leaves[0]}\nneighbours before=msg#11 after=msg#13\n" in text
@@ -180,7 +174,6 @@ def test_pages_of_a_message_join_to_the_whole(text: str, cap: int) -> None:
         cursor: str | None = None
         while cursor is not None or not pieces:
             found = describe(engine.archive, "msg#1", whole_archive(), NOW, DescribeRequest(cap, cursor=cursor))
-            assert isinstance(found, MessageDescription)
             assert 0 < estimate_tokens(found.page.text) <= cap
             pieces.append(found.page.text)
             cursor = found.page.cursor
@@ -207,12 +200,11 @@ def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
     grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", NOW, home, token_cap=60)
     scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     first = describe(archive.archive, archive.top, scope, NOW)
-    assert isinstance(first, SummaryDescription)
-    assert (first.token_cap, first.budget_source) == (60, "delegated_grant_remaining")
+    manifest = first.details["manifest"]
+    assert (manifest["tokenCap"], manifest["budgetSource"]) == (60, "delegated_grant_remaining")
     assert summary_cap(archive, scope, 10) == 10
     assert used(archive, grant) == 0
     second = describe(archive.archive, "msg#1", scope, NOW)
-    assert isinstance(second, MessageDescription)
     assert second.page.cursor
     assert used(archive, grant) == estimate_tokens(second.page.text)
     with archive.archive.writing():
@@ -223,8 +215,7 @@ def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
 
 def summary_cap(archive: Folded, scope: Scope, cap: int) -> int:
     found = describe(archive.archive, archive.top, scope, NOW, DescribeRequest(cap))
-    assert isinstance(found, SummaryDescription)
-    return found.token_cap
+    return int(found.details["manifest"]["tokenCap"])
 
 
 def used(archive: Folded, grant: Grant) -> int:
@@ -272,7 +263,6 @@ def test_a_file_is_shown_with_its_content(engine: lossless.Engine) -> None:
     stored(engine, len(data))
     for id_ in (FILE, f"[LCM Tool Output: {FILE} | tool=exec | 19 bytes]"):
         found = describe(engine.archive, id_, whole_archive(), NOW, open_file=lambda _: reader(data))
-        assert isinstance(found, FileDescription)
         text = str(found)
         assert text.startswith(f"## LCM File: {FILE}\n")
         assert "**Size:** 19 bytes" in text
@@ -289,8 +279,7 @@ def test_a_file_that_cannot_be_read_is_looked_for_in_its_message(engine: lossles
     with engine.archive.writing():
         LargeFileRows(engine.archive.database).set_stub(1, FILE)
     found = describe(engine.archive, FILE, whole_archive(), NOW)
-    assert isinstance(found, FileDescription)
-    assert (found.page.text, found.from_message) == ("see the file", True)
+    assert (found.page.text, found.details["content"]["fromMessage"]) == ("see the file", True)
     assert "The file cannot be read" in str(found)
     assert file.id == found.id
 
@@ -302,7 +291,6 @@ def test_a_stub_is_never_answered_with_a_stub(engine: lossless.Engine) -> None:
     with engine.archive.writing():
         LargeFileRows(engine.archive.database).set_stub(report.message_ids[0], FILE)
     found = describe(engine.archive, FILE, whole_archive(), NOW)
-    assert isinstance(found, FileDescription)
     assert found.page.text == ""
 
 
@@ -313,7 +301,6 @@ def test_line_ranges(engine: lossless.Engine) -> None:
     def lines(first: int | None, last: int | None) -> str:
         request = DescribeRequest(start_line=first, end_line=last)
         found = describe(engine.archive, FILE, whole_archive(), NOW, request, lambda _: reader(data))
-        assert isinstance(found, FileDescription)
         return found.page.text or str(found.page.note)
 
     assert lines(2, 3) == "line 2 é\nline 3 é\n"

@@ -154,18 +154,18 @@ def test_a_huge_question_is_cut(text: str) -> None:
 
 def test_candidates_are_any_of_the_terms() -> None:
     query = parse_query("deploy pipeline")
-    assert candidate_expressions(query, [3, 4], 200) == [query.match_any]
+    assert candidate_expressions(query, [3, 4], 200) == [(query.match_any, None, 200)]
 
 
 def test_texts_with_all_terms_are_candidates_of_their_own_when_there_are_many() -> None:
     query = parse_query("deploy pipeline")
-    assert candidate_expressions(query, [300, 4000], 200)[1] == '("deploy") AND ("pipeline")'
+    assert candidate_expressions(query, [300, 2000], 200)[1] == ('("deploy") AND ("pipeline")', None, 100)
 
 
 def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
     query = parse_query("deploy pipeline zebra")
     rare, everywhere = 5, ROW_BUDGET
-    (any_match, all_match) = candidate_expressions(query, [everywhere, 100, rare], 200)
+    (any_match, _, _), (all_match, _, _) = candidate_expressions(query, [everywhere, 100, rare], 200)
     assert "deploy" not in any_match
     assert "pipeline" in any_match
     assert "zebra" in any_match
@@ -173,4 +173,36 @@ def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
 
 
 def test_a_term_that_is_nowhere_still_looks_for_longer_words() -> None:
-    assert candidate_expressions(parse_query("confi"), [0], 200) == ['"confi" OR "conf"*']
+    assert candidate_expressions(parse_query("confi"), [0], 200) == [('"confi" OR "conf"*', None, 200)]
+
+
+def test_a_far_more_frequent_term_only_weighs_in_where_the_others_have_enough_rows() -> None:
+    query = parse_query("deploy pipeline zebra")
+    zebra_or_pipeline = '"pipeline" OR "pipelin"* OR "zebra" OR "zebra"*'
+    assert candidate_expressions(query, [9_000, 700, 300], 200)[0] == (query.match_any, zebra_or_pipeline, 200)
+    assert candidate_expressions(query, [7_000, 700, 300], 200)[0] == (query.match_any, None, 200)
+    assert candidate_expressions(query, [9_000, 70, 30], 200)[0] == (query.match_any, None, 200)
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("In which order did I bring up the aspects of my adoption plans?", ["adoption", "plans"]),
+        ("Can you summarise how my studio progressed throughout our chats?", ["studio"]),
+        ("What instructions did I give you about code blocks?", ["code", "blocks"]),
+        ("Which rules did you mention?", ["rules", "mention"]),
+        ("What did I mention?", ["mention"]),
+        ("Where is the order form of the shop?", ["order", "form", "shop"]),
+        ("Which conversations share a summary row?", ["conversations", "share", "summary", "row"]),
+        ("Who gave the tour?", ["gave", "tour"]),
+    ],
+)
+def test_words_that_only_ask_about_the_talk_are_not_looked_for(question: str, terms: list[str]) -> None:
+    assert [term.text for term in parse_query(question).terms] == terms
+
+
+def test_whom_a_question_is_about() -> None:
+    assert parse_query("Which colours do I prefer?").is_own
+    assert parse_query("Which colours do I prefer?").asks_wishes
+    assert not parse_query("What did you tell me about my car?").is_own
+    assert not parse_query("Which colours does Ben prefer?").asks_wishes

@@ -250,8 +250,8 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Gather messages about QUESTION: quotations with their ids and days, the best first.
 
-    No model is asked. "Last Friday" in the question means the one before today; in a quotation it is explained by
-    the day on which it was said.
+    Questions about an order or a development are answered in order of time. No model is asked. "Last Friday" in the
+    question means the one before today; in a quotation it is explained by the day on which it was said.
     """
     if not question.strip():
         raise bad_option("QUESTION", "it is empty")

@@ -228,6 +228,11 @@ _SECRET_VALUE = re.compile(
     r"|\b(?:bearer|basic)\s+[\w.~+/-]{16,}|://[^\s/:@]+:[^\s/@]+@",
     re.IGNORECASE,
 )
+#: A text without one of these has no such value: much faster to see than the pattern.
+_SECRET_SIGNS = (
+    *("akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "xox", "aiza", "ya29."),
+    *("eyj", "private key", "passw", "passphrase", "secret", "api", "token", "bearer", "basic", "://"),
+)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？｡؟۔।])|\n+")
 
@@ -238,7 +243,8 @@ def looks_secret(text: str) -> bool:
     >>> [looks_secret(t) for t in ("DB_PASSWORD", "apiToken", "MAX_RETRIES", "sk-abcdefghijklmnop")]
     [True, True, False, True]
     """
-    if _SECRET_VALUE.search(text):
+    folded = text.casefold()
+    if any(sign in folded for sign in _SECRET_SIGNS) and _SECRET_VALUE.search(text):
         return True
     is_name = len(text) <= 80 and " " not in text
     return is_name and bool(_SECRET_NAME.search(_HUMP.sub("_", text)))

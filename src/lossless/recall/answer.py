@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lossless.recall.delegate import ReaderModel
     from lossless.recall.evidence import Evidence
-    from lossless.recall.scope import Grep, SearchIn
+    from lossless.recall.scope import Grep
     from lossless.recall.tools import Toolbox
     from lossless.store.archive import Archive
 
@@ -151,8 +151,15 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
         code = failures[0].code if failures else None
         return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
     replies = [part.reply for part in good if part.reply is not None]
+    text = replies[0].answer
+    if len(parts) > 1:
+        lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
+        lines += [f"### Conversation {part.conversation_id}\n{part.reply.answer}" for part in parts if part.reply]
+        missing = [f"{part.conversation_id} ({part.status})" for part in parts if part.reply is None]
+        lines += [f"Partial coverage: not read were {', '.join(missing)}."] if missing else []
+        text = "\n\n".join(lines)
     return Answer(
-        replies[0].answer if len(parts) == 1 else _merged_text(parts),
+        text,
         tuple(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
         tuple(sorted(part.conversation_id for part in good)),
         sum(reply.expanded_summary_count for reply in replies),
@@ -162,16 +169,6 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
         several,
         others,
     )
-
-
-def _merged_text(parts: Sequence[AnswerPart]) -> str:
-    good = [(part, part.reply) for part in parts if part.reply is not None]
-    lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
-    lines += [f"### Conversation {part.conversation_id}\n{reply.answer}" for part, reply in good]
-    missing = [f"{part.conversation_id} ({part.status})" for part in parts if part.reply is None]
-    if missing:
-        lines.append(f"Partial coverage: not read were {', '.join(missing)}.")
-    return "\n\n".join(lines)
 
 
 MAX_CONVERSATIONS = 3
@@ -201,43 +198,33 @@ def find_candidates(
     folded yet, for itself. `NotFound` for a named summary that is not in scope.
     """
     archive = archive.within(scope.conversation_ids)
-    found = {candidate.id: candidate for candidate in _named(archive, scope, summary_ids)}
-    if query and query.strip():
-        hits = grep(archive, scope, _search(query, "summaries"), now).hits
-        searched = [AnswerCandidate(str(hit.id), hit.conversation_id, hit.created_at) for hit in hits]
-        for candidate in searched or _message_backed(archive, grep, scope, query, now):
-            found.setdefault(candidate.id, candidate)
-    return list(found.values())
-
-
-def _search(query: str, search_in: SearchIn) -> GrepRequest:
-    return GrepRequest(query, "full_text", search_in, limit=_HITS, sort="relevance")
-
-
-def _named(archive: Archive, scope: Scope, summary_ids: Sequence[str]) -> Iterable[AnswerCandidate]:
     nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
+    found: dict[str, AnswerCandidate] = {}
     for id_ in summary_ids:
         summary = nodes.get(id_)
         if summary is None or not scope.allows(summary.conversation_id):
             raise not_in_scope(scope, id_)
-        yield AnswerCandidate(id_, summary.conversation_id, summary.latest_at or summary.created_at, is_explicit=True)
-
-
-def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now: datetime) -> list[AnswerCandidate]:
-    hits = grep(archive, scope, _search(query, "messages"), now).hits
-    echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
-    message_ids = [hit.id for hit in hits if isinstance(hit.id, int) and hit.id not in echoes]
-    leaves = archive.summaries.covering(message_ids)
-    return [
-        AnswerCandidate(
-            leaves.get(hit.id, f"msg#{hit.id}"),
-            hit.conversation_id,
-            hit.created_at,
-            is_message_backed=hit.id in leaves,
-        )
-        for hit in hits
-        if isinstance(hit.id, int) and hit.id not in echoes
-    ]
+        at = summary.latest_at or summary.created_at
+        found[id_] = AnswerCandidate(id_, summary.conversation_id, at, is_explicit=True)
+    if not (query and query.strip()):
+        return list(found.values())
+    request = GrepRequest(query, "full_text", "summaries", limit=_HITS, sort="relevance")
+    hits = grep(archive, scope, request, now).hits
+    searched = [AnswerCandidate(str(hit.id), hit.conversation_id, hit.created_at) for hit in hits]
+    if not searched:
+        hits = grep(archive, scope, replace(request, search_in="messages"), now).hits
+        ids = [hit.id for hit in hits if isinstance(hit.id, int)]
+        echoes, leaves = archive.search.echoes(ids), archive.summaries.covering(ids)
+        searched = [
+            AnswerCandidate(
+                leaves.get(hit.id, f"msg#{hit.id}"), hit.conversation_id, hit.created_at, False, hit.id in leaves
+            )
+            for hit in hits
+            if isinstance(hit.id, int) and hit.id not in echoes
+        ]
+    for candidate in searched:
+        found.setdefault(candidate.id, candidate)
+    return list(found.values())
 
 
 def group_candidates(candidates: Iterable[AnswerCandidate]) -> list[list[AnswerCandidate]]:
@@ -440,7 +427,7 @@ def _answer_from_recall(
 def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     """The sentence among the best quotations that most likely answers, with where it is from; "" when none does.
 
-    It has rare words of the question, or stands in a message beside them, and holds what the question asks for: a
+    It has rare words of the question, or is in a message next to them, and holds what the question asks for: a
     time, a number, a name, a place, a reason.
     """
     query = parse_query(question)
@@ -507,7 +494,10 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
             outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
         return outcome, "delegate"
     if not box.models:
-        return delegate.reply_with_evidence(_gather(work, min(work.token_cap, question.max_tokens))), "evidence"
+        packed = _gather(work, min(work.token_cap, question.max_tokens))
+        text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
+        none = DelegateReply("No model is configured, and no evidence was found.")
+        return replace(packed, answer=text) if packed.cited_ids else none, "evidence"
     refusal = ""
     for model in box.models[:2]:
         try:

@@ -8,24 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, GrantError, LosslessError, NotFound
 from lossless.model.times import state_time
-from lossless.recall import answer
 from lossless.recall import answer as answering
-from lossless.recall.describe import DescribeRequest, describe
+from lossless.recall.describe import DescribeRequest, describe, json_time
 from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
-from lossless.recall.scope import (
-    OUT_OF_SCOPE,
-    Caller,
-    GrepRequest,
-    Scope,
-    resolve_scope,
-)
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lossless.model.records import ConversationRow, IngestHealth
+    from lossless.model.records import IngestHealth
     from lossless.recall.answer import Answer
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
@@ -159,13 +152,14 @@ def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResu
 
 
 def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
-    if not may_expand(box, caller):
+    rule = box.settings.expand_for_main_agents
+    if not (caller.is_delegated or rule == "allow" or (rule == "auto" and not caller.host_has_subagents)):
         return error_result(_SUBAGENTS_ONLY, hint=_SUBAGENTS_HINT, code="SUBAGENTS_ONLY")
     scope = _scope(box, args, caller)
     ids, query = args["summaryIds"], args["query"]
     references = parse_references(ids, kinds=("summary", "message"))
     if query and not args["cursor"]:
-        found = answer.find_candidates(box.archive, box.grep, scope, (), query, box.clock())
+        found = answering.find_candidates(box.archive, box.grep, scope, (), query, box.clock())
         if not found and not references:
             return _with_scope_warning(
                 scope, "Nothing found for this query in this scope.", {"citedIds": [], "totalTokens": 0}
@@ -184,14 +178,6 @@ def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     )
     opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
     return _with_scope_warning(scope, str(opened), opened.details)
-
-
-def may_expand(box: Toolbox, caller: Caller) -> bool:
-    """Whether a caller may read large texts itself: sub-agents may; main agents by setting and host."""
-    if caller.is_delegated:
-        return True
-    rule = box.settings.expand_for_main_agents
-    return rule == "allow" or (rule == "auto" and not caller.host_has_subagents)
 
 
 # --- lcm_expand_query -----------------------------------------------------------------------------
@@ -290,7 +276,6 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     """
     if caller.is_delegated:
         raise GrantError("the status of the archive is not for sub-agents")
-    now = box.clock()
     archive = box.archive.within(box.visible(caller))
     with archive.reading():
         totals, live = archive.listings.totals(), archive.listings.liveness()
@@ -303,8 +288,8 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         "messageTokens": totals.message_tokens,
         "summaries": totals.counts.summaries,
         "files": totals.counts.files,
-        "lastStoredAt": _time(live.last_stored_at),
-        "lastCompactedAt": _time(live.last_compacted_at),
+        "lastStoredAt": json_time(live.last_stored_at),
+        "lastCompactedAt": json_time(live.last_compacted_at),
         "seen": live.seen,
         "stored": live.stored,
         "ambiguous": live.ambiguous,
@@ -315,47 +300,40 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         "heldTranscripts": held,
         "sweepsPutOff": totals.pending,
         "conversationId": None if own is None else own.id,
-        "newest": [_row_details(row) for row in newest],
+        "newest": [
+            {
+                "conversationId": row.conversation_id,
+                "sessionKey": row.session_key,
+                "title": row.title,
+                "messages": row.message_count,
+                "summaries": row.summary_count,
+                "latestAt": json_time(row.latest_message_at),
+            }
+            for row in newest
+        ],
     }
-    lines = [*_lines(totals, live, held, now)]
+    lines = _status_lines(totals, live, held, box.clock())
     if own is not None:
         lines.append(f"This session is conversation {own.id}.")
     lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
-    lines += [_row(row) for row in newest]
+    for row in newest:
+        name = " ".join((row.title or row.session_key or row.session_id)[:_NAME_CHARS].split())
+        last = json_time(row.latest_message_at) or "undated"
+        counted = f"{row.message_count:,} messages, {row.summary_count:,} summaries"
+        lines.append(f"{row.conversation_id}: {name}; {counted}, last {last}")
     return ToolCallResult("\n".join(lines), details)
 
 
-def _lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
+def _status_lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
     counts = totals.counts
     return [
         f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
         f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
         f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
         f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
-        f"likely {live.likely:,}. Blocked conversations: "
-        f"{len(live.blocked)}. Transcripts held back: {held}. Quarantined conversations: {len(live.quarantined)}. "
-        f"Sweeps put off: {totals.pending}.",
+        f"likely {live.likely:,}. Blocked conversations: {len(live.blocked)}. Transcripts held back: {held}. "
+        f"Quarantined conversations: {len(live.quarantined)}. Sweeps put off: {totals.pending}.",
     ]
-
-
-def _row(row: ConversationRow) -> str:
-    name = (row.title or row.session_key or row.session_id)[:_NAME_CHARS]
-    name = " ".join(name.split())
-    span = _time(row.latest_message_at) or "undated"
-    return (
-        f"{row.conversation_id}: {name}; {row.message_count:,} messages, {row.summary_count:,} summaries, last {span}"
-    )
-
-
-def _row_details(row: ConversationRow) -> dict[str, Any]:
-    return {
-        "conversationId": row.conversation_id,
-        "sessionKey": row.session_key,
-        "title": row.title,
-        "messages": row.message_count,
-        "summaries": row.summary_count,
-        "latestAt": _time(row.latest_message_at),
-    }
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
@@ -367,7 +345,3 @@ def _ago(at: datetime | None, now: datetime) -> str:
             count = seconds // size
             return f"{count:,} {unit}{'s' if count > 1 else ''} ago"
     return "just now"
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else state_time(at)

@@ -357,7 +357,7 @@ def gather_evidence(
     """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
     is in order of time.
 
-    Messages go before summaries that nobody named, because a question asks for what was said.
+    Messages go before summaries that were not named, because a question asks for what was said.
     """
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
@@ -429,11 +429,3 @@ def ask_with_evidence(
         return reply
     truncated = reply.truncated or packed.truncated
     return replace(packed, answer=reply.answer, cited_ids=reply.cited_ids, truncated=truncated)
-
-
-def reply_with_evidence(packed: DelegateReply) -> DelegateReply:
-    """The evidence itself, for an archive that has no model to ask."""
-    if not packed.cited_ids:
-        return DelegateReply("No model is configured, and no evidence was found.")
-    text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
-    return replace(packed, answer=text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.model.times import state_time
@@ -29,36 +29,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
-    from lossless.model.context import Summary
-    from lossless.model.messages import StoredFile, StoredMessage
+    from lossless.model.messages import StoredFile
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.graph import LineageNode
-    from lossless.store.versions import Version
 
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 _VERSION_CHARS = 400
 BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
-
-
-class ManifestBranch(NamedTuple):
-    """A summary of the subtree, so many layers below the one that is described."""
-
-    node: LineageNode
-    level: int
-    #: What it is a source of; None for the described summary itself.
-    source_of: str | None
-
-    @property
-    def summary_cost(self) -> int:
-        """What opening it and every summary below it would return."""
-        return self.node.tokens + self.node.descendant_tokens
-
-    @property
-    def message_cost(self) -> int:
-        """The same with all messages."""
-        return self.summary_cost + self.node.source_message_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,223 +56,17 @@ class TextPage:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryDescription:
-    """A summary: what it says, what it was made of, where it was used, and what opening it would cost."""
+class Description:
+    """A summary, a message or a stored file with as much of its content as was asked for; `str()` of it is the text."""
 
-    summary: Summary
-    used_in: tuple[str, ...]
-    #: The messages of a leaf, in order.
-    message_ids: tuple[int, ...]
+    id: str
     page: TextPage
-    #: The subtree below it with the cost of each branch, whole layers from the top; and what costs are held against.
-    branches: tuple[ManifestBranch, ...]
-    token_cap: int
-    budget_source: BudgetSource
-    #: Summaries below that are not listed.
-    omitted: int = 0
-
-    def fits(self, cost: int) -> str:
-        return "in" if cost <= self.token_cap else "over"
-
-    @property
-    def id(self) -> str:
-        return self.summary.id
+    #: For programs: `type` is `summary`, `message` or `file`.
+    details: dict[str, Any]
+    text: str
 
     def __str__(self) -> str:
-        summary = self.summary
-        lines = [
-            f"LCM_SUMMARY {summary.id}",
-            f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} tok={summary.tokens} "
-            f"descTok={summary.descendant_tokens} srcTok={summary.source_message_tokens} "
-            f"desc={summary.descendant_count} range={format_span(summary.earliest_at, summary.latest_at)} "
-            f"budgetCap={self.token_cap}",
-            f"parents {_listed(summary.source_ids)} (sources: what it was made of)",
-            f"children {_listed(self.used_in)} (used in: what was made of it)",
-        ]
-        if self.message_ids:
-            lines.append(f"messages {format_id_ranges(self.message_ids)}")
-        if summary.file_ids:
-            lines.append(f"files {_listed(summary.file_ids)}")
-        lines.append("manifest")
-        lines += [_branch_line(branch, self) for branch in self.branches]
-        if self.omitted:
-            lines.append(f"... {self.omitted:,} more below; describe a branch to see them")
-        return "\n".join([*lines, "content", self.page.text, *_rest(self.page)])
-
-    @property
-    def details(self) -> dict[str, Any]:
-        summary = self.summary
-        return {
-            "id": summary.id,
-            "type": "summary",
-            "summary": {
-                "conversationId": summary.conversation_id,
-                "kind": summary.kind,
-                "depth": summary.depth,
-                "tokenCount": summary.tokens,
-                "descendantCount": summary.descendant_count,
-                "descendantTokenCount": summary.descendant_tokens,
-                "sourceMessageTokenCount": summary.source_message_tokens,
-                "fileIds": list(summary.file_ids),
-                "parentIds": list(summary.source_ids),
-                "childIds": list(self.used_in),
-                "messageIds": list(self.message_ids),
-                "earliestAt": json_time(summary.earliest_at),
-                "latestAt": json_time(summary.latest_at),
-                "createdAt": state_time(summary.created_at),
-                "model": summary.model,
-            },
-            "manifest": {
-                "tokenCap": self.token_cap,
-                "budgetSource": self.budget_source,
-                "omitted": self.omitted,
-                "nodes": [_branch_details(branch, self) for branch in self.branches],
-            },
-            "cursor": self.page.cursor,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class MessageDescription:
-    """A message: who said what and when, in full, with the leaf above it and the messages beside it."""
-
-    stored: StoredMessage
-    leaf: str | None
-    before: int | None
-    after: int | None
-    page: TextPage
-    #: What it said before, or as a host shortened it, oldest first.
-    versions: tuple[Version, ...] = ()
-
-    @property
-    def id(self) -> str:
-        return f"msg#{self.stored.id}"
-
-    def __str__(self) -> str:
-        stored, message = self.stored, self.stored.message
-        lines = [
-            f"LCM_MESSAGE {self.id}",
-            f"meta conv={stored.conversation_id} seq={stored.seq} role={message.role} tok={message.tokens} "
-            f"at={format_moment(stored.created_at)}",
-            f"leaf {self.leaf or 'none (not folded)'}",
-            f"neighbours before={_ref(self.before)} after={_ref(self.after)}",
-        ]
-        if stored.file_id:
-            lines.append(f"file {stored.file_id}")
-        if message.parts:
-            lines.append("parts")
-            lines += [f"- {part_label(part)}" for part in message.parts[:_MOST_LINES]]
-            if len(message.parts) > _MOST_LINES:
-                lines.append(f"- and {len(message.parts) - _MOST_LINES} more")
-        if self.versions:
-            lines.append("versions (no longer what it says)")
-            lines += [
-                f"- {version.kind} {format_moment(version.at)}: {' '.join(_cut(version.message.content).split())}"
-                for version in self.versions[-_MOST_LINES:]
-            ]
-            if len(self.versions) > _MOST_LINES:
-                lines.append(f"- and {len(self.versions) - _MOST_LINES} older ones")
-        return "\n".join([*lines, "content", self.page.text, *_rest(self.page)])
-
-    @property
-    def details(self) -> dict[str, Any]:
-        stored = self.stored
-        return {
-            "id": self.id,
-            "type": "message",
-            "message": {
-                "messageId": stored.id,
-                "conversationId": stored.conversation_id,
-                "seq": stored.seq,
-                "role": stored.message.role,
-                "tokenCount": stored.message.tokens,
-                "createdAt": state_time(stored.created_at),
-                "parts": [part_label(part) for part in stored.message.parts],
-                "fileId": stored.file_id,
-                "summaryId": self.leaf,
-                "before": self.before,
-                "after": self.after,
-                "versions": [
-                    {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
-                    for version in self.versions[-_MOST_LINES:]
-                ],
-                "versionCount": len(self.versions),
-            },
-            "cursor": self.page.cursor,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class FileDescription:
-    """A stored file: what is known of it, and as much of its content as was asked for."""
-
-    stored: StoredFile
-    page: TextPage
-    #: Whether the content comes from the message, because the file itself cannot be read.
-    from_message: bool = False
-
-    @property
-    def id(self) -> str:
-        return self.stored.id
-
-    def __str__(self) -> str:
-        stored, page = self.stored, self.page
-        lines = [
-            f"## LCM File: {stored.id}",
-            "",
-            f"**Conversation:** {stored.conversation_id}",
-            f"**Name:** {stored.name or 'unnamed'}",
-            f"**Type:** {stored.mime or 'unknown'}",
-            f"**Size:** {'unknown' if stored.byte_size is None else f'{stored.byte_size:,} bytes'}",
-            f"**Created:** {format_moment(stored.created_at)}",
-            "",
-            "## Exploration Summary",
-            "",
-            (stored.exploration_summary or "none").strip()[:_MOST_SUMMARY_CHARS],
-            "",
-            "## Content",
-            "",
-        ]
-        if page.text:
-            fence = "`" * (max(map(len, re.findall(r"`{3,}", page.text)), default=2) + 1)
-            lines += [f"{fence}text", page.text.removesuffix("\n"), fence]
-        if self.from_message:
-            lines.append("The file cannot be read; this is the text of its message.")
-        if page.note:
-            lines.append(f"Content unavailable: {page.note}." if not page.text else page.note)
-        if page.cursor:
-            size = "" if stored.byte_size is None else f" of {stored.byte_size:,}"
-            where = f"bytes {page.start:,} to {page.end:,}{size}"
-            lines.append(f'(truncated: {where}; go on with cursor="{page.cursor}")')
-        return "\n".join(lines)
-
-    @property
-    def details(self) -> dict[str, Any]:
-        stored, page = self.stored, self.page
-        return {
-            "id": stored.id,
-            "type": "file",
-            "file": {
-                "conversationId": stored.conversation_id,
-                "fileName": stored.name,
-                "mimeType": stored.mime,
-                "byteSize": stored.byte_size,
-                "lineCount": stored.line_count,
-                "explorationSummary": stored.exploration_summary,
-                "createdAt": state_time(stored.created_at),
-            },
-            "content": {
-                "start": page.start,
-                "end": page.end,
-                "truncated": page.cursor is not None,
-                "available": page.note is None,
-                "fromMessage": self.from_message,
-            },
-            "cursor": page.cursor,
-        }
-
-
-Description: TypeAlias = SummaryDescription | MessageDescription | FileDescription
+        return self.text
 
 
 def format_id_ranges(message_ids: Sequence[int]) -> str:
@@ -318,54 +91,16 @@ def json_time(at: datetime | None) -> str | None:
     return None if at is None else state_time(at)
 
 
-def _branch_line(branch: ManifestBranch, within: SummaryDescription) -> str:
-    node, small, large = branch.node, branch.summary_cost, branch.message_cost
-    return (
-        f"d{branch.level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
-        f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "
-        f"range={format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
-        f"budget[s={within.fits(small)},m={within.fits(large)}]"
-    )
-
-
-def _branch_details(branch: ManifestBranch, within: SummaryDescription) -> dict[str, Any]:
-    node, small, large = branch.node, branch.summary_cost, branch.message_cost
-    return {
-        "summaryId": node.id,
-        "parentSummaryId": branch.source_of,
-        "depthFromRoot": branch.level,
-        "kind": node.kind,
-        "depth": node.depth,
-        "tokenCount": node.tokens,
-        "descendantTokenCount": node.descendant_tokens,
-        "sourceMessageTokenCount": node.source_message_tokens,
-        "descendantCount": node.descendant_count,
-        "childCount": node.source_count,
-        "earliestAt": json_time(node.earliest_at),
-        "latestAt": json_time(node.latest_at),
-        "costs": {"summariesOnly": small, "withMessages": large},
-        "budget": {"summariesOnly": within.fits(small), "withMessages": within.fits(large)},
-    }
-
-
 def _listed(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _MOST_LISTED} more" if len(ids) > _MOST_LISTED else ""
     return (" ".join(ids[:_MOST_LISTED]) or "none") + more
 
 
-def _rest(page: TextPage) -> list[str]:
-    if page.cursor is None:
-        return []
+def _with_content(lines: Sequence[str], page: TextPage) -> str:
+    """The lines of a description, then its page of content and where the rest is."""
     where = f"characters {page.start:,} to {page.end:,} of {page.total:,}"
-    return [f'(truncated: {where}; go on with cursor="{page.cursor}")']
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _VERSION_CHARS else text[:_VERSION_CHARS] + "…"
-
-
-def _ref(message_id: int | None) -> str:
-    return "none" if message_id is None else f"msg#{message_id}"
+    rest = [f'(truncated: {where}; go on with cursor="{page.cursor}")'] if page.cursor else []
+    return "\n".join([*lines, "content", page.text, *rest])
 
 
 MIN_PAGE_BYTES, MAX_PAGE_BYTES, DEFAULT_PAGE_BYTES = 1024, 512_000, 32_768
@@ -396,8 +131,8 @@ class DescribeRequest:
     cursor: str | None = None
 
 
-def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, room: TextBudget) -> TextPage:
-    """The wanted part of a file, as much of it as there is room for. Bytes that are no UTF-8 become U+FFFD."""
+def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, budget: TextBudget) -> TextPage:
+    """The wanted part of a file, as much of it as fits. Bytes that are no UTF-8 become U+FFFD."""
     start, lines = 0, None
     if request.cursor is not None:
         fields = results.decode_cursor("file", request.cursor, {"id": str, "o": int, "n": int})
@@ -414,8 +149,11 @@ def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, room: T
         lines = None if request.end_line is None else request.end_line - first + 1
     data = read(start, request.max_bytes + 4)
     whole = data[: _line_end(data, lines)]
-    kept = whole if len(whole) <= request.max_bytes else whole[: _boundary(whole, request.max_bytes)]
-    text = room.head(kept.decode("utf-8", "surrogateescape"))
+    end = request.max_bytes
+    while len(whole) > request.max_bytes and end > request.max_bytes - 4 and whole[end] & 0xC0 == 0x80:
+        end -= 1  # back to where a letter begins
+    kept = whole[:end]
+    text = budget.head(kept.decode("utf-8", "surrogateescape"))
     end = start + len(text.encode("utf-8", "surrogateescape"))
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if end == start + len(whole):
@@ -466,14 +204,6 @@ def _line_end(data: bytes, lines: int | None) -> int:
     return at
 
 
-def _boundary(data: bytes, most: int) -> int:
-    """The last place up to `most` where a letter begins; `data` reaches beyond it."""
-    for place in range(most, max(0, most - 4), -1):
-        if data[place] & 0xC0 != 0x80:
-            return place
-    return most
-
-
 def vault_opener(vault: Vault) -> OpenFile:
     """The files of a vault, for `describe`; one that is missing or must not be read is as if it were not there."""
 
@@ -514,12 +244,12 @@ def describe(
     if scope.grant is not None:
         recall_scope.check_grant(scope.grant, now)
 
-    def read(room: TextBudget) -> Description:
+    def read(budget: TextBudget) -> Description:
         if named.kind == "summary":
-            return _describe_summary(archive, named.id, scope, request, room)
+            return _describe_summary(archive, named.id, scope, request, budget)
         if named.kind == "message":
-            return _describe_message(archive, named.message_id, scope, request, room)
-        return _describe_file(archive, named.id, scope, request, room, open_file)
+            return _describe_message(archive, named.message_id, scope, request, budget)
+        return _describe_file(archive, named.id, scope, request, budget, open_file)
 
     def fitted(cap: int | None) -> Description:
         with archive.reading():
@@ -533,19 +263,20 @@ def describe(
     )
 
 
-def _fit_to_result(read: Callable[[TextBudget], Description], room: TextBudget) -> Description:
+def _fit_to_result(read: Callable[[TextBudget], Description], budget: TextBudget) -> Description:
     """What is read, with less content when all of it together would be longer than a tool may return."""
-    found = read(room)
+    found = read(budget)
     over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
-    return found if over <= 0 else read(TextBudget(room.tokens, len(found.page.text) - over))
+    return found if over <= 0 else read(TextBudget(budget.tokens, len(found.page.text) - over))
 
 
 # --- summaries ------------------------------------------------------------------------------------
 
 
 def _describe_summary(
-    archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, room: TextBudget
-) -> SummaryDescription:
+    archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
+) -> Description:
+    """What a summary says, what it was made of, where it was used, and what opening it would cost."""
     found = archive.summaries.many([summary_id])
     if not found:
         raise not_in_scope(scope, summary_id)
@@ -553,17 +284,87 @@ def _describe_summary(
     require_in_scope(scope, summary.conversation_id, summary_id)
     recall_scope.check_grant_summary(archive, scope.grant, summary_id)
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
-    page = _text_page(summary_id, summary.content, request.cursor, room)
-    used_in = tuple(archive.summaries.used_in(summary_id))
+    page = _text_page(summary_id, summary.content, request.cursor, budget)
+    used_in = archive.summaries.used_in(summary_id)
     root = archive.lineage.nodes([summary_id])[summary_id]
-    branches = _branches(archive, root)[:_MOST_BRANCHES]
+    cap, source = _budget(archive, scope, request)
+    branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
-    budget = _budget(archive, scope, request)
-    return SummaryDescription(summary, used_in, tuple(messages), page, tuple(branches), *budget, omitted)
+    lines = [
+        f"LCM_SUMMARY {summary.id}",
+        f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} tok={summary.tokens} "
+        f"descTok={summary.descendant_tokens} srcTok={summary.source_message_tokens} desc={summary.descendant_count} "
+        f"range={format_span(summary.earliest_at, summary.latest_at)} budgetCap={cap}",
+        f"parents {_listed(summary.source_ids)} (sources: what it was made of)",
+        f"children {_listed(used_in)} (used in: what was made of it)",
+        *([f"messages {format_id_ranges(messages)}"] if messages else []),
+        *([f"files {_listed(summary.file_ids)}"] if summary.file_ids else []),
+        "manifest",
+        *(line for line, _ in branches),
+        *([f"... {omitted:,} more below; describe a branch to see them"] if omitted else []),
+    ]
+    details = {
+        "id": summary.id,
+        "type": "summary",
+        "summary": {
+            "conversationId": summary.conversation_id,
+            "kind": summary.kind,
+            "depth": summary.depth,
+            "tokenCount": summary.tokens,
+            "descendantCount": summary.descendant_count,
+            "descendantTokenCount": summary.descendant_tokens,
+            "sourceMessageTokenCount": summary.source_message_tokens,
+            "fileIds": list(summary.file_ids),
+            "parentIds": list(summary.source_ids),
+            "childIds": list(used_in),
+            "messageIds": list(messages),
+            "earliestAt": json_time(summary.earliest_at),
+            "latestAt": json_time(summary.latest_at),
+            "createdAt": state_time(summary.created_at),
+            "model": summary.model,
+        },
+        "manifest": {
+            "tokenCap": cap,
+            "budgetSource": source,
+            "omitted": omitted,
+            "nodes": [node for _, node in branches],
+        },
+        "cursor": page.cursor,
+    }
+    return Description(summary.id, page, details, _with_content(lines, page))
 
 
-def _branches(archive: Archive, root: LineageNode) -> list[ManifestBranch]:
-    """The subtree below a summary, layer by layer as long as whole layers can be listed.
+def _branch(node: LineageNode, level: int, source_of: str | None, cap: int) -> tuple[str, dict[str, Any]]:
+    """A summary of the subtree, so many layers down, with what opening all below it costs: a line, and details."""
+    small = node.tokens + node.descendant_tokens
+    large = small + node.source_message_tokens
+    small_fits, large_fits = ("in" if cost <= cap else "over" for cost in (small, large))
+    line = (
+        f"d{level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
+        f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "
+        f"range={format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
+        f"budget[s={small_fits},m={large_fits}]"
+    )
+    return line, {
+        "summaryId": node.id,
+        "parentSummaryId": source_of,
+        "depthFromRoot": level,
+        "kind": node.kind,
+        "depth": node.depth,
+        "tokenCount": node.tokens,
+        "descendantTokenCount": node.descendant_tokens,
+        "sourceMessageTokenCount": node.source_message_tokens,
+        "descendantCount": node.descendant_count,
+        "childCount": node.source_count,
+        "earliestAt": json_time(node.earliest_at),
+        "latestAt": json_time(node.latest_at),
+        "costs": {"summariesOnly": small, "withMessages": large},
+        "budget": {"summariesOnly": small_fits, "withMessages": large_fits},
+    }
+
+
+def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, int, str | None]]:
+    """The subtree below a summary, with levels and what each is a source of, as long as whole layers can be listed.
 
     What each was made of is right behind it, and each is there once.
     """
@@ -577,16 +378,14 @@ def _branches(archive: Archive, root: LineageNode) -> list[ManifestBranch]:
         below |= sources
         listed |= fresh
         layer = [node.id for nodes in sources.values() for node in nodes if node.id in fresh and node.source_count]
-    branches: list[ManifestBranch] = []
-    seen: set[str] = set()
+    branches: dict[str, tuple[LineageNode, int, str | None]] = {}
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None)]
     while todo:
         node, level, source_of = todo.pop()
-        if node.id not in seen:
-            seen.add(node.id)
-            branches.append(ManifestBranch(node, level, source_of))
+        if node.id not in branches:
+            branches[node.id] = node, level, source_of
             todo += [(source, level + 1, node.id) for source in reversed(below.get(node.id, []))]
-    return branches
+    return list(branches.values())
 
 
 def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
@@ -604,8 +403,9 @@ def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[i
 
 
 def _describe_message(
-    archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, room: TextBudget
-) -> MessageDescription:
+    archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, budget: TextBudget
+) -> Description:
+    """Who said what and when, in full, with the leaf above it and the messages before and after it."""
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
     if not found:
@@ -613,19 +413,64 @@ def _describe_message(
     stored = found[0]
     require_in_scope(scope, stored.conversation_id, name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
-    before = archive.lineage.before(stored.conversation_id, stored.seq)
-    after = archive.lineage.after(stored.conversation_id, stored.seq)
-    return MessageDescription(
-        stored,
-        archive.summaries.covering([message_id]).get(message_id),
-        before[0] if before else None,
-        after[0] if after else None,
-        _text_page(name, message_text(stored.message), request.cursor, room),
-        archive.versions.of(message_id),
-    )
+    message, place = stored.message, (stored.conversation_id, stored.seq)
+    before, after = (next(iter(side(*place)), None) for side in (archive.lineage.before, archive.lineage.after))
+    leaf = archive.summaries.covering([message_id]).get(message_id)
+    page = _text_page(name, message_text(message), request.cursor, budget)
+    versions, parts = archive.versions.of(message_id), [part_label(part) for part in message.parts]
+    shown = [
+        {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
+        for version in versions[-_MOST_LINES:]
+    ]
+    lines = [
+        f"LCM_MESSAGE {name}",
+        f"meta conv={stored.conversation_id} seq={stored.seq} role={message.role} tok={message.tokens} "
+        f"at={format_moment(stored.created_at)}",
+        f"leaf {leaf or 'none (not folded)'}",
+        f"neighbours before={_ref(before)} after={_ref(after)}",
+        *([f"file {stored.file_id}"] if stored.file_id else []),
+        *(["parts"] if parts else []),
+        *(f"- {part}" for part in parts[:_MOST_LINES]),
+        *([f"- and {len(parts) - _MOST_LINES} more"] if len(parts) > _MOST_LINES else []),
+        *(["versions (no longer what it says)"] if versions else []),
+        *(
+            f"- {one['kind']} {format_moment(version.at)}: {' '.join(one['content'].split())}"
+            for one, version in zip(shown, versions[-_MOST_LINES:], strict=True)
+        ),
+        *([f"- and {len(versions) - _MOST_LINES} older ones"] if len(versions) > _MOST_LINES else []),
+    ]
+    details = {
+        "id": name,
+        "type": "message",
+        "message": {
+            "messageId": stored.id,
+            "conversationId": stored.conversation_id,
+            "seq": stored.seq,
+            "role": message.role,
+            "tokenCount": message.tokens,
+            "createdAt": state_time(stored.created_at),
+            "parts": parts,
+            "fileId": stored.file_id,
+            "summaryId": leaf,
+            "before": before,
+            "after": after,
+            "versions": shown,
+            "versionCount": len(versions),
+        },
+        "cursor": page.cursor,
+    }
+    return Description(name, page, details, _with_content(lines, page))
 
 
-def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> TextPage:
+def _ref(message_id: int | None) -> str:
+    return "none" if message_id is None else f"msg#{message_id}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VERSION_CHARS else text[:_VERSION_CHARS] + "…"
+
+
+def _text_page(name: str, text: str, cursor: str | None, budget: TextBudget) -> TextPage:
     """A page of a text from where a cursor points, the beginning without one."""
     start = 0
     if cursor is not None:
@@ -633,7 +478,7 @@ def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> Te
         start = fields["o"]
         if fields["id"] != name or not 0 <= start <= len(text):
             raise results.bad_cursor()
-    piece = room.head(text[start:])
+    piece = budget.head(text[start:])
     end = start + len(piece)
     rest = results.encode_cursor("text", {"id": name, "o": end}) if end < len(text) else None
     return TextPage(piece, start, end, rest, total=len(text))
@@ -643,8 +488,14 @@ def _text_page(name: str, text: str, cursor: str | None, room: TextBudget) -> Te
 
 
 def _describe_file(
-    archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, room: TextBudget, open_file: OpenFile | None
-) -> FileDescription:
+    archive: Archive,
+    file_id: str,
+    scope: Scope,
+    request: DescribeRequest,
+    budget: TextBudget,
+    open_file: OpenFile | None,
+) -> Description:
+    """What is known of a stored file, and as much of its content as was asked for."""
     stored = archive.files.many([file_id]).get(file_id)
     if stored is None:
         raise not_in_scope(scope, file_id)
@@ -654,12 +505,62 @@ def _describe_file(
         raise BadInput(f"endLine ({last}) is before startLine ({first})")
     request = replace(request, max_bytes=min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, request.max_bytes)))
     read = open_file(stored) if open_file is not None else None
-    from_message = read is None
+    is_own = read is not None
+    read = read or _from_message(archive, stored)
     if read is None:
-        read = _from_message(archive, stored)
-    if read is None:
-        return FileDescription(stored, TextPage("", 0, 0, note="its bytes cannot be read"))
-    return FileDescription(stored, read_file_page(file_id, read, request, room), from_message)
+        page = TextPage("", 0, 0, note="its bytes cannot be read")
+    else:
+        page = read_file_page(file_id, read, request, budget)
+    from_message = read is not None and not is_own
+    details = {
+        "id": stored.id,
+        "type": "file",
+        "file": {
+            "conversationId": stored.conversation_id,
+            "fileName": stored.name,
+            "mimeType": stored.mime,
+            "byteSize": stored.byte_size,
+            "lineCount": stored.line_count,
+            "explorationSummary": stored.exploration_summary,
+            "createdAt": state_time(stored.created_at),
+        },
+        "content": {
+            "start": page.start,
+            "end": page.end,
+            "truncated": page.cursor is not None,
+            "available": page.note is None,
+            "fromMessage": from_message,
+        },
+        "cursor": page.cursor,
+    }
+    return Description(stored.id, page, details, _file_text(stored, page, from_message=from_message))
+
+
+def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str:
+    lines = [
+        f"## LCM File: {stored.id}",
+        "",
+        f"**Conversation:** {stored.conversation_id}",
+        f"**Name:** {stored.name or 'unnamed'}",
+        f"**Type:** {stored.mime or 'unknown'}",
+        f"**Size:** {'unknown' if stored.byte_size is None else f'{stored.byte_size:,} bytes'}",
+        f"**Created:** {format_moment(stored.created_at)}",
+        *("", "## Exploration Summary", ""),
+        (stored.exploration_summary or "none").strip()[:_MOST_SUMMARY_CHARS],
+        *("", "## Content", ""),
+    ]
+    if page.text:
+        fence = "`" * (max(map(len, re.findall(r"`{3,}", page.text)), default=2) + 1)
+        lines += [f"{fence}text", page.text.removesuffix("\n"), fence]
+    if from_message:
+        lines.append("The file cannot be read; this is the text of its message.")
+    if page.note:
+        lines.append(f"Content unavailable: {page.note}." if not page.text else page.note)
+    if page.cursor:
+        size = "" if stored.byte_size is None else f" of {stored.byte_size:,}"
+        where = f"bytes {page.start:,} to {page.end:,}{size}"
+        lines.append(f'(truncated: {where}; go on with cursor="{page.cursor}")')
+    return "\n".join(lines)
 
 
 def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -18,7 +19,7 @@ from lossless.model.search_text import WORD, fold_text, stem, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
-from lossless.recall.query import find_times, narrowest_time, parse_query, time_range
+from lossless.recall.query import ASKS_ORDER, asks_course, find_times, narrowest_time, parse_query, time_range
 from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
+    from lossless.store.search import AnyText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
@@ -81,7 +83,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Evidence for a question, best first; `str()` of it is the text that an agent reads."""
+    """Evidence for a question, best first, or in order of time; `str()` of it is the text that an agent reads."""
 
     question: str
     scope: Scope
@@ -90,7 +92,8 @@ class RecallResult:
     note: str = ""
     #: How long the text may be.
     max_tokens: int = 2000
-    #: Whether the question is about a course of events, so that the evidence is in order of time, the newest first.
+    #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
+    #: something changed, the newest word stands before the rest.
     in_order: bool = False
 
     def __str__(self) -> str:
@@ -98,16 +101,18 @@ class RecallResult:
 
     @property
     def lines(self) -> list[str]:
-        """The evidence under the day and the summary that it belongs to; the best of them first."""
-        groups: dict[tuple[int, str, str], list[Evidence]] = {}
-        for item in self.evidence:
-            groups.setdefault(item.place, []).append(item)
+        """The evidence in its order, what belongs to one day and one summary together under one heading."""
+        newest = 0
+        if self.in_order:  # where time goes back, the newest ends
+            times = [(item.created_at, item.id) for item in self.evidence]
+            newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
+        groups: dict[tuple[bool, tuple[int, str, str]], list[str]] = {}
+        for number, item in enumerate(self.evidence):
+            groups.setdefault((number < newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
-        for number, (place, items) in enumerate(groups.items()):
-            mark = _NEWEST if self.in_order and number == 0 and len(groups) > 1 else ""
-            lines.append(day_heading(place, self.scope) + mark)
-            lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
+        for (is_newest, place), quotes in groups.items():
+            lines += [day_heading(place, self.scope) + (_NEWEST if is_newest else ""), *quotes]
         return [*lines, _OPENING] if self.evidence else lines
 
 
@@ -198,7 +203,7 @@ BEST_CHARS = 800
 _BEST = 4
 _MOST = 200
 _POOL = 300
-#: Less room than this is left empty.
+#: Fewer tokens than this are left empty.
 _LEAST_TOKENS = 24
 #: Words that ask for whatever was said or done.
 _WHATEVER_WORDS = """
@@ -206,13 +211,7 @@ discuss discussed discussing done said say talked chat chatted worked did made h
 geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hicimos dijimos
 """
 _WHATEVER = frozenset(_WHATEVER_WORDS.split())
-#: Questions about how something went on: their answer is a row of events, and how it stands now.
-_ASKS_COURSE = re.compile(
-    r"\b(?:in (?:which|what) order|timeline|chronolog\w*|over time|so far|Reihenfolge|im Laufe|dans quel ordre"
-    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|en qué orden"
-    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
-    re.IGNORECASE,
-)
+_IN_ORDER = "In order of time."
 #: How much more a message of the running session counts where all conversations are looked at.
 _NEAR = 1.2
 _NO_EVIDENCE = "Nothing in scope holds any of this."
@@ -243,30 +242,35 @@ def recall(
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
-    note += " ".join(f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items())
-    found = RecallResult(question, scope, (), note, max_tokens)
+    asks_order = spoken is None and ASKS_ORDER.search(question) is not None
+    in_order = asks_order or (spoken is None and asks_course(question))
+    notes = [note, _IN_ORDER if asks_order and ranked else ""]
+    notes += [f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items()]
+    found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
-    room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    budget = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
     items: list[Evidence] = []
     places: set[tuple[int, str, str]] = set()
     for number, (text, score) in enumerate(ranked):
         size = BEST_CHARS if number < _BEST else PIECE_CHARS
-        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, room):
+        for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
             heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
             cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
-            if cost <= room:
-                room -= cost
+            if cost <= budget:
+                budget -= cost
                 items.append(item)
                 places.add(item.place)
                 break
-        if room < _LEAST_TOKENS:
+        if budget < _LEAST_TOKENS:
             break
-    if spoken is not None or not _ASKS_COURSE.search(question):
-        return replace(found, evidence=tuple(items))
-    items.sort(key=lambda item: (item.created_at, item.id))
-    last = [item for item in items if item.place == items[-1].place]
-    return replace(found, evidence=(*last, *(item for item in items if item not in last)), in_order=True)
+    if in_order:
+        items.sort(key=lambda item: (item.created_at, item.id))
+        if items and not asks_order:
+            newest = [item for item in items if item.place == items[-1].place]
+            newest = items[-1:] if len(newest) == len(items) else newest
+            items = [*newest, *(item for item in items if item not in newest)]
+    return replace(found, evidence=tuple(items))
 
 
 def _evidence(
@@ -311,11 +315,11 @@ def _rank_messages(
     return ordered, weights, newer
 
 
-def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, room: int) -> Iterator[str]:
-    """What may be quoted of a text, the most first: all of it, its best piece, as much of that as there is room for."""
+def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, budget: int) -> Iterator[str]:
+    """What may be quoted of a text, the most first: all of it, its best piece, as much of that as fits."""
     if len(whole) <= WHOLE_MESSAGE_CHARS:
         yield whole
-    for chars in (size, 4 * room - 80):
+    for chars in (size, 4 * budget - 80):
         if 40 <= chars < len(whole):
             start, end, _ = best_window(whole, finder, chars, weights)
             yield _cut_out(whole, start, end)
@@ -341,7 +345,7 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
     return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'
 
 
-# --- evidence that nobody asked for -----------------------------------------------------------------
+# --- evidence without being asked for -----------------------------------------------------------------
 
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
@@ -351,8 +355,8 @@ _DECIDING, _PROMPT_POOL = 20, 70
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
 _LEAST_SHARE = 0.1
-#: So many messages are looked at, until so many did not fit.
-_MOST_QUOTABLE, _MOST_MISSES = 120, 8
+#: So many messages are looked at, until so many did not fit; so many are read at once.
+_MOST_QUOTABLE, _MOST_MISSES, _READ_AT_ONCE = 120, 8, 40
 _FRAME_TOKENS = 64
 
 _ASKS = re.compile(
@@ -434,15 +438,10 @@ def unasked_evidence(
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
     least = _LEAST_SHARE * max(hit.score for hit in hits)
-    near = [hit.id for hit in hits if hit.id not in texts and isinstance(hit.id, int)]
-    texts = texts | {text.id: text for text in archive.search.messages(near)}
-    room = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
+    budget = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
-    for hit in hits:
-        text = texts.get(hit.id)
-        if hit.score < least or not isinstance(text, MessageText) or text.role == "system":
-            continue
+    for hit, text in _hit_texts(archive, [hit for hit in hits if hit.score >= least], texts):
         whole, size = " ".join(text.content.split()), BEST_CHARS if len(kept) < _BEST else PIECE_CHARS
         if not whole:
             continue
@@ -453,14 +452,28 @@ def unasked_evidence(
         item = _evidence(text, _cut_out(whole, *ends), span.score, now.tzinfo, span=span)
         line = f"- [{quotation_place(item)}] {item.text}\n"
         cost = max(estimate_tokens(line), budget_tokens(line))
-        if cost > room:
+        if cost > budget:
             misses += 1
         elif is_fit(item.text):
             kept.append(item)
-            room -= cost
-        if room < _LEAST_TOKENS or misses == _MOST_MISSES:
+            budget -= cost
+        if budget < _LEAST_TOKENS or misses == _MOST_MISSES:
             break
     return tuple(kept)
+
+
+def _hit_texts(
+    archive: Archive, hits: Sequence[Hit], texts: Mapping[int | str, AnyText]
+) -> Iterator[tuple[Hit, MessageText]]:
+    """Hits with their messages, in order, without system messages; read a few at a time: few are looked at."""
+    for start in range(0, len(hits), _READ_AT_ONCE):
+        some = hits[start : start + _READ_AT_ONCE]
+        near = archive.search.messages(hit.id for hit in some if hit.id not in texts and isinstance(hit.id, int))
+        read: dict[int | str, AnyText] = {text.id: text for text in near}
+        for hit in some:
+            text = texts.get(hit.id) or read.get(hit.id)
+            if isinstance(text, MessageText) and text.role != "system":
+                yield hit, text
 
 
 def _topics(question: str) -> frozenset[str]:
@@ -503,7 +516,7 @@ _MOST_SAID, _MOST_READ, _READ_CHARS = 20_000, 1_500, 4_000
 _SENTENCE_CHARS, _MOST_QUOTES, _TOPIC_WORDS = 280, 8, 4
 #: A topic within a sitting has so many messages; where one ends is found by comparing so many on either side.
 _LEAST_TOPIC, _COMPARED = 8, 4
-#: What a user's sentence counts beside a model's, and a question beside a statement.
+#: What a user's sentence counts compared with a model's, and a question with a statement.
 _USER_SHARE, _ASKING_SHARE = 1.2, 0.5
 _NO_TIME = "no time is named; write one such as yesterday, last week, since Monday, 3 March or 2026-03-03"
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -581,7 +594,9 @@ def recent(
     where = SearchScope(scope.conversation_ids, *(round(end.timestamp() * 1000) for end in span))
     said = [one for one in archive.search.said_between(where, _MOST_SAID) if one[0] not in asking]
     topics = _Topics(archive, said, now).made()
-    note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {_count(len(said))}."
+    count = f"{len(said):,} message{'s' if len(said) != 1 else ''}" if said else "nothing was said"
+    count = f"the newest {count}" if len(said) == _MOST_SAID else count
+    note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {count}."
     found = RecentResult(when, since, before, scope, (), note, max_tokens)
     kept = _fitting(found, topics)
     if len(kept) < len(topics):
@@ -589,15 +604,9 @@ def recent(
     return replace(found, topics=tuple(kept), note=note)
 
 
-def _count(messages: int) -> str:
-    if messages == _MOST_SAID:
-        return f"the newest {messages:,} messages"
-    return f"{messages:,} message{'s' if messages != 1 else ''}" if messages else "nothing was said"
-
-
 def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentTopic]:
-    """As many quotations as there is room for: of each topic the best one, the newest first, then the next ones."""
-    room = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
+    """As many quotations as fit: of each topic the best one, the newest first, then the next ones."""
+    budget = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
     kept: dict[int, list[Evidence]] = {}
     days: set[str] = set()
     for turn in range(_MOST_QUOTES):
@@ -610,8 +619,8 @@ def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentT
             lines += [topic.heading] if place not in kept else []
             lines += [day] if day not in days else []
             cost = sum(estimate_tokens(f"{line}\n") for line in lines)
-            if cost <= room:
-                room -= cost
+            if cost <= budget:
+                budget -= cost
                 days.add(day)
                 kept.setdefault(place, []).append(topic.quotes[turn])
     return [
@@ -654,11 +663,13 @@ class _Topics:
         """A sitting cut where the words before and after have the least in common, if that is far below the usual."""
         if len(run) < 2 * _LEAST_TOPIC:
             return [run]
-        likeness = [
-            (self._likeness(run, place), place)
-            for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1)
-            if self._role(run[place][0]) == "user"
-        ]
+        likeness = []
+        for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1):
+            if self._role(run[place][0]) == "user":
+                sides = (run[place - _COMPARED : place], run[place : place + _COMPARED])
+                one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
+                whole = sum(map(self._weight, one | two))
+                likeness.append((sum(map(self._weight, one & two)) / whole if whole else 0.0, place))
         least, place = min(likeness, default=(1.0, 0))
         usual = sum(value for value, _ in likeness) / max(1, len(likeness))
         if not place or least > usual / 2:
@@ -667,13 +678,6 @@ class _Topics:
 
     def _role(self, id_: int) -> str:
         return self._texts[id_].role if id_ in self._texts else ""
-
-    def _likeness(self, run: Sequence[tuple[int, int, int, int]], place: int) -> float:
-        """How much what was said before a place has in common with what was said after, by the weight of words."""
-        sides = (run[max(0, place - _COMPARED) : place], run[place : place + _COMPARED])
-        one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
-        whole = sum(map(self._weight, one | two))
-        return sum(map(self._weight, one & two)) / whole if whole else 0.0
 
     def _weight(self, word: str) -> float:
         return math.log1p(len(self._words) / max(1, self._having[word]))
@@ -691,23 +695,22 @@ class _Topics:
     def _quotes(self, known: Sequence[tuple[int, int, int, int]], times: Counter[str]) -> Iterator[Evidence]:
         """The sentences that say most of what was not said yet, each from another message, best first."""
         worth = {word: self._weight(word) * math.log1p(count) for word, count in times.items()}
-        left = [(one[0], sentence, _telling_words(sentence)) for one in known for sentence in self._sentences[one[0]]]
+        remaining = [
+            (one[0], sentence, _telling_words(sentence)) for one in known for sentence in self._sentences[one[0]]
+        ]
         for _ in range(_MOST_QUOTES):
-            values = [
-                (self._share(id_, sentence) * sum(worth.get(word, 0.0) for word in words), -place)
-                for place, (id_, sentence, words) in enumerate(left)
-            ]
+            values = []
+            for place, (id_, sentence, words) in enumerate(remaining):
+                share = _USER_SHARE if self._role(id_) == "user" else 1.0
+                share *= (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
+                values.append((share * sum(worth.get(word, 0.0) for word in words), -place))
             value, place = max(values, default=(0.0, 0))
             if value <= 0:
                 return
-            id_, sentence, words = left[-place]
+            id_, sentence, words = remaining[-place]
             yield _evidence(self._texts[id_], sentence, value, self._zone, self._leaves.get(id_))
             worth |= dict.fromkeys(words, 0.0)
-            left = [one for one in left if one[0] != id_]
-
-    def _share(self, id_: int, sentence: str) -> float:
-        share = _USER_SHARE if self._role(id_) == "user" else 1.0
-        return share * (_ASKING_SHARE if sentence.endswith("?") else 1.0) / math.sqrt(40 + len(sentence))
+            remaining = [one for one in remaining if one[0] != id_]
 
 
 def sentences(text: str) -> list[str]:

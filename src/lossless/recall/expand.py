@@ -16,7 +16,6 @@ from lossless.recall.results import (
     TextBudget,
     format_span,
     message_header,
-    message_reference,
     message_text,
     parse_references,
 )
@@ -147,9 +146,9 @@ class WalkStep:
     def name(self) -> str:
         return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
 
-    def edge(self, offset: int, *, backwards: bool = False) -> _ExpandStart:
+    def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
         """A place in its text."""
-        return _ExpandStart(self.name, "" if self.message_id is None else self.stop.id, offset, backwards)
+        return self.name, "" if self.message_id is None else self.stop.id, offset, backwards
 
     def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
         stop, total = self.stop, len(self.text)
@@ -161,10 +160,10 @@ class WalkStep:
         tokens = estimate_tokens(block)
         return ExpandedPiece(kind, self.name, text, start, end, total, stop.level, under, block, tokens)
 
-    def cut(self, start: int, end: int, room: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
+    def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
         """As much as fits from `start` on, or up to `end`; None when nothing does."""
         frame = f"{self._head(len(self.text), len(self.text))}\n\n\n"
-        inside = room.less(len(frame), estimate_tokens(frame))
+        inside = budget.less(len(frame), estimate_tokens(frame))
         if at_end:
             text = inside.tail(self.text[:end])
             return self.piece(end - len(text), end) if text else None
@@ -314,7 +313,7 @@ def expand(
     `NotFound` for an id that is not there or not in scope, `GrantError` beyond the grant.
     """
     archive = archive.within(scope.conversation_ids)
-    start: _ExpandStart | None = None
+    start: _Edge | None = None
     if cursor is not None:
         request, start = _from_cursor(cursor, request)
     grant = scope.grant
@@ -375,7 +374,7 @@ def _centred(
 ) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
     place = archive.lineage.places([message_id]).get(message_id)
-    name = message_reference(message_id).id
+    name = f"msg#{message_id}"
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
@@ -398,42 +397,32 @@ def _centred(
 # --- pages ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _ExpandStart:
-    """Where a page begins, or ends when it is read backwards: a name on the way and an offset in its text."""
-
-    name: str
-    leaf: str
-    offset: int
-    backwards: bool = False
+#: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and
+#: whether it is read backwards.
+_Edge: TypeAlias = tuple[str, str, int, bool]
 
 
-def _page(
-    request: ExpandRequest, walk: ExpansionWalk, start: _ExpandStart | None, centre: WalkPlace | None
-) -> Expansion:
-    room = TextBudget(request.token_cap)
+def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, centre: WalkPlace | None) -> Expansion:
+    budget = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
 
-    def result(
-        pieces: Sequence[ExpandedPiece], after: _ExpandStart | None, before: _ExpandStart | None = None
-    ) -> Expansion:
+    def result(pieces: Sequence[ExpandedPiece], after: _Edge | None, before: _Edge | None = None) -> Expansion:
         words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
     if start is None:
-        return result(*(_both_ways(walk, centre, room) if centre else _forward(walk.forward((0, 0)), room, 0)))
-    place = walk.find(start.name, start.leaf)
+        return result(*(_both_ways(walk, centre, budget) if centre else _forward(walk.forward((0, 0)), budget, 0)))
+    name, leaf, offset, backwards = start
+    place = walk.find(name, leaf)
     if place is None:
         raise results.bad_cursor()
-    if not start.backwards:
-        return result(*_forward(walk.forward(place), room, start.offset))
-    pieces, before = _backward(walk, place, start, room)
+    if not backwards:
+        return result(*_forward(walk.forward(place), budget, offset))
+    pieces, before = _backward(walk, place, start, budget)
     return result(pieces, None, before)
 
 
-def _forward(
-    items: Iterator[WalkStep], room: TextBudget, offset: int
-) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
+def _forward(items: Iterator[WalkStep], budget: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces in order as long as there is room; only the first may be cut."""
     pieces: list[ExpandedPiece] = []
     for item in items:
@@ -441,44 +430,44 @@ def _forward(
         if start == len(item.text) and start:
             continue
         piece = item.piece(start)
-        if not room.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(start, len(item.text), room)
+        if not budget.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(start, len(item.text), budget)
             return [*pieces, *filter(None, [part])], item.edge(part.end if part else start)
         pieces.append(piece)
-        room = room.less(len(piece.block), piece.tokens)
+        budget = budget.less(len(piece.block), piece.tokens)
     return pieces, None
 
 
 def _backward(
-    walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
-) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
+    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, budget: TextBudget
+) -> tuple[list[ExpandedPiece], _Edge | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
     pieces: deque[ExpandedPiece] = deque()
-    cut: int | None = edge.offset or None
+    cut: int | None = edge[2] or None
     for item in walk.backward((place[0], place[1] + 1) if cut else place):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
         cut = None
-        if not room.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(0, piece.end, room, at_end=True)
+        if not budget.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(0, piece.end, budget, at_end=True)
             return [*filter(None, [part]), *pieces], item.edge(part.start, backwards=True) if part else edge
         pieces.appendleft(piece)
-        edge, room = item.edge(0, backwards=True), room.less(len(piece.block), piece.tokens)
+        edge, budget = item.edge(0, backwards=True), budget.less(len(piece.block), piece.tokens)
     return list(pieces), None
 
 
 def _both_ways(
-    walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
-) -> tuple[list[ExpandedPiece], _ExpandStart | None, _ExpandStart | None]:
-    """The piece in the middle, then one after and one before it in turns, as long as there is room."""
+    walk: ExpansionWalk, centre: WalkPlace, budget: TextBudget
+) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
+    """The piece in the middle, then one after and one before it in turns, as long as they fit."""
     index, place = centre
     middle = next(walk.forward(centre), None)
     if middle is None:
         raise results.bad_cursor()
     edge, piece = middle.edge(0, backwards=True), middle.piece()
-    if not room.holds(len(piece.block), piece.tokens):
-        pieces, after = _forward(iter([middle]), room, 0)
+    if not budget.holds(len(piece.block), piece.tokens):
+        pieces, after = _forward(iter([middle]), budget, 0)
         return pieces, after, edge if next(walk.backward(centre), None) else None
-    found, room = deque([piece]), room.less(len(piece.block), piece.tokens)
+    found, budget = deque([piece]), budget.less(len(piece.block), piece.tokens)
     later = walk.forward((index, place + 1))
     after = before = None
     ways = deque([later, walk.backward(centre)])
@@ -488,10 +477,10 @@ def _both_ways(
         if item is None:
             continue
         piece = item.piece()
-        if not room.holds(len(piece.block), piece.tokens):
+        if not budget.holds(len(piece.block), piece.tokens):
             after, before = (item.edge(0), before) if way is later else (after, edge)
             continue
-        room = room.less(len(piece.block), piece.tokens)
+        budget = budget.less(len(piece.block), piece.tokens)
         if way is later:
             found.append(piece)
         else:
@@ -501,14 +490,14 @@ def _both_ways(
     return list(found), after, before
 
 
-def _to_cursor(request: ExpandRequest, start: _ExpandStart) -> str:
+def _to_cursor(request: ExpandRequest, start: _Edge) -> str:
     ids = [named.id for named in request.references]
     fields = {"ids": ids, "d": request.max_depth, "m": int(request.include_messages), "a": request.around or 0}
-    place = {"at": start.name, "in": start.leaf, "o": start.offset, "b": int(start.backwards)}
-    return results.encode_cursor("expand", fields | place)
+    place = dict(zip(("at", "in", "o", "b"), start, strict=True))
+    return results.encode_cursor("expand", fields | place | {"b": int(start[3])})
 
 
-def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _ExpandStart]:
+def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _Edge]:
     kinds: dict[str, type] = {"ids": list, "d": int, "m": int, "a": int, "at": str, "in": str, "o": int, "b": int}
     fields = results.decode_cursor("expand", cursor, kinds)
     if not all(isinstance(id_, str) for id_ in fields["ids"]) or fields["o"] < 0 or not 0 <= fields["a"] < 1 << 62:
@@ -516,4 +505,4 @@ def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _E
     around = fields["a"] or None
     references = parse_references(fields["ids"], kinds=("summary", "message"))
     known = ExpandRequest(references, max(0, fields["d"]), request.token_cap, bool(fields["m"]), around)
-    return known, _ExpandStart(fields["at"], fields["in"], fields["o"], bool(fields["b"]))
+    return known, (fields["at"], fields["in"], fields["o"], bool(fields["b"]))

@@ -96,7 +96,10 @@ def chunk_terms(chunk: str, *, is_english: bool = True) -> list[Term]:
     >>> [term.match for term in chunk_terms("src/getUser")]
     ['"src getuser"', '"src"', '"getuser" OR "get user"', '"get"', '"user"']
     """
-    terms = wide_terms(chunk) + sign_terms(chunk)
+    terms = wide_terms(chunk)
+    for sign in sign_words(chunk)[:1]:  # C++ and its kind
+        literal = fold_text(chunk).strip(_EDGES_OF_SIGNS)
+        terms.append(Term(chunk, _quote((sign,)), _quote((sign,)), ((sign,),), literal=literal))
     if terms:
         chunk = _WIDE.sub(" ", chunk) if chunk != terms[-1].text else ""
     bare = strip_marks(chunk).strip(_EDGES)
@@ -122,20 +125,16 @@ def _camel_terms(word: str, *, is_english: bool) -> list[Term]:
     return [whole, *(replace(word_term(piece), piece_of=match) for piece in pieces)]
 
 
-def sign_terms(chunk: str) -> list[Term]:
-    """`C++` and its kind."""
-    return [
-        Term(chunk, _quote((token,)), _quote((token,)), ((token,),), literal=fold_text(chunk).strip(_EDGES_OF_SIGNS))
-        for token in sign_words(chunk)[:1]
-    ]
-
-
 def wide_terms(text: str, *, whole: bool = False) -> list[Term]:
     """Terms of scripts without blanks, and of emoji. `whole` keeps each run as one word."""
     terms: list[Term] = []
     for run in unspaced_runs(text):
-        for segment in [run] if whole else _segments(run):
-            terms += _run_terms(segment, whole=whole)
+        segments = [run]
+        if not whole and _HIRAGANA.search(run):  # the likely words: Japanese by its scripts
+            segments = _KANJI_OR_KATAKANA.findall(run) or [run]
+        elif not whole and len(run) > MAX_RUN:  # Chinese between its function words
+            segments = [segment for segment in _CHINESE_FUNCTION.split(run) if segment] or [run]
+        terms += [term for segment in segments for term in _run_terms(segment, whole=whole)]
     for emoji in _EMOJI_RUN.findall(text):
         tokens = emoji_tokens(emoji)
         if tokens:
@@ -158,15 +157,6 @@ def _run_terms(run: str, *, whole: bool) -> list[Term]:
         Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=match if is_word else "") for pair in pairs
     ]
     return [word, *rest] if is_word else rest
-
-
-def _segments(run: str) -> list[str]:
-    """The likely words of a run: Japanese by its scripts, Chinese between its function words."""
-    if _HIRAGANA.search(run):
-        return _KANJI_OR_KATAKANA.findall(run) or [run]
-    if len(run) <= MAX_RUN:
-        return [run]
-    return [segment for segment in _CHINESE_FUNCTION.split(run) if segment] or [run]
 
 
 def _quote(words: Iterable[str]) -> str:
@@ -192,9 +182,12 @@ _CHINESE_FUNCTION = re.compile(
 #: A longer question is cut: what it asks for stands at its beginning, or it is a pasted text.
 MAX_QUESTION_CHARS = 8_000
 MAX_TERMS = 32
+SEVERAL_SPREAD, COURSE_SPREAD = 0.95, 0.85
 REGEX_HINT = 'Searched as plain words. For a regular expression use mode="regex".'
 #: How many index rows may be scored to find the candidates; more frequent terms only weigh in afterwards.
 ROW_BUDGET = 60_000
+#: A term with so many times the rows of all rarer ones together only weighs in, if those have enough rows.
+FREQUENT = 8
 EMPTY_HINT = "There is no word in this to search for."
 
 
@@ -205,8 +198,12 @@ class Query:
     terms: tuple[Term, ...]
     #: What the asker should know about how it was read.
     hint: str | None = None
-    #: Whether it asks for several things, as "which books" does.
-    asks_several: bool = False
+    #: What each further message of a session counts: less when several things are asked for, as by "which books", and
+    #: least for a course of events, all of which are seldom said at once.
+    spread: float = 1.0
+    #: Whether it is about the one who asks, as "what did I say" is; and about what that one wants or prefers.
+    is_own: bool = False
+    asks_wishes: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -248,35 +245,63 @@ def parse_query(question: str) -> Query:
     phrases = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
     rest = _QUOTED.sub(" ", text)
     stop = stop_words(WORD.findall(fold_text(rest)))
-    found = [term for phrase in phrases for term in _phrase_terms(phrase)]
+    found: list[Term] = []
+    for phrase in phrases:
+        words = tuple(WORD.findall(fold_text(phrase)))
+        inside = wide_terms(phrase, whole=True)
+        inside = inside or ([row_term(phrase.strip(), words, required=True)] if words else chunk_terms(phrase))
+        found += [replace(term, required=True) for term in inside]
     for chunk in _CHUNK.findall(rest):
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
-    terms = _distinct([term for term in found if not _is_stop_term(term, stop)] or found)
+    kept = [term for term in found if not _is_stop_term(term, stop)]
+    if _ASKS_ABOUT_TALK.search(rest):
+        kept = [term for term in kept if not _is_stop_term(term, _FRAME)] or kept
+    terms: dict[
+        tuple[str, ...], Term
+    ] = {}  # each once, whatever its inflection; one asked for itself wins over a piece
+    for term in kept or found:
+        key = (term.literal, *(" ".join(map(stem, form)) for form in term.forms))
+        if key not in terms or (terms[key].piece_of and not term.piece_of):
+            terms[key] = term
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    return Query(terms, hint, _ASKS_SEVERAL.search(text) is not None)
+    spread = COURSE_SPREAD if asks_course(text) else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
+    is_own = _IS_OWN.search(text) is not None and not _ASKS_THE_OTHER.search(text)
+    return Query(
+        tuple(terms.values())[:MAX_TERMS], hint, spread, is_own, is_own and _ASKS_WISHES.search(text) is not None
+    )
 
 
-def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[str]:
-    """The FTS5 expressions whose best rows are the candidates, given how many rows have each term.
+def asks_course(question: str) -> bool:
+    """Whether a question is about a course of events, or all that was said on something."""
+    return bool(ASKS_ORDER.search(question) or _ASKS_DEVELOPMENT.search(question))
 
-    First any of the terms, rarest first as far as the budget goes. When that finds more rows than the
-    `pool` holds, also all of them at once, so that a text with everything is never crowded out.
+
+def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[tuple[str, str | None, int]]:
+    """The FTS5 expressions whose best rows are the candidates, given how many rows have each term: what is weighed,
+    what a row must have, and how many rows are taken.
+
+    First any of the terms, rarest first as far as the budget goes. A row must have one of the rarer terms where those
+    fill the `pool` and the others are far more frequent. When that finds more rows than the pool holds, also all of
+    the terms at once, so that a text with everything is never crowded out.
     """
     living = sorted((count, at) for at, count in enumerate(counts) if count)
     if not living:
-        return [query.match_any]
+        return [(query.match_any, None, pool)]
     chosen: list[int] = []
-    rows = 0
+    rare = rows = 0
     for count, at in living:
-        rows += count
-        if chosen and rows > ROW_BUDGET:
+        if chosen and rows + count > ROW_BUDGET:
             break
+        if not rare and rows > 2 * pool and count > FREQUENT * rows:
+            rare = len(chosen)
+        rows += count
         chosen.append(at)
     unseen = [at for at, count in enumerate(counts) if not count]
-    matches = [any_of(query.terms[at] for at in sorted(chosen + unseen))]
+    needed = any_of(query.terms[at] for at in sorted(chosen[:rare] + unseen)) if rare else None
+    matches = [(any_of(query.terms[at] for at in sorted(chosen + unseen)), needed, pool)]
     asked = [term for term, count in zip(query.terms, counts, strict=True) if count and not term.piece_of]
     if len(asked) > 1 and sum(counts) > pool:
-        matches.append(" AND ".join(f"({term.match})" for term in asked))
+        matches.append((" AND ".join(f"({term.match})" for term in asked), None, pool // 2))
     return matches
 
 
@@ -294,15 +319,51 @@ _ASKS_SEVERAL = re.compile(
     r"|combien|cuáles|cuántos|cuántas)\b",
     re.IGNORECASE,
 )
+#: Questions about nothing but the order, and about how something went on: their answer is a row of events.
+ASKS_ORDER = re.compile(
+    r"\b(?:in (?:which|what) order|the order in which|list .*\bin order|timeline|chronolog\w*|Reihenfolge"
+    r"|dans quel ordre|en qué orden)",
+    re.IGNORECASE,
+)
+_ASKS_DEVELOPMENT = re.compile(
+    r"\b(?:over time|so far|im Laufe|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|summar(?:y|i[sz]e)"
+    r"|overview|recap|zusammenfass\w*|überblick|résum\w+|resum\w+"
+    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
+    re.IGNORECASE,
+)
+#: Questions about what was said, not about its subject alone; and the words of such questions that name no subject.
+_ASKS_ABOUT_TALK = re.compile(
+    rf"{ASKS_ORDER.pattern}|\b(?:summari[sz]e|(?:summary|overview|recap) of|remind (?:me|us)|walk me through"
+    r"|(?:throughout|across|over the course of) our|my preferences?"
+    r"|(?:did|have|had) (?:i|we) (?:ever )?(?:said|say|told|tell|mention(?:ed)?|ask(?:ed)?|bring|brought|discuss(?:ed)?"
+    r"|talk(?:ed)?|shared?|give|gave|given|stated?)"
+    r"|(?:i|we) (?:said|told|asked|mentioned|gave|shared|discussed|brought))\b",
+    re.IGNORECASE,
+)
+_FRAME_WORDS = """
+ask asked aspect aspects bring brought chat chats comprehensive conversation conversations course cover covered describe
+detailed develop developed different discuss discussed discussion discussions evolve evolved everything gave give
+instruct instruction instructions item items list mention mentioned order overview prefer preference preferences
+progress progressed raise raised recap remind rule rules said say share shared state stated summaries summarise
+summarize summary
+talk talked tell throughout timeline told various walk
+"""
+_FRAME = frozenset(_FRAME_WORDS.split())
+_IS_OWN = re.compile(
+    r"\b(?:i|my|mine|we|our|ich|wir|mein\w*|unser\w*|je|mon|mes|nous|notre|yo|mis?|nosotros)\b", re.IGNORECASE
+)
+#: Questions about what the other side said, and about what the asker wants.
+_ASKS_THE_OTHER = re.compile(
+    r"\b(?:(?:did|have|had) you|you (?:said|told|suggested|recommended|gave|explained|proposed|wrote)"
+    r"|your (?:answer|advice|suggestion|recommendation|explanation|reply|proposal)s?)\b",
+    re.IGNORECASE,
+)
+_ASKS_WISHES = re.compile(
+    r"\b(?:instruct\w*|rules?|prefer\w*|favou?rites?|likes?|wants?|wish\w*|(?:tell|told|ask|asked) you (?:to|not|never)"
+    r"|(?:tell|told|ask|asked) you .*\b(?:must|should|never|always))\b",
+    re.IGNORECASE,
+)
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
-
-
-def _phrase_terms(phrase: str) -> list[Term]:
-    terms = wide_terms(phrase, whole=True)
-    words = tuple(WORD.findall(fold_text(phrase)))
-    if words and not terms:
-        terms = [row_term(phrase.strip(), words, required=True)]
-    return [replace(term, required=True) for term in terms or chunk_terms(phrase)]
 
 
 def _is_stop_term(term: Term, stop: frozenset[str]) -> bool:
@@ -311,17 +372,6 @@ def _is_stop_term(term: Term, stop: frozenset[str]) -> bool:
         return False
     word = term.forms[0][0]
     return word in stop or (len(word) == 1 and word.isascii() and not word.isdigit())
-
-
-def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Each term once, whatever its inflection; what is asked for by itself wins over a piece."""
-    found: dict[tuple[str, ...], Term] = {}
-    for term in terms:
-        key = (term.literal, *(" ".join(map(stem, form)) for form in term.forms))
-        known = found.get(key)
-        if known is None or (known.piece_of and not term.piece_of):
-            found[key] = term
-    return tuple(found.values())[:MAX_TERMS]
 
 
 #: What a longer word that begins like the term counts.
@@ -364,10 +414,9 @@ class TermFinder:
         for index, literal in self._literals:
             if literal in folded:
                 found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), most)]
-        for index, root, word, asked, prefixes in self._words:
-            if root in folded:
-                places = islice(_words(text, folded, root, word, asked, prefixes), most)
-                found += [TermMatch(start, end, index, strength) for start, end, strength in places]
+        for word in self._words:
+            if word[1] in folded:
+                found += _words(text, folded, *word, most)
         for index, root, stems in self._rows:
             if root in folded:
                 found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), most)]
@@ -388,23 +437,25 @@ def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(
-    text: str, folded: str, root: str, word: str, asked: str, prefixes: tuple[str, ...]
-) -> Iterator[tuple[int, int, float]]:
+    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], most: int | None
+) -> list[TermMatch]:
+    found: list[TermMatch] = []
     at = folded.find(root)
-    while at >= 0:
+    while at >= 0 and len(found) != most:
         end = at + len(root)
         if at == 0 or not folded[at - 1].isalnum() or _is_hump(text, folded, at):
             match = WORD.match(folded, at)
             end = match.end() if match else end
             seen = folded[at:end]
             if seen == word or stem(seen) == asked:
-                yield at, end, 1.0
+                found.append(TermMatch(at, end, index, 1.0))
             elif seen.startswith(word) and _is_hump(text, folded, at + len(word)):
                 end = at + len(word)
-                yield at, end, 1.0
+                found.append(TermMatch(at, end, index, 1.0))
             elif prefixes and seen.startswith(prefixes):
-                yield at, end, PREFIX_STRENGTH
+                found.append(TermMatch(at, end, index, PREFIX_STRENGTH))
         at = folded.find(root, end)
+    return found
 
 
 def _rows(folded: str, root: str, stems: list[str]) -> Iterator[tuple[int, int]]:

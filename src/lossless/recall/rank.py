@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lossless.model.records import SearchPlace, TextKind
-    from lossless.recall.query import MentionedTime, Query, Term
+    from lossless.recall.query import MentionedTime, Query
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
@@ -44,8 +44,11 @@ DATE_PRIOR = 2.0
 IMPERSONAL_WEIGHT = 0.9
 #: What a message counts by the one speaker whom the question names.
 SPEAKER_WEIGHT = 1.2
-#: What each further message of a session counts when several things are asked for, which are seldom said at once.
-SPREAD_SHARE = 0.95
+#: What a message of a user counts when the question is about the one who asks.
+OWN_WEIGHT = 1.6
+#: What a user's message counts that says what he wants, when that is asked for; and one that says how to answer from
+#: then on, whatever is asked.
+WISH_WEIGHT, STANDING_WEIGHT = 1.5, 1.2
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -140,10 +143,10 @@ def rank(
     _borrow(by_place)
     _score(found.values(), weighed, spoken)
     hits = _sorted((hit for hit in found.values() if hit.score > 0), sort, now)
-    if sort == "relevance" and weighed.query.asks_several:
+    if sort == "relevance" and weighed.query.spread < 1:
         before = Counter[int]()
         for hit in hits:
-            hit.score *= SPREAD_SHARE ** before[hit.session]
+            hit.score *= weighed.query.spread ** before[hit.session]
             before[hit.session] += hit.session > 0
         hits = _sorted(hits, sort, now)
     return hits
@@ -200,8 +203,10 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
             hit.score *= 1 + DATE_PRIOR
         if hit.speaker == weighed.speaker:
             hit.score *= SPEAKER_WEIGHT
-        hit.tier = 0 if needed <= hit.own.keys() else 1 if required <= hit.own.keys() else 2
-        hit.matched = tuple(terms[index].text for index in sorted(hit.own))
+        own = hit.own.keys()
+        hit.tier = 0 if needed <= own else 1 if required <= own else 2
+        if own:
+            hit.matched = tuple(terms[index].text for index in sorted(own))
 
 
 def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
@@ -216,8 +221,12 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
             if 0 < apart <= len(NEIGHBOUR_SHARES):
                 _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
         _lend(text.values, values, 1.0)
-        is_personal = not text.is_users or _PERSONAL.search(text.text)
-        scores.append((weighed.worth(values) + text.closeness) * (1.0 if is_personal else IMPERSONAL_WEIGHT))
+        share = 1.0 if not text.is_users or _PERSONAL.search(text.text) else IMPERSONAL_WEIGHT
+        if text.is_users:
+            share *= OWN_WEIGHT if weighed.query.is_own else 1.0
+            share *= WISH_WEIGHT if weighed.query.asks_wishes and _WISH.search(text.text) else 1.0
+            share *= STANDING_WEIGHT if _STANDING.search(text.text) else 1.0
+        scores.append((weighed.worth(values) + text.closeness) * share)
     return max(scores)
 
 
@@ -228,8 +237,7 @@ def _sorted(hits: Iterable[Hit], sort: RankOrder, now: float) -> list[Hit]:
         return sorted(full or own, key=lambda hit: (-hit.at, -(hit.seq or 0), -hit.score))
     decay = HYBRID_DECAY_PER_HOUR / 3600 if sort == "hybrid" else 0.0
     return sorted(
-        hits,
-        key=lambda hit: (hit.tier, -hit.score / (1 + max(0.0, now - hit.at) * decay), -hit.at, -(hit.seq or 0)),
+        hits, key=lambda hit: (hit.tier, -hit.score / (1 + max(0.0, now - hit.at) * decay), -hit.at, -(hit.seq or 0))
     )
 
 
@@ -254,6 +262,17 @@ _KIND_WORDS = frozenset(_KIND_NAMES.split())
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
 _PERSONAL = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
+    re.IGNORECASE,
+)
+_WISH = re.compile(
+    r"\b(?:always|never|please|prefer|don'?t|do not|instead|rather|must|should|make sure|no need|only|favou?rites?"
+    r"|i(?:'d| would)?(?: really)? (?:like|love|hate|want|need|enjoy)|bitte|immer|nie|lieber|toujours"
+    r"|jamais|siempre|nunca)\b",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"from now on|going forward|in (?:the )?future,|when(?:ever)? i ask|ab jetzt|künftig|désormais"
+    r"|de ahora en adelante",
     re.IGNORECASE,
 )
 #: The name at the beginning of a message, as in transcripts of several people.
@@ -324,14 +343,11 @@ def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[lis
     rows = max(rows, len(found))
     having = [(term, max(count, seen[at])) for at, (term, count) in enumerate(zip(query.terms, counts, strict=True))]
     whole = {term.match for term, count in having if count}
-    return tuple(
-        math.log1p((rows - count + 0.5) / (count + 0.5)) * _share(term, whole) if count else 0.0
-        for term, count in having
-    )
-
-
-def _share(term: Term, whole: Collection[str]) -> float:
-    return PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+    weights = []
+    for term, count in having:
+        share = PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        weights.append(math.log1p((rows - count + 0.5) / (count + 0.5)) * share if count else 0.0)
+    return tuple(weights)
 
 
 def _values(hits: list[TermMatch], length: float) -> dict[int, float]:
@@ -357,7 +373,7 @@ def _closeness(hits: list[TermMatch], weights: Sequence[float]) -> float:
 
 #: Candidates beyond what is shown.
 CANDIDATE_POOL = 200
-#: What a summary counts beside a message: it repeats what messages say, and it is longer.
+#: What a summary counts compared with a message: it repeats what messages say, and it is longer.
 SUMMARY_WEIGHT = 0.5
 
 
@@ -452,24 +468,20 @@ def _rank_kind(
     words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
 ) -> RankedHits:
     search, query, where = words.archive.search, words.query, words.where
-    counts = search.counts([term.loose for term in query.terms], where, what)
-    texts: list[AnyText]
-    starts: dict[int | str, dict[int | None, None]] = {}
-    matches = [
-        (match, pool if n == 0 else pool // 2) for n, match in enumerate(candidate_expressions(query, counts, pool))
-    ]
+    rows, counts = search.counts([term.loose for term in query.terms], where, what)
+    found = search.candidates(candidate_expressions(query, counts, pool), where, what)
+    texts: Iterable[AnyText]
+    starts: dict[int | str, set[int | None]] = {}
     if what == "message":
-        for match, limit in matches:
-            for id_, start in search.candidates(match, where, limit):
-                starts.setdefault(id_, {})[start] = None
-        texts = [*search.messages(starts), *_unindexed_texts(words, what)]  # type: ignore[arg-type]
+        for id_, start in found:
+            starts.setdefault(id_, set()).add(start)
+        texts = search.messages(starts)  # type: ignore[arg-type]
     else:
-        ids = dict.fromkeys(id_ for match, limit in matches for id_ in search.candidate_summaries(match, where, limit))
-        texts = [*search.summaries(ids), *_unindexed_texts(words, what)]
+        texts = search.summaries(dict.fromkeys(id_ for (id_,) in found))
+    texts = [*texts, *_unindexed_texts(words, what)]
     fresh = _current_texts(words.archive, texts)
     candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
-    rows = search.size(where, what)[0]
     weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, words.finder)
     near = [
         Hit(
@@ -507,12 +519,11 @@ def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list
 
 
 def _current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
-    """Texts that say what the index says, with what it holds of them; the others are indexed anew."""
-    known = list(texts)
-    stale = [text for text in known if is_stale(text)]
-    reindex_stale(archive, stale)
-    gone = {text.id for text in stale}
-    return [(text, text.indexed) for text in known if text.id not in gone]
+    """Texts that say what the index says, with what it holds of them; the others are indexed again."""
+    known = [(text, text.indexed) for text in texts]
+    stale = {text.id: text for text, indexed in known if is_stale(text, indexed)}
+    reindex_stale(archive, stale.values())
+    return [(text, indexed) for text, indexed in known if text.id not in stale]
 
 
 def texts_in_scope(texts: Iterable[AnyText], where: SearchScope) -> list[AnyText]:
@@ -545,26 +556,41 @@ def corrections_first(
 ) -> tuple[list[tuple[MessageText, float]], dict[int, int]]:
     """Messages, best first, but a later one that corrects an earlier one about the same stands right before it.
 
-    Also which message is the newer word on which.
+    Also which message is the newer word on which: on each matter the newest one only.
     """
-    order, newer = list(ranked), dict[int, int]()
+    order, pairs = list(ranked), list[tuple[MessageText, MessageText]]()
     first = order[:_CORRECTED]
     terms = {text.id: {hit.term for hit in finder.find(text.content, 1)} for text, _ in first}
     worth = {id_: sum(weights[term] for term in has) for id_, has in terms.items()}
+    said = {text.id: _correction(text) for text, _ in first}
+    times = Counter(said.values())
     for later, _ in first:
-        if not _CORRECTS.search(later.content):
+        if not said[later.id] or times[said[later.id]] > 1:  # what is said again and again corrects nothing
             continue
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
-            is_about = worth[earlier.id] and shared >= _CORRECTED_SHARE * worth[earlier.id]
+            is_about = earlier.role != "system" and 0 < _CORRECTED_SHARE * worth[earlier.id] <= shared
             if (earlier.at, earlier.id) < (later.at, later.id) and is_about:
-                newer.setdefault(later.id, earlier.id)
+                pairs.append((later, earlier))
                 ids = [text.id for text, _ in order]
                 at, before = ids.index(later.id), ids.index(earlier.id)
                 if before < at:
                     order.insert(before, (order.pop(at)[0], score))
                     break
+    newer: dict[int, int] = {}
+    for later, earlier in sorted(pairs, key=lambda pair: (-pair[0].at, -pair[0].id)):
+        if {later.id, earlier.id}.isdisjoint((*newer, *newer.values())):
+            newer[later.id] = earlier.id
     return order, newer
+
+
+def _correction(text: MessageText) -> str:
+    """The line of a message that corrects something; "" without one."""
+    match = None if text.role == "system" else _CORRECTS.search(text.content)
+    if match is None:
+        return ""
+    end = text.content.find("\n", match.end())
+    return text.content[text.content.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip().casefold()
 
 
 # --- newest first -----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
@@ -81,9 +82,9 @@ def decode_cursor(resource: str, word: str, kinds: dict[str, type]) -> dict[str,
     """The fields of a cursor, each of the kind that it should be; `BadInput` when it is none of this resource's."""
     fields = unpack_cursor(word.strip())
     if fields is None or fields.get("v") != _VERSION or fields.get("r") != resource:
-        raise BadInput(_BAD)
+        raise bad_cursor()
     if any(type(fields.get(name)) is not kind for name, kind in kinds.items()):
-        raise BadInput(_BAD)
+        raise bad_cursor()
     return fields
 
 
@@ -119,7 +120,7 @@ class SearchHit:
     depth: int | None = None
     #: The leaf that covers a message, where there is one.
     summary_id: str | None = None
-    #: Where in the snippet the words stand; none when only the messages beside it have them.
+    #: Where in the snippet the words stand; none when only its neighbours have them.
     matches: tuple[tuple[int, int], ...] = ()
     #: Of a file: its name, and the line and byte of the match.
     name: str | None = None
@@ -180,7 +181,7 @@ class SearchResult:
     request: GrepRequest
     scope: Scope
     hits: tuple[SearchHit, ...] = ()
-    #: How many match, as far as they were counted; what stands beside them is not counted.
+    #: How many match, as far as they were counted; their neighbours are not counted.
     total: int = 0
     #: What the caller should know about how the pattern was read, or what was left out.
     hint: str | None = None
@@ -196,7 +197,6 @@ class SearchResult:
         return None if self.next is None else self.next.cursor
 
     def __str__(self) -> str:
-
         return render_search_result(self)
 
 
@@ -331,20 +331,34 @@ _ROOM_FOR_END = 600
 
 
 def render_search_result(found: SearchResult) -> str:
-    """The findings as Markdown: what was asked, then one line a hit with its id, its speaker and its time."""
+    """The findings as Markdown: what was asked, then one line a hit with its id, its speaker and its time, under the
+    summary that covers it, in the order of each group's best hit.
+    """
+    groups: dict[str, list[str]] = {}
+    for hit in found.hits:
+        key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
+        groups.setdefault(key, []).append(_hit_line(hit))
+    titles = {"message": _UNCOVERED, "file": _FILES}
+    for key, (first, last) in found.spans.items():
+        titles[key] = f"### {key}" + (f" ({format_moment(first)} to {format_moment(last)})" if first or last else "")
     lines = _result_head(found)
     room = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
+    blocks = [
+        ([] if list(groups) == ["message"] else [titles.get(key, f"### {key}")]) + hits for key, hits in groups.items()
+    ]
     shown = 0
-    for title, hits in _hit_groups(found):
-        block = [title, *(_hit_line(hit) for hit in hits)] if title else [_hit_line(hit) for hit in hits]
-        for n, line in enumerate(block):
-            if len(line) + 1 > room:
-                lines.append(f"(truncated: {shown} of {len(found.hits)} hits fit)")
-                return "\n".join([*lines, *_result_end(found)])
-            lines.append(line)
-            room -= len(line) + 1
-            shown += 1 if n or not title else 0
-    return "\n".join([*lines, *_result_end(found)])
+    for line in chain.from_iterable(blocks):
+        if len(line) + 1 > room:
+            lines.append(f"(truncated: {shown} of {len(found.hits)} hits fit)")
+            break
+        lines.append(line)
+        room -= len(line) + 1
+        shown += not line.startswith("### ")
+    lines += ["", _OPENING] if found.hits else ["Nothing was found."]
+    if found.cursor:
+        what = "There is more" if found.truncated else "For the same letters inside of other words"
+        lines.append(f"{what}: pass cursor={found.cursor}")
+    return "\n".join(lines)
 
 
 def _result_head(found: SearchResult) -> list[str]:
@@ -368,34 +382,6 @@ def _result_head(found: SearchResult) -> list[str]:
     return [*lines, ""]
 
 
-def _result_end(found: SearchResult) -> list[str]:
-    lines = ["", _OPENING] if found.hits else ["Nothing was found."]
-    if found.cursor:
-        what = "There is more" if found.truncated else "For the same letters inside of other words"
-        lines.append(f"{what}: pass cursor={found.cursor}")
-    return lines
-
-
-def _hit_groups(found: SearchResult) -> list[tuple[str, list[SearchHit]]]:
-    """The hits under the summary that covers them, in the order of each group's best hit."""
-    groups: dict[str, list[SearchHit]] = {}
-    for hit in found.hits:
-        key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
-        groups.setdefault(key, []).append(hit)
-    if list(groups) == ["message"]:
-        return [("", groups["message"])]
-    return [(_group_title(key, found), hits) for key, hits in groups.items()]
-
-
-def _group_title(key: str, found: SearchResult) -> str:
-    if key == "message":
-        return _UNCOVERED
-    if key == "file":
-        return _FILES
-    first, last = found.spans.get(key, (None, None))
-    return f"### {key}" + (f" ({format_moment(first)} to {format_moment(last)})" if first or last else "")
-
-
 def _hit_line(hit: SearchHit) -> str:
     if hit.kind == "file":
         name = f" ({hit.name})" if hit.name else ""
@@ -404,9 +390,9 @@ def _hit_line(hit: SearchHit) -> str:
     if hit.kind == "summary":
         kind = "leaf" if hit.depth == 0 else "condensed"
         return f"- [conv={hit.conversation_id} {hit.id}] ({kind}, {format_moment(hit.created_at)}): {hit.snippet}"
-    beside = ", beside a hit" if not hit.matches else ""
+    near = ", beside a hit" if not hit.matches else ""
     at = format_moment(hit.created_at)
-    return f"- [conv={hit.conversation_id} msg#{hit.id}] ({hit.role}, {at}{beside}): {hit.snippet}"
+    return f"- [conv={hit.conversation_id} msg#{hit.id}] ({hit.role}, {at}{near}): {hit.snippet}"
 
 
 ReferenceKind: TypeAlias = Literal["summary", "file", "message"]
@@ -441,11 +427,6 @@ class Reference:
         return self.id
 
 
-def message_reference(message_id: int) -> Reference:
-    """The reference of a message."""
-    return Reference("message", f"msg#{message_id}", message_id)
-
-
 def parse_reference(text: str, *, numbers: bool = True) -> Reference:
     """The one thing that a text names; `BadInput` says what is wrong with it.
 
@@ -466,9 +447,19 @@ def parse_reference(text: str, *, numbers: bool = True) -> Reference:
         if found := head.match(stripped):
             others = {other for pasted in _PASTED for other in pasted.findall(stripped)} - {found[1]}
             if head in _PASTED and others:
-                raise BadInput(_several([found[1], *sorted(others)]))
+                raise _several([found[1], *sorted(others)])
             return _checked(found[1])
-    raise BadInput(_what_is_wrong(stripped))
+    ids = list(dict.fromkeys(match[0] for match in _ANY_ID.finditer(text)))
+    if len(ids) > 1:
+        raise _several(ids)
+    if not ids:
+        shown = stripped if len(stripped) <= 80 else f"{stripped[:77]}..."
+        raise BadInput(f"{shown!r} is no id; ids look like {_EXAMPLES}")
+    if ids[0] != ids[0].lower():
+        raise BadInput(f"ids are lower-case: {ids[0]!r} is not one")
+    if not ids[0].partition("_")[2] and not ids[0].startswith("msg"):
+        raise BadInput(f"{ids[0]!r} has nothing after the underscore")
+    raise BadInput(f"pass the id alone ({ids[0]!r}), or a whole reference in brackets")
 
 
 def parse_references(texts: Iterable[str], *, kinds: tuple[ReferenceKind, ...]) -> tuple[Reference, ...]:
@@ -504,7 +495,7 @@ def _message(digits: str) -> Reference:
     number = int(digits[:20])
     if not 0 < number <= _MAX_MESSAGE_ID:
         raise BadInput(f"msg#{digits[:24]} is not a message id")
-    return message_reference(number)
+    return Reference("message", f"msg#{number}", number)
 
 
 def _is_empty(id_: str) -> bool:
@@ -514,19 +505,5 @@ def _is_empty(id_: str) -> bool:
     return not id_.partition("_")[2].strip("0_-")
 
 
-def _what_is_wrong(text: str) -> str:
-    ids = list(dict.fromkeys(match[0] for match in _ANY_ID.finditer(text)))
-    shown = text if len(text) <= 80 else f"{text[:77]}..."
-    if len(ids) > 1:
-        return _several(ids)
-    if not ids:
-        return f"{shown!r} is no id; ids look like {_EXAMPLES}"
-    if ids[0] != ids[0].lower():
-        return f"ids are lower-case: {ids[0]!r} is not one"
-    if not ids[0].partition("_")[2] and not ids[0].startswith("msg"):
-        return f"{ids[0]!r} has nothing after the underscore"
-    return f"pass the id alone ({ids[0]!r}), or a whole reference in brackets"
-
-
-def _several(ids: list[str]) -> str:
-    return f"pass one id at a time, not {len(ids)}: {', '.join(ids[:3])}"
+def _several(ids: list[str]) -> BadInput:
+    return BadInput(f"pass one id at a time, not {len(ids)}: {', '.join(ids[:3])}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText, FullTextSearch, SearchScope
+    from lossless.store.search import AnyText, SearchScope
 
 #: The part of the time that one text may take.
 TEXT_TIME_SHARE = 0.2
@@ -118,7 +118,7 @@ def _scanned(
             return ScanResult(tuple(spots), source, True, slow)
         if left <= 0 and last is not None:
             return ScanResult(tuple(spots), last.place, True, slow)
-        try:  # one text in any case: whoever goes on gets ahead
+        try:  # one text in any case, so that the next call gets ahead
             spot = _match_in(source, pattern, longest if last is None else min(left, longest))
         except TimeoutError:
             spot, slow = None, slow + 1
@@ -184,16 +184,11 @@ def _messages(
             step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
         if sieve is None or sieve.is_slow or len(step) > _SIFTED:
             yield from texts.read(step)
-        else:
-            yield from _sifted(texts, step, sieve)
-
-
-def _sifted(texts: FullTextSearch, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
-    """Of these messages those that pass; read a few at a time, as it may be that no more are wanted."""
-    bodies = texts.bodies(ids)
-    passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
-    while some := list(islice(passing, _A_PAGE)):
-        yield from texts.messages(some)
+        else:  # read a few at a time, as it may be that no more are wanted
+            bodies = texts.bodies(step)
+            passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
+            while some := list(islice(passing, _A_PAGE)):
+                yield from texts.messages(some)
 
 
 #: What one search of all may take before each text is looked at on its own.
@@ -231,11 +226,12 @@ class LiteralPattern:
 class RegexPrefilter:
     """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on themselves alone.
 
-    `harmless_chars` is how long a text may be for a search that nobody watches.
+    `harmless_chars` is how long a text may be for a search without a time limit.
     """
 
     def __init__(self, pattern: str, compiled: Any, harmless_chars: int) -> None:
-        self._any, self._ascii = compiled, _for_ascii(pattern, compiled)
+        written = "".join(_IN_ASCII.get(token, token) for token in _TOKEN.findall(pattern))
+        self._any, self._ascii = compiled, compiled if written == pattern else regex.compile(written)
         self._harmless = harmless_chars
         #: Whether it took so long that looking at each text is better.
         self.is_slow = False
@@ -267,12 +263,6 @@ class RegexPrefilter:
         found = compiled.search(joined, start, timeout=_SECONDS, concurrent=True)
         self.is_slow |= time.monotonic() - began > _SECONDS
         return found
-
-
-def _for_ascii(pattern: str, compiled: Any) -> Any:
-    """The pattern with digits, word letters and blanks written out."""
-    written = "".join(_IN_ASCII.get(token, token) for token in _TOKEN.findall(pattern))
-    return compiled if written == pattern else regex.compile(written)
 
 
 MAX_REGEX_CHARS = 4000

@@ -123,15 +123,11 @@ def check_grant_message(archive: Archive, grant: Grant | None, message_id: int) 
 
 
 def read_and_charge(
-    archive: Archive,
-    grant: Grant | None,
-    now: datetime,
-    read: Callable[[int | None], T],
-    tokens_of: Callable[[T], int],
+    archive: Archive, grant: Grant | None, now: datetime, read: Callable[[int | None], T], tokens_of: Callable[[T], int]
 ) -> T:
     """What `read` returns for the tokens that are left, charged for what it returned; without a grant, uncharged.
 
-    Somebody else may use the same grant meanwhile: then it is read once more, for what is left by then.
+    Another reader may use the same grant meanwhile: then it is read once more, for what is left by then.
     """
     if grant is None:
         return read(None)

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -52,55 +53,9 @@ if TYPE_CHECKING:
     from lossless.recall.scope import GrepRequest, Scope
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search import FullTextSearch
 
 #: Up to so many messages with a word in it are read to see whether they hold the letters around it, too.
 _MOST = 2000
-
-
-def whole_words_inside(text: str) -> list[str]:
-    """The words of a text that cannot be pieces of longer ones: something else stands on both sides of them.
-
-    >>> whole_words_inside("ploy the new ser")
-    ['the', 'new']
-    """
-    return [
-        word.group()
-        for word in WORD.finditer(text)
-        if word.start() > 0 and word.end() < len(text) and word.group().isascii()
-    ]
-
-
-def messages_with_words(search: FullTextSearch, words: Sequence[str]) -> list[int] | None:
-    """The messages that can hold a text with these words in it; None when that says too little."""
-    counted = sorted((search.count(f'body: "{word}"', _MOST), word) for word in dict.fromkeys(words))
-    if not counted or counted[0][0] > _MOST:
-        return None
-    return search.having(f'body: "{counted[0][1]}"')
-
-
-def inner_phrase(text: str) -> str | None:
-    """The whole words inside of a text, with what stands between them; None when there are not two of them.
-
-    >>> inner_phrase("ploy the new ser"), inner_phrase("two words")
-    ('the new', None)
-    """
-    words = [word for word in WORD.finditer(text) if word.start() > 0 and word.end() < len(text)]
-    return text[words[0].start() : words[-1].end()] if len(words) > 1 else None
-
-
-def messages_with_phrase(search: FullTextSearch, phrase: str) -> list[int]:
-    """Messages that hold these words in a row, if there are not too many; those that break within may be missing."""
-    quoted = phrase.replace("\0", " ").replace('"', '""')
-    match = f'body: "{quoted}"'
-    return search.having(match) if search.count(match, _MOST) <= _MOST else []
-
-
-def is_word_fragment(search: FullTextSearch, text: str) -> bool:
-    """Whether a text begins or ends with letters that are no word anywhere, so that it must be a piece of something."""
-    words = list(WORD.finditer(text))
-    ends = [word.group() for word in (words[:1] + words[-1:]) if word.start() == 0 or word.end() == len(text)]
-    return any(search.count(f'body: "{word}"', 0) == 0 for word in ends)
 
 
 _PAGE = 100
@@ -138,6 +93,14 @@ def _version_hits(
                 yield replace(_hit_of_text(current, 0.0, (said + text, places)), version=kind)
 
 
+def _find_regex(regex: Regex, seconds: float, text: str) -> Snippet | None:
+    """Where a regular expression matches; a text that takes too long does not have it."""
+    with suppress(TimeoutError):
+        place = regex.find(text, seconds)
+        return None if place is None else snippet_around(text, *place)
+    return None
+
+
 def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], str | None]:
     """What finds all words of a question, or its letters as they are; and the index's expression for the words."""
     query = parse_query(question)
@@ -151,18 +114,6 @@ def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], s
         return None if place is None else snippet_around(text, *place)
 
     return find, query.match_all if query.asked else None
-
-
-def _regex_in_version(regex: Regex, seconds: float) -> Callable[[str], Snippet | None]:
-    """What finds a regular expression; a text that takes too long does not have it."""
-
-    def find(text: str) -> Snippet | None:
-        with suppress(TimeoutError):
-            place = regex.find(text, seconds)
-            return None if place is None else snippet_around(text, *place)
-        return None
-
-    return find
 
 
 _REFERENCE_HEAD = "[LCM "
@@ -307,7 +258,8 @@ def grep(
     request = check_request(request)
     archive = archive.within(scope.conversation_ids)
     start = start_from_cursor(cursor) if isinstance(cursor, str) else cursor
-    where = SearchScope(scope.conversation_ids, _to_milliseconds(request.since), _to_milliseconds(request.before))
+    times = (None if end is None else round(end.timestamp() * 1000) for end in (request.since, request.before))
+    where = SearchScope(scope.conversation_ids, *times)
     asked = _Search(archive, scope, request, where, start, means or SearchLimits(versions=False))
     if request.search_in == "files":
         return _search_files(asked)
@@ -326,8 +278,9 @@ def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> Searc
     """Findings with the messages behind them of which only a version has it."""
     request, means = asked.request, asked.means
     seconds, match = means.seconds, None
+    find: Callable[[str], Snippet | None]
     if request.mode == "regex":
-        find = _regex_in_version(_regex(asked), seconds / 5)
+        find = partial(_find_regex, _regex(asked), seconds / 5)
     else:
         find, match = _words_in_version(request.pattern[:MAX_PATTERN_CHARS])
         seconds = min(_LOOK_SECONDS, seconds)
@@ -372,10 +325,6 @@ def parse_moment(name: str, value: datetime | str | None) -> datetime | None:
 
 def _aware(value: datetime | None) -> datetime | None:
     return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
-
-
-def _to_milliseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)
 
 
 # --- regular expressions, and letters as they are ---------------------------------------------------
@@ -544,19 +493,28 @@ def _add_literal_hits(asked: _Search, page: _HitPage, letters: LiteralPattern) -
 
 def _scan_literal(asked: _Search, letters: LiteralPattern, *, is_known: bool, has_hits: bool) -> ScanResult:
     """The texts that hold the letters as they are: all of them, or as far as what is found already makes it worth."""
-    search, request = asked.archive.search, asked.request
+    search, text = asked.archive.search, letters.text
     if not has_hits or search.size(asked.where)[0] <= FEW_MATCHES:
         return _scan(asked, letters, asked.means.seconds)
-    likely = messages_with_words(search, whole_words_inside(letters.text))
-    if likely is not None:
-        return _scan_messages(asked, letters, likely)
-    if (phrase := inner_phrase(letters.text)) and (ids := messages_with_phrase(search, phrase)):
-        found = _scan_messages(asked, letters, ids)
-        if found.spots:
-            return replace(found, is_late=True)
-    is_strange = not is_known and is_word_fragment(search, letters.text)
+    words = list(WORD.finditer(text))
+    # Something else stands on both sides of these, so that they are no pieces of longer words.
+    whole = [word for word in words if word.start() > 0 and word.end() < len(text)]
+    counted = sorted(
+        (search.count(f'body: "{word}"', _MOST), word) for word in {one.group() for one in whole} if word.isascii()
+    )
+    if counted and counted[0][0] <= _MOST:
+        return _scan_messages(asked, letters, search.having(f'body: "{counted[0][1]}"'))
+    if len(whole) > 1:
+        phrase = text[whole[0].start() : whole[-1].end()].replace("\0", " ").replace('"', '""')
+        match = f'body: "{phrase}"'
+        ids = search.having(match) if search.count(match, _MOST) <= _MOST else []
+        if ids and (found := _scan_messages(asked, letters, ids)).spots:
+            return replace(found, is_late=True)  # those whose words break within may be missing
+    # Letters at an end that are no word anywhere must be a piece of something.
+    ends = {word.group() for word in words[:1] + words[-1:] if word.start() == 0 or word.end() == len(text)}
+    is_strange = not is_known and any(search.count(f'body: "{word}"', 0) == 0 for word in ends)
     seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
-    return _glance(asked, request.search_in, letters, seconds)
+    return _glance(asked, asked.request.search_in, letters, seconds)
 
 
 def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> ScanResult:

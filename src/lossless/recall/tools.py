@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -93,13 +94,20 @@ class Parameter:
             return self.default
         match self.kind:
             case "integer":
-                return self._bounded(_integer(self.name, value))
+                return self._integer(value)
             case "boolean":
-                return _boolean(self.name, value)
+                if isinstance(value, str):
+                    value = {"true": True, "false": False}.get(value.strip().lower(), value)
+                if not isinstance(value, bool):
+                    raise self._wrong("true or false", value)
+                return value
             case "strings":
-                return _string_list(self.name, value)
+                return self._strings(value)
             case "time":
-                return _time_text(self.name, value)
+                with suppress(ValueError, OverflowError):
+                    if isinstance(value, str):
+                        return parse_time(value)
+                raise self._wrong("a time such as 2026-01-05T09:00:00Z", value)
             case "string":
                 return self._text(value)
 
@@ -107,22 +115,40 @@ class Parameter:
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
-            raise BadInput(f"{self.name} must be a text, not {_shown_value(value)}")
+            raise self._wrong("a text", value)
         text = value.strip()
         if self.required and not text:
             raise BadInput(f"{self.name} is required and must not be empty")
         if self.choices and text not in self.choices:
-            raise BadInput(f"{self.name} must be one of {', '.join(self.choices)}, not {_shown_value(value)}")
+            raise self._wrong(f"one of {', '.join(self.choices)}", value)
         return text
 
-    def _bounded(self, value: int) -> int:
+    def _integer(self, value: object) -> int:
+        if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+            value = int(value.strip())
+        if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
+            raise self._wrong("a whole number", value)
+        number = int(value)
         low = -_LARGEST if self.minimum is None else self.minimum
         high = _LARGEST if self.maximum is None else self.maximum
-        bounded = min(high, max(low, value))
-        if bounded != value and not self.clamps:
+        bounded = min(high, max(low, number))
+        if bounded != number and not self.clamps:
             allowed = f"at least {low}" if self.maximum is None else f"between {low} and {high}"
-            raise BadInput(f"{self.name} must be {allowed}, not {value}")
+            raise BadInput(f"{self.name} must be {allowed}, not {number}")
         return bounded
+
+    def _strings(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            text, value = value.strip(), [value]
+            if text.startswith("[") and text.endswith("]"):
+                with suppress(ValueError, RecursionError):
+                    value = json.loads(text)
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+            raise self._wrong("a list of texts", value)
+        return tuple(item.strip() for item in value if item.strip())
+
+    def _wrong(self, wanted: str, value: object) -> BadInput:
+        return BadInput(f"{self.name} must be {wanted}, not {_shown_value(value)}")
 
 
 def read_arguments(parameters: Sequence[Parameter], given: object) -> dict[str, Any]:
@@ -155,47 +181,6 @@ def _fields(given: object) -> Mapping[str, Any]:
     return given
 
 
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        return int(value.strip())
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise BadInput(f"{name} must be a whole number, not {_shown_value(value)}")
-
-
-def _boolean(name: str, value: object) -> bool:
-    if isinstance(value, str):
-        value = {"true": True, "false": False}.get(value.strip().lower(), value)
-    if not isinstance(value, bool):
-        raise BadInput(f"{name} must be true or false, not {_shown_value(value)}")
-    return value
-
-
-def _string_list(name: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        if value.strip().startswith("[") and value.strip().endswith("]"):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                value = [value]
-        else:
-            value = [value]
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise BadInput(f"{name} must be a list of texts, not {_shown_value(value)}")
-    return tuple(item.strip() for item in value if item.strip())
-
-
-def _time_text(name: str, value: object) -> datetime:
-    try:
-        if isinstance(value, str):
-            return parse_time(value)
-    except (ValueError, OverflowError):
-        pass
-    raise BadInput(f"{name} must be a time such as 2026-01-05T09:00:00Z, not {_shown_value(value)}")
-
-
 def _shown_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -214,6 +199,11 @@ _WHERE = (
     ),
 )
 _CURSOR = Parameter("cursor", "string", "Go on where an earlier result stopped: the cursor that it gave.")
+
+
+def _most_tokens(what: str) -> Parameter:
+    help_ = f"The most tokens of {what}; the setting recallMaxTokens else."
+    return Parameter("maxTokens", "integer", help_, minimum=1, maximum=100_000, clamps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +226,7 @@ class Tool:
         }
 
 
-#: What a model gets beside its conversation, in every host.
+#: What a model gets with its conversation, in every host.
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "lcm_grep",
@@ -253,11 +243,7 @@ TOOLS: tuple[Tool, ...] = (
                 choices=("regex", "full_text"),
             ),
             Parameter(
-                "scope",
-                "string",
-                "Where to look.",
-                default="both",
-                choices=("messages", "summaries", "both", "files"),
+                "scope", "string", "Where to look.", default="both", choices=("messages", "summaries", "both", "files")
             ),
             Parameter("fileIds", "strings", 'Only these files; for scope="files".', default=()),
             *_WHERE,
@@ -362,14 +348,7 @@ TOOLS: tuple[Tool, ...] = (
         "ones. One fast call, no model and no sub-agent.",
         (
             Parameter("question", "string", "The question, in your own words.", required=True),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "The most tokens of evidence; the setting recallMaxTokens else.",
-                minimum=1,
-                maximum=100_000,
-                clamps=True,
-            ),
+            _most_tokens("evidence"),
             *_WHERE,
         ),
         calls.call_recall,
@@ -384,14 +363,7 @@ TOOLS: tuple[Tool, ...] = (
                 'The time in words or as a date: "yesterday", "last week", "since Monday", "3 March", "2026-03-03".',
                 default="since yesterday",
             ),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "The most tokens of quotes; the setting recallMaxTokens else.",
-                minimum=1,
-                maximum=100_000,
-                clamps=True,
-            ),
+            _most_tokens("quotes"),
             *_WHERE,
         ),
         calls.call_recent,
@@ -507,31 +479,17 @@ def main(arguments: list[str]) -> int:
 
 def _section(tool: Tool) -> str:
     rows = ["| Argument | Type | Default | Allowed | Meaning |", "|---|---|---|---|---|"]
-    rows += [_row(parameter) for parameter in tool.parameters]
+    for one in tool.parameters:
+        default = "required" if one.required else ""
+        if not one.required and one.default not in (None, ()):
+            default = f"`{str(one.default).lower() if isinstance(one.default, bool) else one.default}`"
+        allowed = ", ".join(f"`{choice}`" for choice in one.choices)
+        if not allowed and one.minimum is not None:
+            allowed = f"≥ {one.minimum}" if one.maximum is None else f"{one.minimum} … {one.maximum}"
+        cells = (f"`{one.name}`", _KINDS[one.kind], default, allowed, one.help)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     where = _ONLY_MCP if tool is STATUS_TOOL else ""
     return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
-
-
-def _row(parameter: Parameter) -> str:
-    default = "required" if parameter.required else _value(parameter.default)
-    cells = (f"`{parameter.name}`", _KINDS[parameter.kind], default, _allowed(parameter), parameter.help)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _value(value: object) -> str:
-    if value in (None, ()):
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def _allowed(parameter: Parameter) -> str:
-    if parameter.choices:
-        return ", ".join(f"`{choice}`" for choice in parameter.choices)
-    if parameter.minimum is None:
-        return ""
-    if parameter.maximum is None:
-        return f"≥ {parameter.minimum}"
-    return f"{parameter.minimum} … {parameter.maximum}"
 
 
 if __name__ == "__main__":

@@ -123,9 +123,9 @@ def newest_first(place: SearchPlace) -> tuple[int, TextKind, tuple[int, ...]]:
     return -at, what, (-id_,) if isinstance(id_, int) else tuple(-ord(letter) for letter in id_)
 
 
-def is_stale(text: AnyText) -> bool:
-    """Whether a text changed since it was indexed."""
-    return text.digest is not None and index_digest(text.indexed) != text.digest[:8]
+def is_stale(text: AnyText, indexed: str) -> bool:
+    """Whether a text changed since it was indexed; `indexed` is its text in the index today."""
+    return text.digest is not None and index_digest(indexed) != text.digest[:8]
 
 
 def message_start(start: SearchPlace | None) -> dict[str, Any]:
@@ -367,8 +367,8 @@ class FullTextSearch(TableAccess):
             inside = inside * everything // messages
         return min(inside, everything), everything
 
-    def counts(self, matches: Sequence[str], where: SearchScope, what: TextKind = "message") -> list[int]:
-        """How many index rows of the scope match each expression: exact for few, else estimated by its share."""
+    def counts(self, matches: Sequence[str], where: SearchScope, what: TextKind) -> tuple[int, list[int]]:
+        """The index rows of the scope, and how many match each expression: exact for few, else estimated by share."""
         inside, everything = self.size(where, what)
         query = "count" if what == "message" else "count_summaries"
         found = []
@@ -380,7 +380,7 @@ class FullTextSearch(TableAccess):
                 else:
                     count = max(1, count * inside // everything)
             found.append(count)
-        return found
+        return inside, found
 
     def count(self, match: str, limit: int = FEW_MATCHES) -> int:
         """How many index rows of messages match, counted up to one more than `limit`."""
@@ -398,20 +398,17 @@ class FullTextSearch(TableAccess):
         """Summaries of the scope that are not indexed."""
         return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
-    def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
-        """The best passages by bm25: the message, and the start of the passage; None for the first."""
-        return self._rows("candidates", self._ranked(match, where, limit))
-
-    def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
-        """The best summaries by bm25."""
-        return self._column("candidate_summaries", self._ranked(match, where, limit, "summary"))
-
-    def _ranked(self, match: str, where: SearchScope, limit: int, what: TextKind = "message") -> dict[str, Any]:
-        is_everything = not where.has_times
-        if is_everything and where.conversation_ids is not None:
-            inside, everything = self.size(where, what)
-            is_everything = inside >= everything
-        return where.values | {"match": match, "limit": limit, "everything": is_everything}
+    def candidates(
+        self, matches: Iterable[tuple[str, str | None, int]], where: SearchScope, what: TextKind
+    ) -> list[Row]:
+        """The best rows by bm25 of each expression, of those that match another one too if given, up to a limit: a
+        summary, or a message and the start of its passage, None for the first.
+        """
+        inside, everything = self.size(where, what)
+        values = where.values | {"everything": not where.has_times and inside >= everything}
+        query = "candidates" if what == "message" else "candidate_summaries"
+        asked = [values | {"match": match, "needed": needed, "limit": limit} for match, needed, limit in matches]
+        return [row for one in asked for row in self._rows(query, one)]
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""

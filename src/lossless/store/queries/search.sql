@@ -52,11 +52,12 @@ SELECT count(*) FROM message_index f
 SELECT count(*) FROM (SELECT 1 FROM summary_index WHERE summary_index MATCH :match LIMIT :limit);
 
 -- name: candidates
--- The best rows by bm25: message, and the start of the passage (none for the first). The unary + keeps the index from
--- being queried once per message of the scope.
+-- The best rows by bm25: message, and the start of the passage (none for the first); only those that match :needed,
+-- too, if given: bm25 costs the most. The unary + keeps the index from being queried once per message of the scope.
 SELECT coalesce(p.message_id, t.r), p.start
   FROM (SELECT f.rowid AS r, bm25(message_index) AS b FROM message_index f
          WHERE message_index MATCH :match
+           AND (:needed IS NULL OR +f.rowid IN (SELECT rowid FROM message_index WHERE message_index MATCH :needed))
            AND (:everything OR +f.rowid IN (
                SELECT message_id FROM messages
                 WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
@@ -75,6 +76,7 @@ SELECT coalesce(p.message_id, t.r), p.start
 SELECT x.summary_id
   FROM (SELECT f.rowid AS r, bm25(summary_index) AS b FROM summary_index f
          WHERE summary_index MATCH :match
+           AND (:needed IS NULL OR +f.rowid IN (SELECT rowid FROM summary_index WHERE summary_index MATCH :needed))
            AND (:everything OR +f.rowid IN (
                SELECT i.index_id FROM summaries s JOIN summary_extras i USING (summary_id)
                 WHERE (:conversations IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:conversations)))
