@@ -21,6 +21,7 @@ from lossless.ingest.transcripts.entries import (
     CHUNK_ENTRIES,
     FileState,
     TranscriptHeader,
+    WholeTranscript,
     chunks,
     entries_of_lane,
     entry_id_of,
@@ -105,7 +106,7 @@ class BootstrapRequest:
     chunk: int = CHUNK_ENTRIES
 
 
-def bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
+def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     """Store what a transcript has that the archive does not; idempotent."""
     for _ in range(MAX_TRIES):
         try:
@@ -115,7 +116,7 @@ def bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript
     raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
 
 
-def _bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
+def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
     apart: TranscriptReport | None = None
     with archive.reading():
@@ -164,7 +165,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscrip
 
 def _keep_apart(
     asked: BootstrapRequest,
-    transcript: Transcript | ListedTranscript,
+    transcript: Transcript,
     conversation: Conversation,
     report: TranscriptReport,
 ) -> TranscriptReport:
@@ -181,7 +182,7 @@ def _keep_apart(
     return replace(report, quarantine_id=beside.id)
 
 
-def _all_pruned(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> int:
+def _all_pruned(asked: BootstrapRequest, transcript: Transcript) -> int:
     """How many messages a transcript has, if everything that a conversation could begin with was deleted; else 0."""
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
@@ -454,9 +455,9 @@ def _store_page(
     start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
     start = replace(start, cursor=cursor or start.cursor)
     report = TranscriptReport(conversation.id, "up to date", change)
-    work = TranscriptReading(
-        archive, conversation, ListedTranscript(entries), None, now, payloads, report, start, point
-    )
+    page = WholeTranscript(FileState(Path(), len(entries), 0), TranscriptHeader(), lambda: (entries, frozenset()))
+    listed = ListedTranscript("openclaw", page)
+    work = TranscriptReading(archive, conversation, listed, None, now, payloads, report, start, point)
     if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
         with archive.writing():
             archive.ingest.block(conversation.id, reason, now)

@@ -18,7 +18,7 @@ from lossless.model.times import from_epoch, parse_time
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
     from typing import Protocol, TypeAlias
@@ -46,6 +46,15 @@ if TYPE_CHECKING:
         def opening(self, record: dict[str, Any]) -> str | None: ...
         #: Other transcripts that belong to the one at `path`: its sub-agents'.
         def side_files(self, path: Path) -> list[Path]: ...
+
+    class WholeReader(Protocol):
+        """A kind whose files change in place; a module with these names."""
+
+        @property
+        def KIND(self) -> str: ...  # noqa: N802
+        def recognises(self, records: list[dict[str, Any]]) -> bool: ...
+        #: The sessions in a file.
+        def read_transcripts(self, path: Path) -> list[WholeTranscript]: ...
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -114,6 +123,19 @@ class FileState:
     mtime_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class WholeTranscript:
+    """A conversation in a file that its program changes in place: read as a whole, and matched by entry ids."""
+
+    #: With a size and a time that change whenever the conversation does.
+    state: FileState
+    header: TranscriptHeader
+    #: Reads all its entries in order, and the ids of those that the user took back.
+    read: Callable[[], tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]]
+    #: The id of the session that this one is a sub-agent's of.
+    agent_of: str | None = None
+
+
 def text_field(record: dict[str, Any], *keys: str) -> str | None:
     """The first of these fields that is a non-empty string."""
     for key in keys:
@@ -132,6 +154,12 @@ def object_field(record: dict[str, Any], key: str) -> dict[str, Any]:
     """The object under `key`; an empty one when there is none."""
     value = record.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def object_list(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects in the list under `key`."""
+    value = record.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def first_time(*values: Any) -> datetime | None:

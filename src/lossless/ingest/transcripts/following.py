@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport, PayloadPolicy
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.exclusions import Exclusions
-    from lossless.ingest.transcripts.reading import ListedTranscript, Transcript
+    from lossless.ingest.transcripts.reading import Transcript
     from lossless.ingest.window import IncomingWindow
     from lossless.model.conversations import Conversation
     from lossless.model.records import TranscriptDecision
@@ -161,7 +161,7 @@ class TranscriptReading:
 
     archive: Archive
     conversation: Conversation
-    transcript: Transcript | ListedTranscript
+    transcript: Transcript
     lane: str | None
     now: datetime
     payloads: PayloadPolicy | None
@@ -306,10 +306,9 @@ def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
     """Record that the file was read to its end, with its state before the reading."""
     with work.archive.writing():
         state = work.transcript.state
-        point = replace(
-            work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
-        )
-        set_checkpoint(work, replace(point, tail=None) if is_cut else point)
+        is_whole = is_cut or work.transcript.is_array  # the next reading cannot go on from there
+        tail = None if is_whole else tail_digest(state.path, work.point.offset)
+        set_checkpoint(work, replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail))
         work.archive.conversations.mark_bootstrapped(work.id, work.now)
 
 

@@ -13,8 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, BadMessage
-from lossless.ingest.transcripts import chatgpt, claude_code, codex, jsonl, openclaw, pi
+from lossless.errors import BadInput, BadMessage, LosslessError
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode, pi
 from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
@@ -26,18 +26,28 @@ from lossless.ingest.transcripts.entries import (
     message_time,
     object_field,
     text_field,
+    title_from_prompt,
 )
-from lossless.ingest.transcripts.records import file_state, is_array, read_items, read_lines, read_lines_of
+from lossless.ingest.transcripts.records import (
+    file_state,
+    is_array,
+    read_document,
+    read_items,
+    read_lines,
+    read_lines_of,
+)
 from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import Reader, Record
+    from lossless.ingest.transcripts.entries import Reader, Record, WholeReader, WholeTranscript
 
 __all__ = [
     "KINDS",
+    "WHOLE_KINDS",
+    "ListedTranscript",
     "Transcript",
     "appended_entries",
     "detect_kind",
@@ -46,12 +56,15 @@ __all__ = [
     "first_records",
     "kind_of_head",
     "open_transcript",
+    "open_whole_transcripts",
     "reopen_transcript",
 ]
 
 _READERS: tuple[Reader, ...] = (chatgpt, codex, claude_code, pi, openclaw, jsonl)
 KINDS: dict[str, Reader] = {reader.KIND: reader for reader in _READERS}
-
+#: Kinds whose files change in place, so that they are always read as a whole.
+_WHOLE_READERS: tuple[WholeReader, ...] = (opencode, gemini)
+WHOLE_KINDS: dict[str, WholeReader] = {reader.KIND: reader for reader in _WHOLE_READERS}
 
 _NONE = 0
 _ANSWER = 1
@@ -204,33 +217,51 @@ _HEAD_BYTES = 4 << 20
 def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Transcript:
     """The transcript at `path`, up to its current end; its kind is detected from its first records.
 
-    Raises BadInput for a file that cannot be read, an unknown kind, or a file of no known kind. A file without a record
-    yet is an empty transcript.
+    Raises BadInput for a file that cannot be read, an unknown kind, a file of no known kind, or one with several
+    sessions. A file without a record yet is an empty transcript.
     """
-    if kind is not None and kind not in KINDS:
-        raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(sorted(KINDS))}")
+    known = sorted((*KINDS, *WHOLE_KINDS))
+    if kind is not None and kind not in known:
+        raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(known)}")
     state = file_state(Path(path))
-    in_array = is_array(state.path, state.size)
-    head, is_blank = _head(_records(state, in_array=in_array))
-    reader = KINDS[kind] if kind is not None else _recognised(head)
-    if reader is None:
-        if not is_blank:
-            raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(sorted(KINDS))}")
-        reader = KINDS["jsonl"]
+    found, head, is_blank, in_array = _look_at(state)
+    kind = kind or found
+    if kind in WHOLE_KINDS:
+        sessions = open_whole_transcripts(state.path, kind)
+        if len(sessions) != 1:
+            raise BadInput(f"{str(path)!r} holds {len(sessions)} sessions; `lcm import` reads them all")
+        return sessions[0]
+    if kind is None and not is_blank:
+        raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(known)}")
+    reader = KINDS[kind or "jsonl"]
     return Transcript(reader, state, reader.header(head), is_array=in_array)
+
+
+def open_whole_transcripts(path: Path, kind: str) -> list[ListedTranscript]:
+    """The sessions in a file of a kind that is read as a whole; their entries are read when they are needed."""
+    return [ListedTranscript(kind, session) for session in WHOLE_KINDS[kind].read_transcripts(path)]
 
 
 def detect_kind(path: Path) -> str | None:
     """The kind of transcript that a file is; None for one of no known kind, and for one that cannot be read."""
     try:
-        return kind_of_head(_file_head(path))
-    except BadInput:
+        return _look_at(file_state(path))[0]
+    except LosslessError:
         return None
 
 
-def _file_head(path: Path) -> list[dict[str, Any]]:
-    state = file_state(path)
-    return _head(_records(state, in_array=is_array(path, state.size)))[0]
+def _look_at(state: FileState) -> tuple[str | None, list[dict[str, Any]], bool, bool]:
+    """The kind of a file, its first records, whether it has not even a bad line, and whether it is one array."""
+    in_array = is_array(state.path, state.size)
+    head, is_blank = _head(_records(state, in_array=in_array))
+    kind = kind_of_head(head)
+    if kind is None and not in_array and not is_blank:
+        if opencode.is_database(state.path):
+            return opencode.KIND, [], False, False
+        document = read_document(state.path)
+        if document is not None:
+            return kind_of_head([document]), [document], False, False
+    return kind, head, is_blank, in_array
 
 
 def detect_other_kind(path: Path, kind: str) -> str | None:
@@ -240,12 +271,13 @@ def detect_other_kind(path: Path, kind: str) -> str | None:
     but Claude Code's, whose lines are more than the messages in them.
     """
     try:
-        head = _file_head(path)
-    except BadInput:
+        found, head, *_ = _look_at(file_state(path))
+    except LosslessError:
         return None
-    found = kind_of_head(head)
     if found is None or found == kind or {found, kind} == {"openclaw", "pi"}:
         return None
+    if kind in WHOLE_KINDS or found in WHOLE_KINDS:
+        return found
     if kind != "jsonl" and KINDS[kind].recognises(head):
         return None
     own = _count_messages(head, kind)
@@ -259,8 +291,8 @@ def _count_messages(head: list[dict[str, Any]], kind: str) -> int:
 
 def kind_of_head(head: list[dict[str, Any]]) -> str | None:
     """The kind of a transcript with these first records; None for no known kind."""
-    reader = _recognised(head)
-    return None if reader is None else reader.KIND
+    readers: tuple[WholeReader | Reader, ...] = (*_WHOLE_READERS, *_READERS)
+    return next((reader.KIND for reader in readers if reader.recognises(head)), None)
 
 
 def first_records(data: bytes) -> list[dict[str, Any]]:
@@ -438,31 +470,51 @@ class Transcript:
                 yield from (entry for entry in entries if found.tree.is_entry(place, entry.id))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTranscript:
-    """Entries in memory, with the interface of a transcript."""
+class ListedTranscript(Transcript):
+    """A transcript that is read at once: a session of a file that changes in place, or the entries of a page."""
 
-    entries: Sequence[TranscriptEntry]
-    header: TranscriptHeader = field(default_factory=TranscriptHeader)
-    is_array: bool = False
-    kind: str = "openclaw"
+    def __init__(self, kind: str, source: WholeTranscript) -> None:
+        self.kind, self.state, self.header, self.is_array = kind, source.state, source.header, True
+        self.source = source
+
+    @cached_property
+    def _listed(self) -> tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]:
+        return self.source.read()
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+        return iter(self._listed[0])
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+        entries, taken_back = self._listed
+        return (entry for entry in entries if isinstance(entry, BadLine) or entry.id not in taken_back)
+
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return bool(self._listed[1])
+
+    def lanes(self) -> list[str]:
+        return []
+
+    def lane_header(self, lane: str | None = None) -> TranscriptHeader:  # noqa: ARG002
+        """The header; one without a title is titled with the first prompt."""
+        if self.header.title is not None:
+            return self.header
+        said = (entry.message for entry in self.path() if not isinstance(entry, BadLine))
+        prompts = (message["content"] for message in said if isinstance(message, dict) and message["role"] == "user")
+        return replace(self.header, title=next(filter(None, map(title_from_prompt, prompts)), None))
+
+    def counts(self) -> Counter[str]:
+        return Counter(entry.kind for entry in self._listed[0] if not isinstance(entry, BadLine))
 
     @property
-    def state(self) -> FileState:
-        return FileState(Path(), len(self.entries), 0)
+    def bad_lines(self) -> int:
+        return sum(isinstance(entry, BadLine) for entry in self._listed[0])
 
     @property
     def last_line(self) -> RecordPosition | None:
-        return self.entries[-1].line if self.entries else None
+        return self._listed[0][-1].line if self._listed[0] else None
 
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.lane == lane)
-
-    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
-        return False
-
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
+    def side_files(self) -> list[Path]:
+        return []
 
 
 def _records(
@@ -484,10 +536,6 @@ def _head(records: Iterator[Record]) -> tuple[list[dict[str, Any]], bool]:
         if len(found) >= _HEAD_RECORDS or line.end >= _HEAD_BYTES:
             break
     return found, is_blank
-
-
-def _recognised(head: list[dict[str, Any]]) -> Reader | None:
-    return next((reader for reader in KINDS.values() if reader.recognises(head)), None)
 
 
 def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:
