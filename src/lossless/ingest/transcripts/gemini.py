@@ -105,8 +105,12 @@ def _entries(messages: dict[str, dict[str, Any]], gone: set[str]) -> tuple[list[
                 words = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
                 found.append((id, {"role": "user", "content": words}))
         elif kind == "gemini":
-            calls = object_list(record, "toolCalls")
-            if blocks := [*_thoughts(record), *_blocks(record.get("content")), *map(_call, calls)]:
+            parts, calls = _parts(record.get("content")), object_list(record, "toolCalls")
+            known = {call.get("id") for call in calls}
+            written_calls = [object_field(part, "functionCall") for part in parts if "functionCall" in part]
+            all_calls = [*(call for call in written_calls if call.get("id") not in known), *calls]
+            words = _blocks([part for part in parts if "functionCall" not in part and part.get("thought") is not True])
+            if blocks := [*_thoughts(record, parts), *words, *map(_call, all_calls)]:
                 found = [(id, _answer(record, blocks))]
             found += [
                 (str(call.get("id")), _result(call, [object_field(part, "functionResponse") or part for part in parts]))
@@ -144,11 +148,12 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return blocks
 
 
-def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
-    texts = (
+def _thoughts(record: dict[str, Any], parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the model thought, as listed; else the thoughts among its words, as files that were converted have them."""
+    texts = [
         "\n".join(filter(None, (text_field(thought, "subject"), text_field(thought, "description"))))
         for thought in object_list(record, "thoughts")
-    )
+    ] or [text_field(part, "text") for part in parts if part.get("thought") is True]
     return [{"type": "thinking", "thinking": text} for text in texts if text]
 
 

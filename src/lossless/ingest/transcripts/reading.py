@@ -255,7 +255,7 @@ def _look_at(state: FileState) -> tuple[str | None, list[dict[str, Any]], bool, 
     in_array = is_array(state.path, state.size)
     head, is_blank = _head(_records(state, in_array=in_array))
     kind = kind_of_head(head)
-    if kind is None and not in_array and not is_blank:
+    if kind is None and not in_array and state.size:
         if opencode.is_database(state.path):
             return opencode.KIND, [], False, False
         document = read_document(state.path)
