@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lossless.errors import BadInput
 from lossless.ingest.transcripts.entries import (
     BadLine,
     RecordPosition,
@@ -49,6 +50,8 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
             bad.append(record)
         else:
             _apply(record[1], about, messages, gone)
+    if bad and not about:
+        raise BadInput("it is no session of Gemini CLI, or it is being written")
     header = TranscriptHeader(
         id=text_field(about, "sessionId"),
         started_at=first_time(about.get("startTime")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lossless.errors import BadInput
 from lossless.ingest.transcripts.entries import (
     BadLine,
     FileState,
@@ -60,12 +61,14 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
             for text, size, changed in opencode_sessions(path)
             if isinstance(info := parse_object(text), dict)
         ]
-    document = read_document(path) or {}
+    state, document = file_state(path), read_document(path) or {}
     if "info" in document:
         messages = object_list(document, "messages")
         stored: list[Stored] = [(object_field(message, "info"), object_list(message, "parts")) for message in messages]
-        return [_transcript(file_state(path), object_field(document, "info"), lambda: stored)]
+        return [_transcript(state, object_field(document, "info"), lambda: stored)]
     if not _is_session(document):
+        if state.size:
+            raise BadInput("it is no session of OpenCode, or it is being written")
         return []
     storage = path.parents[2]
     files = [
@@ -73,7 +76,7 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
         for file in sorted((storage / "message" / document["id"]).glob("msg*.json"))
     ]
     states = [file_state(file) for file in (path, *(file for message, parts in files for file in (message, *parts)))]
-    state = FileState(path, sum(state.size for state in states), max(state.mtime_ms for state in states))
+    state = FileState(path, sum(one.size for one in states), max(one.mtime_ms for one in states))
     return [_transcript(state, document, partial(_read_files, files))]
 
 
