@@ -44,7 +44,8 @@ def response(call: str, text: str) -> dict[str, Any]:
 
 CALL = {"id": "call-1", "name": "shell", "args": {"command": "ls"}}
 CALLING = answer(
-    "b", "Let me look.", model="gemini-2.5", tokens={"input": 3}, thoughts=[{"subject": "Plan", "description": "Look."}],
+    "b", "Let me look.", model="gemini-2.5", tokens={"input": 3},
+    thoughts=[{"subject": "Plan", "description": "Look."}],
     toolCalls=[CALL | {"result": [response("call-1", "a.txt")], "status": "success", "resultDisplay": "a.txt"}],
 )  # fmt: skip
 
@@ -63,7 +64,7 @@ def gemini(folder: Path, *records: dict[str, Any], as_lines: bool = True, name: 
 
 def said(found: Transcript) -> list[tuple[str | None, str, str]]:
     """Id, role and text of each message on the path."""
-    listed = []
+    listed: list[tuple[str | None, str, str]] = []
     for entry in found.path():
         if not isinstance(entry, BadLine) and entry.message is not None:
             message = lossless.formats.decode(dict(entry.message))  # type: ignore[arg-type]
@@ -97,6 +98,21 @@ def test_lines_replace_and_take_back_messages(tmp_path: Path) -> None:
     assert [id for id, *_ in said(found)] == ["a", "b", "e"]
     assert [entry.id for entry in found.appended() if not isinstance(entry, BadLine)] == ["a", "b", "c", "d", "e"]
     assert (found.is_branched(), found.lane_header().title) == (True, "About numbers")
+
+
+def test_what_was_taken_back_is_kept_outside_the_context(tmp_path: Path) -> None:
+    """Before it was read for the first time, or after; and it returns when the user changes their mind."""
+    with lossless.open(":memory:", background=False) as engine:
+        records = [prompt("a", "One"), prompt("b", "Two"), {"$rewindTo": "b"}, prompt("c", "Three")]
+        contexts = []
+        for more in ([], [{"$rewindTo": "c"}], [prompt("b", "Two"), prompt("c", "Three")]):
+            records += more
+            (outcome,) = engine.transfer.import_transcripts("gemini", [gemini(tmp_path, *records)])
+            items = engine.archive.context.items(outcome.conversation_id or 0)
+            contexts.append([engine.archive.messages.get(item.message_id).message.content for item in items])  # type: ignore[union-attr]
+        stored = engine.archive.messages.in_order(outcome.conversation_id or 0)
+        assert sorted(item.message.content for item in stored) == ["One", "Three", "Two"]
+    assert [set(shown) for shown in contexts] == [{"One", "Three"}, {"One"}, {"One", "Two", "Three"}]
 
 
 def test_a_converted_answer_is_the_same_message(tmp_path: Path) -> None:
@@ -177,8 +193,8 @@ def with_rows(
         database.execute(write, (about["id"], info["id"], created, AT + next(CLOCK), json.dumps(data)))
         for part in parts:
             data = {key: value for key, value in part.items() if key != "id"}
-            row = (part["id"], about["id"], info["id"], created, AT + next(CLOCK), json.dumps(data))
-            database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+            cells = (part["id"], about["id"], info["id"], created, AT + next(CLOCK), json.dumps(data))
+            database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", cells)
     return database
 
 

@@ -418,7 +418,7 @@ def _shared_by_second(work: TranscriptReading, messages: Sequence[SeenRef], pare
 
 
 #: Kinds of transcripts that contain all branches, including abandoned ones.
-_WRITE_BRANCHES = frozenset(("claude-code",))
+_WRITE_BRANCHES = frozenset(("claude-code", "gemini", "opencode"))
 
 
 def abandoned_ids(
