@@ -49,8 +49,6 @@ from lossless.ingest.transcripts.following import (
     finish_reading,
     hold_back,
     last_message_mark,
-    mark_read,
-    record_decision,
     set_checkpoint,
     settle_hold,
     store_chunk,
@@ -212,7 +210,7 @@ def _read_appended(work: TranscriptReading) -> None:
         store_chunk(work, chunk, is_last=len(chunk) < work.chunk)
         if len(chunk) < work.chunk:
             return
-    mark_read(work)
+    finish_reading(work, is_appended=True)
 
 
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
@@ -224,12 +222,12 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     shared = set() if work.apart is None else work.apart.sources
     if shared:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
-        record_decision(work, "first", reason, work.report.stored)
+        write_decision(work, "first", reason, work.report.stored)
         with work.archive.writing():
             work.archive.transcripts.rely(work.id, shared)
             work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
     elif work.report.stored:
-        record_decision(work, "first", "nothing was stored before", work.report.stored)
+        write_decision(work, "first", "nothing was stored before", work.report.stored)
     finish_reading(work, is_cut=work.apart is not None and work.apart.is_last)
 
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
     lane_of_line,
-    no_opening,
-    no_side_files,
-    no_title,
     object_field,
     text_field,
 )
 
-__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "chatgpt"
-title, opening, side_files = no_title, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "tool"))
 
@@ -28,11 +23,6 @@ _ROLES = frozenset(("user", "assistant", "system", "tool"))
 def recognises(records: list[dict[str, Any]]) -> bool:
     """A conversation with a map of nodes."""
     return any(_is_conversation(record) for record in records)
-
-
-def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
-    """An export has no header; each conversation has its own."""
-    return TranscriptHeader()
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
@@ -138,3 +128,6 @@ def _below(branches: list[str], children: dict[str | None, list[str]]) -> list[s
 
 def _is_conversation(record: dict[str, Any]) -> bool:
     return isinstance(record.get("mapping"), dict)
+
+
+READER = Reader(KIND, recognises, entries, lane_header=lane_header)

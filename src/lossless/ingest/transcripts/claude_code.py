@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.ingest.transcripts.entries import (
     ANSWER,
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
@@ -20,7 +21,6 @@ from lossless.ingest.transcripts.entries import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "claude-code"
 #: The lane of sub-agents in files that do not identify them.
@@ -129,3 +129,6 @@ def _tie(message: dict[str, Any]) -> str | None:
     blocks = content if isinstance(content, list) else []
     is_answer = bool(blocks) and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
     return ANSWER if is_answer else None
+
+
+READER = Reader(KIND, recognises, entries, header, lane_header, title, opening, side_files)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    no_lane_header,
-    no_side_files,
-    no_title,
     object_field,
     record_type,
     text_field,
@@ -19,10 +17,7 @@ from lossless.ingest.transcripts.entries import (
     untold,
 )
 
-__all__ = ["KIND", "entries", "header", "is_item", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "codex"
-lane_header, title, side_files = no_lane_header, no_title, no_side_files
 
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"))
 _ROLES = frozenset(("user", "assistant", "system", "developer"))
@@ -103,3 +98,6 @@ def _is_old_head(record: dict[str, Any]) -> bool:
     if "type" in record or "role" in record:
         return False
     return record.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= record.keys()
+
+
+READER = Reader(KIND, recognises, entries, header, opening=opening)

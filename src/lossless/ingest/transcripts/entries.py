@@ -21,40 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
-    from typing import Protocol, TypeAlias
+    from typing import TypeAlias
 
     #: A readable record, or its replacement.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
-
-    class Reader(Protocol):
-        """One kind of transcript; a module with these names."""
-
-        #: Its name in `lcm import`: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
-        @property
-        def KIND(self) -> str: ...  # noqa: N802
-        #: Whether a file with these first records is of this kind.
-        def recognises(self, records: list[dict[str, Any]]) -> bool: ...
-        #: The transcript's header, from the first records.
-        def header(self, records: list[dict[str, Any]]) -> TranscriptHeader: ...
-        #: One record as entries: one, or those of a whole conversation, the end of its path last.
-        def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]: ...
-        #: The header of a lane, from its first record.
-        def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader: ...
-        #: The title of the whole transcript, if the record has one.
-        def title(self, record: dict[str, Any]) -> str | None: ...
-        #: The prompt in this record, as a title for a conversation without one.
-        def opening(self, record: dict[str, Any]) -> str | None: ...
-        #: Other transcripts that belong to the one at `path`: its sub-agents'.
-        def side_files(self, path: Path) -> list[Path]: ...
-
-    class WholeReader(Protocol):
-        """A kind whose files change in place; a module with these names."""
-
-        @property
-        def KIND(self) -> str: ...  # noqa: N802
-        def recognises(self, records: list[dict[str, Any]]) -> bool: ...
-        #: The sessions in a file.
-        def read_transcripts(self, path: Path) -> list[WholeTranscript]: ...
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -136,6 +106,30 @@ class WholeTranscript:
     agent_of: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One kind of transcript."""
+
+    #: Its name in `lcm import`: `openclaw`, `claude-code`, …
+    kind: str
+    #: Whether a file with these first records is of this kind.
+    recognises: Callable[[list[dict[str, Any]]], bool]
+    #: One record as entries: one, or those of a whole conversation, the end of its path last.
+    entries: Callable[[dict[str, Any], RecordPosition], list[TranscriptEntry]] = lambda _record, _line: []
+    #: The transcript's header, from the first records.
+    header: Callable[[list[dict[str, Any]]], TranscriptHeader] = lambda _records: TranscriptHeader()
+    #: The header of a lane, from its first record.
+    lane_header: Callable[[dict[str, Any], str], TranscriptHeader] = lambda _record, lane: TranscriptHeader(id=lane)
+    #: The title of the whole transcript, if the record has one.
+    title: Callable[[dict[str, Any]], str | None] = lambda _record: None
+    #: The prompt in this record, as a title for a conversation without one.
+    opening: Callable[[dict[str, Any]], str | None] = lambda _record: None
+    #: Other transcripts that belong to the one at a path: its sub-agents'.
+    side_files: Callable[[Path], list[Path]] = lambda _path: []
+    #: The sessions in a file, of a kind whose files change in place; they have no records of their own.
+    sessions: Callable[[Path], list[WholeTranscript]] = lambda _path: []
+
+
 def text_field(record: dict[str, Any], *keys: str) -> str | None:
     """The first of these fields that is a non-empty string."""
     for key in keys:
@@ -187,26 +181,6 @@ def record_type(record: dict[str, Any]) -> str:
 def lane_of_line(line: RecordPosition) -> str:
     """The lane of a record that is a whole conversation."""
     return str(line.number)
-
-
-def no_lane_header(_record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """For kinds without lanes."""
-    return TranscriptHeader(id=lane)
-
-
-def no_title(_record: dict[str, Any]) -> str | None:
-    """For kinds without titles."""
-    return None
-
-
-def no_opening(_record: dict[str, Any]) -> str | None:
-    """For kinds whose conversations are not named after the first prompt."""
-    return None
-
-
-def no_side_files(_path: Path) -> list[Path]:
-    """For kinds with a single file."""
-    return []
 
 
 #: The maximum length of a title made from a prompt.

@@ -239,7 +239,20 @@ def write_chunk(
     batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
     report = ingest.append_entries(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
     add_to_report(work, chunk, batch, report)
-    _advance(work, chunk, front, tail)
+    line, point, state = chunk[-1].line, work.point, work.transcript.state
+    spoken = next(message_entries(reversed(chunk)), None)
+    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
+    work.point = replace(
+        point,
+        offset=line.end,
+        lines=line.number,
+        size=line.end if tail is None else state.size,
+        mtime_ms=0 if tail is None else state.mtime_ms,
+        front=json.dumps(front),
+        entry_id=entry_id,
+        entry_hash=digest,
+        tail=point.tail if tail is None else tail,
+    )
     set_checkpoint(work, work.point)
 
 
@@ -266,26 +279,6 @@ def add_to_report(
             work.report = work.report.noting(line.line.number, line.reason)
 
 
-def _advance(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
-) -> None:
-    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as read."""
-    line, point, state = chunk[-1].line, work.point, work.transcript.state
-    spoken = next(message_entries(reversed(chunk)), None)
-    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
-    work.point = replace(
-        point,
-        offset=line.end,
-        lines=line.number,
-        size=line.end if tail is None else state.size,
-        mtime_ms=0 if tail is None else state.mtime_ms,
-        front=json.dumps(front),
-        entry_id=entry_id,
-        entry_hash=digest,
-        tail=point.tail if tail is None else tail,
-    )
-
-
 def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[str | None, str | None]:
     """The id and the hash of the last message; no digest of text that must not be kept."""
     id_ = entry_id_of(entry, work.age)
@@ -294,16 +287,11 @@ def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[
     return None if id_ is None else without_words_digest(id_), None
 
 
-def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Record that the whole file is read, on or off the path; a truncated one is read as a whole again."""
-    line = work.transcript.last_line
+def finish_reading(work: TranscriptReading, *, is_cut: bool = False, is_appended: bool = False) -> None:
+    """Record that the whole file was read, on or off the path, with its state before; a cut one is read again."""
+    line = None if is_appended else work.transcript.last_line
     if line is not None:
         work.point = replace(work.point, offset=line.end, lines=line.number)
-    mark_read(work, is_cut=is_cut)
-
-
-def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Record that the file was read to its end, with its state before the reading."""
     with work.archive.writing():
         state = work.transcript.state
         is_whole = is_cut or work.transcript.is_array  # the next reading cannot go on from there
@@ -320,16 +308,11 @@ def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
     work.stored = point
 
 
-def record_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    with work.archive.writing():
-        write_decision(work, decision, reason, messages)
-
-
 def write_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    """The same inside the caller's transaction."""
     state = work.transcript.state
     seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
-    work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
+    with work.archive.writing():
+        work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
 
 
 def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import BadInput
 from lossless.ingest.transcripts.entries import (
     BadLine,
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
@@ -23,7 +24,6 @@ from lossless.ingest.transcripts.records import file_state, read_document, read_
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KIND", "read_transcripts", "recognises"]
 
 KIND = "gemini"
 
@@ -156,7 +156,7 @@ def _thoughts(record: dict[str, Any], parts: list[dict[str, Any]]) -> list[dict[
     texts = [
         "\n".join(filter(None, (text_field(thought, "subject"), text_field(thought, "description"))))
         for thought in object_list(record, "thoughts")
-    ] or [text_field(part, "text") for part in parts if part.get("thought") is True]
+    ] or [text_field(part, "text") or "" for part in parts if part.get("thought") is True]
     return [{"type": "thinking", "thinking": text} for text in texts if text]
 
 
@@ -186,3 +186,6 @@ def _result(call: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, An
     message = {"role": "toolResult", "toolCallId": call.get("id"), "toolName": call.get("name"), "content": blocks}
     details = {key: call[key] for key in ("status", "resultDisplay") if key in call}
     return message | {"isError": is_error} | ({"details": details} if details else {})
+
+
+READER = Reader(KIND, recognises, sessions=read_transcripts)

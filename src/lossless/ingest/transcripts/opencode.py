@@ -9,6 +9,7 @@ from lossless.errors import BadInput
 from lossless.ingest.transcripts.entries import (
     BadLine,
     FileState,
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     #: A message and its parts, as dictionaries; or why one of them cannot be read.
     Stored: TypeAlias = tuple[dict[str, Any] | str, Sequence[dict[str, Any] | str]]
 
-__all__ = ["KIND", "is_database", "read_transcripts", "recognises"]
 
 KIND = "opencode"
 
@@ -216,3 +216,6 @@ def _result(part: dict[str, Any]) -> dict[str, Any] | None:
     details = {key: state[key] for key in ("title", "metadata") if state.get(key)}
     content = [{"type": "text", "text": words or ""}, *files]
     return result | {"content": content, "isError": is_error} | ({"details": details} if details else {})
+
+
+READER = Reader(KIND, recognises, sessions=read_transcripts)

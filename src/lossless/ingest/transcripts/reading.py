@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import Reader, Record, WholeReader, WholeTranscript
+    from lossless.ingest.transcripts.entries import Reader, Record, WholeTranscript
 
 __all__ = [
     "KINDS",
@@ -60,11 +60,9 @@ __all__ = [
     "reopen_transcript",
 ]
 
-_READERS: tuple[Reader, ...] = (chatgpt, codex, claude_code, pi, openclaw, jsonl)
-KINDS: dict[str, Reader] = {reader.KIND: reader for reader in _READERS}
+KINDS = {module.KIND: module.READER for module in (chatgpt, codex, claude_code, pi, openclaw, jsonl)}
 #: Kinds whose files change in place, so that they are always read as a whole.
-_WHOLE_READERS: tuple[WholeReader, ...] = (opencode, gemini)
-WHOLE_KINDS: dict[str, WholeReader] = {reader.KIND: reader for reader in _WHOLE_READERS}
+WHOLE_KINDS = {module.KIND: module.READER for module in (opencode, gemini)}
 
 _NONE = 0
 _ANSWER = 1
@@ -226,7 +224,7 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
     state = file_state(Path(path))
     found, head, is_blank, in_array = _look_at(state)
     kind = kind or found
-    if kind in WHOLE_KINDS:
+    if kind is not None and kind in WHOLE_KINDS:
         sessions = open_whole_transcripts(state.path, kind)
         if len(sessions) != 1:
             raise BadInput(f"{str(path)!r} holds {len(sessions)} sessions; `lcm import` reads them all")
@@ -239,7 +237,7 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
 
 def open_whole_transcripts(path: Path, kind: str) -> list[ListedTranscript]:
     """The sessions in a file of a kind that is read as a whole; their entries are read when they are needed."""
-    return [ListedTranscript(kind, session) for session in WHOLE_KINDS[kind].read_transcripts(path)]
+    return [ListedTranscript(kind, session) for session in WHOLE_KINDS[kind].sessions(path)]
 
 
 def detect_kind(path: Path) -> str | None:
@@ -291,8 +289,7 @@ def _count_messages(head: list[dict[str, Any]], kind: str) -> int:
 
 def kind_of_head(head: list[dict[str, Any]]) -> str | None:
     """The kind of a transcript with these first records; None for no known kind."""
-    readers: tuple[WholeReader | Reader, ...] = (*_WHOLE_READERS, *_READERS)
-    return next((reader.KIND for reader in readers if reader.recognises(head)), None)
+    return next((kind for kind, reader in (WHOLE_KINDS | KINDS).items() if reader.recognises(head)), None)
 
 
 def first_records(data: bytes) -> list[dict[str, Any]]:
@@ -313,7 +310,7 @@ class Transcript:
     """A transcript as of its opening; later appended lines are not read."""
 
     def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
-        self.kind: str = reader.KIND
+        self.kind = reader.kind
         self.state = state
         #: The header from the first records; `lane_header(None)` has read them all.
         self.header = header
