@@ -10,7 +10,6 @@ from lossless.ingest.transcripts.entries import (
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    lane_of_line,
     object_field,
     text_field,
 )
@@ -38,22 +37,22 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     """The nodes of a conversation, parents first and the current node last."""
     if not _is_conversation(record):
         return [TranscriptEntry(line, "unknown", record=record)]
-    lane = text_field(record, "conversation_id", "id") or lane_of_line(line)
+    lane = text_field(record, "conversation_id", "id") or str(line.number)
     nodes = {id: node for id, node in record["mapping"].items() if isinstance(node, dict)}
     return [_entry(id, nodes[id], line, lane) for id in _ordered(nodes, text_field(record, "current_node"))]
 
 
 def _entry(id: str, node: dict[str, Any], line: RecordPosition, lane: str) -> TranscriptEntry:
-    parent, said = text_field(node, "parent"), object_field(node, "message")
-    message = _message(said)
+    parent, body = text_field(node, "parent"), object_field(node, "message")
+    message = _message(body)
     if message is None:
         return TranscriptEntry(line, "node", id, parent, lane=lane, record=node)
-    return TranscriptEntry(line, "message", id, parent, first_time(said.get("create_time")), lane, message)
+    return TranscriptEntry(line, "message", id, parent, first_time(body.get("create_time")), lane, message)
 
 
-def _message(said: dict[str, Any]) -> dict[str, Any] | None:
+def _message(body: dict[str, Any]) -> dict[str, Any] | None:
     """A node's message as role and content; None for empty nodes that only connect the tree."""
-    author, content = object_field(said, "author"), object_field(said, "content")
+    author, content = object_field(body, "author"), object_field(body, "content")
     if text_field(author, "role") not in _ROLES or not content:
         return None
     built = _content(content)
@@ -61,9 +60,9 @@ def _message(said: dict[str, Any]) -> dict[str, Any] | None:
         return None
     message: dict[str, Any] = {"role": author["role"], "content": built}
     about = {
-        "model": text_field(object_field(said, "metadata"), "model_slug") if author["role"] == "assistant" else None,
+        "model": text_field(object_field(body, "metadata"), "model_slug") if author["role"] == "assistant" else None,
         "toolName": text_field(author, "name") if author["role"] == "tool" else None,
-        "recipient": text_field(said, "recipient"),
+        "recipient": text_field(body, "recipient"),
         "language": text_field(content, "language"),
     }
     return message | {key: value for key, value in about.items() if value not in (None, "all", "unknown")}

@@ -12,9 +12,9 @@ from lossless.ingest.transcripts.entries import (
     first_time,
     object_field,
     record_type,
+    strip_evidence,
     text_field,
     title_from_prompt,
-    untold,
 )
 
 KIND = "codex"
@@ -57,7 +57,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     kind, item = record_type(record), record
     if _is_enveloped(record):
         item = object_field(record, "payload") if kind == "response_item" else {}
-    if item.get("role") == "developer" and (rest := untold(item.get("content"))) != item.get("content"):
+    if item.get("role") == "developer" and (rest := strip_evidence(item.get("content"))) != item.get("content"):
         if not rest:  # what a hook of ours has told the model, and nothing else
             return [TranscriptEntry(line, "hook_context", created_at=written, record={"type": "hook_context"})]
         item = item | {"content": rest}

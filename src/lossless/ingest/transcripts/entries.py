@@ -15,7 +15,6 @@ from lossless.formats.synthetic import without_evidence
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
 from lossless.model.times import from_epoch, parse_time
-from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -178,11 +177,6 @@ def record_type(record: dict[str, Any]) -> str:
     return text_field(record, "type") or "unknown"
 
 
-def lane_of_line(line: RecordPosition) -> str:
-    """The lane of a record that is a whole conversation."""
-    return str(line.number)
-
-
 #: The maximum length of a title made from a prompt.
 MAX_TITLE_CHARS = 80
 #: How much of a prompt is read for it.
@@ -312,7 +306,7 @@ def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) 
     ]
 
 
-def untold(content: Any) -> Any:
+def strip_evidence(content: Any) -> Any:
     """The content of a hook's words without our evidence; a text or a block that held nothing else is gone."""
     if isinstance(content, str):
         return without_evidence(content)
@@ -339,7 +333,3 @@ def entry_hash(entry: TranscriptEntry) -> str | None:
     body = message_body(entry)
     role, content = body.get("role"), body.get("content")
     return checkpoint_hash(role, content) if isinstance(role, str) and isinstance(content, str) else None
-
-
-def entry_tokens(entry: TranscriptEntry) -> int:
-    return estimate_tokens(str(message_body(entry).get("content", "")))

@@ -53,7 +53,7 @@ Verdict = Literal["continued", "fresh", "small", "held"]
 #: A transcript without anything in common is accepted up to this many messages, or a fifth of what is stored.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 #: The maximum number of records written together.
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 #: So many messages in common are not a coincidence.
 _SURE = 3
 
@@ -101,13 +101,13 @@ def _front_after(front: PathFront, entry: TranscriptEntry) -> PathFront | None:
     records = (*front, newest)
     is_next = len(front) == 1 and entry.parent_id == front[0][0]
     if not is_next:
-        if entry.parent_id not in {id_ for id_, *_ in front} or len(records) > _MOST_TOGETHER:
+        if entry.parent_id not in {id_ for id_, *_ in front} or len(records) > _MAX_TOGETHER:
             return None
         tree = EntryTree()
         for place, (id_, parent, tie, _) in enumerate(records):
             tree.add(id_, parent if place else None, tie)
         path = tree.leaf_path()
-        if path is not None and any(said and not path[0][place] for place, (*_, said) in enumerate(records)):
+        if path is not None and any(spoken and not path[0][place] for place, (*_, spoken) in enumerate(records)):
             return None
     return (newest,) if is_message and entry.tie is None else records
 
@@ -338,8 +338,9 @@ def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
         reason = "someone accepted it" if accept else "it contains the stored messages again"
         with work.archive.writing():
             write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
-            if (beside := find_quarantine(work.archive, work.conversation, last.path, last.header_id)) is not None:
-                work.archive.conversations.refuse(beside.id, work.now)
+            other = find_quarantine(work.archive, work.conversation, last.path, last.header_id)
+            if other is not None:
+                work.archive.conversations.refuse(other.id, work.now)
 
 
 def find_quarantine(
@@ -425,40 +426,33 @@ class PathSurvey:
     #: The last message, and the newest records of the path.
     last: TranscriptEntry | None = None
     front: PathFront = ()
-    _earliest: datetime | None = None
-    _is_untimed: bool = False
-
-    @property
-    def earliest_at(self) -> datetime | None:
-        """The time of the first unknown message; None when one of them has no time."""
-        return None if self._is_untimed else self._earliest
-
-    def add(self, entry: TranscriptEntry, *, is_known: bool) -> None:
-        if is_known:
-            self.known += 1
-            self.last_known = self.messages
-        else:
-            self.first_unknown = self.messages if self.first_unknown is None else self.first_unknown
-            at = entry.created_at
-            self._is_untimed = self._is_untimed or at is None
-            if at is not None and (self._earliest is None or at < self._earliest):
-                self._earliest = at
-        self.messages, self.last = self.messages + 1, entry
+    #: The time of the first unknown message; None when one of them has no time.
+    earliest_at: datetime | None = None
 
 
 def survey_path(
     archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
 ) -> PathSurvey:
     """Look up the ids of all messages of a path, in constant memory."""
-    found, stream = PathSurvey(), iter(entries)
+    found, stream, is_untimed = PathSurvey(), iter(entries), False
     while chunk := list(islice(stream, _AT_ONCE)):
         messages = list(message_entries(chunk))
         ids = [entry_id_of(entry, age) for entry in messages]
         stored = archive.messages.known_entries(conversation_id, [id_ for id_ in ids if id_ is not None])
-        for entry, id_ in zip(messages, ids, strict=True):
-            found.add(entry, is_known=id_ is not None and id_ in stored)
+        for place, (entry, id_) in enumerate(zip(messages, ids, strict=True), found.messages):
             found.made_up += entry.id is None and id_ is not None
+            if id_ in stored:
+                found.known += 1
+                found.last_known = place
+                continue
+            found.first_unknown = place if found.first_unknown is None else found.first_unknown
+            is_untimed = is_untimed or entry.created_at is None
+            if entry.created_at is not None and (found.earliest_at is None or entry.created_at < found.earliest_at):
+                found.earliest_at = entry.created_at
+        found.messages += len(messages)
+        found.last = messages[-1] if messages else found.last
         found.front = extend_front(found.front, readable_entries(chunk), on_path=True) or ()
+    found.earliest_at = None if is_untimed else found.earliest_at
     return found
 
 

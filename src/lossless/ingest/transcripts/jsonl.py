@@ -12,7 +12,6 @@ from lossless.ingest.transcripts.entries import (
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    lane_of_line,
     message_time,
     record_type,
     text_field,
@@ -38,7 +37,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     """
     listed = _list_in(record)
     if listed is not None:
-        lane = lane_of_line(line)
+        lane = str(line.number)
         return [replace(_entry(item, line, lane), shares_line=True) for item in listed]
     return [_entry(record, line, None)]
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ class EntryTree:
         path.reverse()
         if any(self._ties):
             self._keep_tied(kept, parent_of)
-        elif any(after < before for before, after in _pairs(path)):
+        elif any(after < before for before, after in pairwise(path)):
             return kept, path
         return kept, None
 
@@ -178,10 +179,6 @@ def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
 
 def _hashed(text: str | None) -> int:
     return hash(text) if text else _NONE
-
-
-def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
-    return zip(places, memoryview(places)[1:], strict=False)
 
 
 @dataclass(slots=True)
@@ -472,7 +469,7 @@ class ListedTranscript(Transcript):
 
     def __init__(self, kind: str, source: WholeTranscript) -> None:
         self.kind, self.state, self.header, self.is_array = kind, source.state, source.header, True
-        self.source = source
+        self.source, self._reader = source, (KINDS | WHOLE_KINDS)[kind]
 
     @cached_property
     def _listed(self) -> tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]:
@@ -495,8 +492,10 @@ class ListedTranscript(Transcript):
         """The header; one without a title is titled with the first prompt."""
         if self.header.title is not None:
             return self.header
-        said = (entry.message for entry in self.path() if not isinstance(entry, BadLine))
-        prompts = (message["content"] for message in said if isinstance(message, dict) and message["role"] == "user")
+        messages = (entry.message for entry in self.path() if not isinstance(entry, BadLine))
+        prompts = (
+            message["content"] for message in messages if isinstance(message, dict) and message["role"] == "user"
+        )
         return replace(self.header, title=next(filter(None, map(title_from_prompt, prompts)), None))
 
     def counts(self) -> Counter[str]:
@@ -509,9 +508,6 @@ class ListedTranscript(Transcript):
     @property
     def last_line(self) -> RecordPosition | None:
         return self._listed[0][-1].line if self._listed[0] else None
-
-    def side_files(self) -> list[Path]:
-        return []
 
 
 def _records(

@@ -164,11 +164,11 @@ def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:
     return 0
 
 
-def _skip_line(file: BinaryIO, left: int) -> int:
+def _skip_line(file: BinaryIO, size: int) -> int:
     """Skip to after the next line feed; returns the distance."""
     passed = 0
-    while passed < left:
-        raw = file.readline(min(_BUFFER, left - passed))
+    while passed < size:
+        raw = file.readline(min(_BUFFER, size - passed))
         passed += len(raw)
         if not raw or raw.endswith(b"\n"):
             break
