@@ -128,11 +128,6 @@ class EntryTree:
             return kept, path
         return kept, None
 
-    def is_branched(self) -> bool:
-        """Whether entries are not on the path to the last one."""
-        found = self.leaf_path()
-        return found is not None and not all(found[0])
-
     def _keep_tied(self, kept: bytearray, parent_of: Callable[[int], int | None]) -> None:
         """Add what was written together with an entry of the path: parallel calls and their results."""
         for place, tie in enumerate(self._ties):
@@ -145,7 +140,12 @@ class EntryTree:
 
 def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int | None]:
     """Finds the position of an entry's parent: usually right before it, so only other ids are looked up."""
-    last = _perhaps_repeated(ids)
+    mask = (1 << (len(ids) * 8).bit_length()) - 1
+    seen, last = bytearray(mask + 1), {}
+    for id in ids:
+        if seen[id & mask]:  # it occurs more than once, or seems to
+            last[id] = _MISSING
+        seen[id & mask] = 1
     before = _NONE
     for id, parent in zip(ids, parents, strict=True):
         if parent != before:
@@ -165,18 +165,6 @@ def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int 
     return parent_of
 
 
-def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
-    """All ids that occur more than once, and a few that do not, without positions yet."""
-    mask = (1 << (len(ids) * 8).bit_length()) - 1
-    seen = bytearray(mask + 1)
-    repeated = {}
-    for id in ids:
-        if seen[id & mask]:
-            repeated[id] = _MISSING
-        seen[id & mask] = 1
-    return repeated
-
-
 def _hashed(text: str | None) -> int:
     return hash(text) if text else _NONE
 
@@ -189,19 +177,8 @@ class Lane:
     tree: EntryTree = field(default_factory=EntryTree)
     #: The first prompt, as a title when there is no other.
     opening: str | None = None
-    _spans: array[int] = field(default_factory=lambda: array("Q"))
-
-    def spans(self) -> Iterator[RecordPosition]:
-        """The ranges of the file in which all records are this lane's, with the number of their first line."""
-        spans = self._spans
-        return (RecordPosition(spans[at], spans[at + 1], spans[at + 2]) for at in range(0, len(spans), 3))
-
-    def cover(self, line: RecordPosition, *, is_next: bool) -> None:
-        """Add a line; `is_next` when the previous record was this lane's as well."""
-        if is_next:
-            self._spans[-1] = line.end
-        else:
-            self._spans.extend((line.number, line.start, line.end))
+    #: Where all records are this lane's: the number of the first line, start and end, three values each.
+    spans: array[int] = field(default_factory=lambda: array("Q"))
 
 
 #: How many records, or bytes of them, are read to detect a file's kind.
@@ -357,7 +334,8 @@ class Transcript:
     def is_branched(self, lane: str | None = None) -> bool:
         """Whether a lane has entries that `path` omits: abandoned branches."""
         found = self._lanes.get(lane)
-        return found is not None and found.tree.is_branched()
+        path = None if found is None else found.tree.leaf_path()
+        return path is not None and not all(path[0])
 
     def lanes(self) -> list[str]:
         """The lanes, in order: sub-agents, or the conversations of an export."""
@@ -398,7 +376,10 @@ class Transcript:
                 line = record[0]
                 now = self._add_entries(lanes, record[1], line)
             for name in now:
-                lanes[name].cover(line, is_next=name in owners)
+                if name in owners:  # the record before was this lane's, too
+                    lanes[name].spans[-1] = line.end
+                else:
+                    lanes[name].spans.extend((line.number, line.start, line.end))
             owners, self._last = now, line
         for lane in lanes.values():
             if lane.header.title is None and lane.opening is not None:
@@ -427,9 +408,10 @@ class Transcript:
 
     def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
         """The entries of a lane, each with its position in the lane's tree; -1 outside it."""
-        place = 0
-        for span in found.spans():
-            for record in _records(self.state, span.start, span.number, span.end, in_array=self.is_array):
+        place, rewritten = 0, BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
+        for at in range(0, len(found.spans), 3):
+            number, start, end = found.spans[at : at + 3]
+            for record in _records(self.state, start, number, end, in_array=self.is_array):
                 if isinstance(record, BadLine):
                     if lane is None:
                         yield record, -1
@@ -440,14 +422,11 @@ class Transcript:
                             yield entry, -1
                         continue
                     if not found.tree.is_entry(place, entry.id):
-                        raise self._rewritten()
+                        raise rewritten
                     yield entry, place
                     place += 1
         if place != len(found.tree):
-            raise self._rewritten()
-
-    def _rewritten(self) -> BadInput:
-        return BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
+            raise rewritten
 
     def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptEntry | BadLine]:
         """The entries at these positions, in this order; those outside the tree come first."""
@@ -552,21 +531,17 @@ def _object_entry(value: Any, index: int) -> TranscriptEntry:
     if not isinstance(value, dict):
         raise BadMessage(f"a message is an object (a dict), not {type(value).__name__}", index=index)
     if "entryId" in value:
-        return _page_item(value, line)
+        message = object_field(value, "message")
+        is_message = jsonl.is_message(message)
+        return TranscriptEntry(
+            RecordPosition(int_field(value, "seq") or line.number, 0, 0),
+            "message" if is_message else "unknown",
+            text_field(value, "entryId"),
+            text_field(value, "parentId"),
+            message_time(message, value.get("createdAt")),
+            message=message if is_message else None,
+            record={} if is_message else value,
+        )
     if jsonl.is_message(value):
         return TranscriptEntry(line, "message", text_field(value, "id"), created_at=message_time(value), message=value)
     return openclaw.entries(value, line)[0]
-
-
-def _page_item(item: dict[str, Any], line: RecordPosition) -> TranscriptEntry:
-    """An item of a page; one without a message is opaque."""
-    place = RecordPosition(int_field(item, "seq") or line.number, 0, 0)
-    message = object_field(item, "message")
-    written = message_time(message, item.get("createdAt"))
-    if not jsonl.is_message(message):
-        return TranscriptEntry(
-            place, "unknown", text_field(item, "entryId"), text_field(item, "parentId"), written, record=item
-        )
-    return TranscriptEntry(
-        place, "message", text_field(item, "entryId"), text_field(item, "parentId"), written, message=message
-    )
