@@ -133,6 +133,7 @@ def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
         ("Files", "files", "count"),
         ("Size", "bytes", "bytes"),
         ("Newest", "newestAt", "date"),
+        ("", lambda _: "", "rest"),
     )
 
 
