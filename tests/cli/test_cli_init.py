@@ -28,14 +28,23 @@ ARCHIVE = ".local/share/lossless/lcm.db"
 
 @pytest.fixture
 def history(home: Path) -> Path:
-    """A home with transcripts of four programs, and two whose transcripts cannot be imported."""
+    """A home with transcripts of six programs."""
     write_home(home, 12)
     chat = home / ".gemini" / "tmp" / "a1" / "chats" / "session-1.json"
     chat.parent.mkdir(parents=True)
-    chat.write_text('{"messages": []}')
-    database = home / ".local" / "share" / "opencode" / "opencode.db"
-    database.parent.mkdir(parents=True)
-    database.write_bytes(b"")
+    said = [{"id": "a", "type": "user", "content": [{"text": "Which seats are on the ferry to Alvhild?"}]}]
+    chat.write_text(json.dumps({"sessionId": "s", "projectHash": "h", "messages": said}))
+    info = {"id": "ses_1", "projectID": "global", "directory": "/w", "title": "A sandbox"}
+    storage = home / ".local" / "share" / "opencode" / "storage"
+    for place, record in (
+        ("session/global/ses_1", info),
+        ("message/ses_1/msg_1", {"id": "msg_1", "role": "user", "time": {"created": 1_767_355_200_000}}),
+        ("part/msg_1/prt_1", {"id": "prt_1", "type": "text", "text": "Make a sandbox for the seats"}),
+    ):
+        file = storage / f"{place}.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(record))
+    (storage.parent / "auth.json").write_text("not read")
     return home
 
 
@@ -51,8 +60,7 @@ def test_lcm_alone_says_what_is_on_this_machine(lcm: Lcm, history: Path) -> None
         "Claude Code      ",
         "Codex            ",
         "Gemini CLI       ",
-        "not readable yet",
-        "lcm proxy",
+        "OpenCode         ",
         "lcm init",
     ):
         assert line in shown.out
@@ -69,7 +77,7 @@ def test_lcm_alone_says_what_is_on_this_machine(lcm: Lcm, history: Path) -> None
 def test_init_ends_with_a_command_that_finds_something(lcm: Lcm, history: Path) -> None:
     done = lcm("init", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert "Imported: 12 conversations" in done.out
+    assert "Imported: 14 conversations" in done.out
     assert "claude-code: connected" in done.out
     assert not (history / ".openclaw" / "openclaw.json").exists()
     command = next(line for line in done.out.splitlines() if line.startswith("  lcm recall "))
@@ -78,7 +86,7 @@ def test_init_ends_with_a_command_that_finds_something(lcm: Lcm, history: Path) 
     assert any(all(word in item["text"].casefold() for word in words) for item in found["evidence"])
     before = {name: text for name, text in files_in(history).items() if "lcm.db" not in name}
     again = lcm("init", "--yes", "--json").data
-    assert again["imported"] == {"up-to-date": 12, "messages": 0}
+    assert again["imported"] == {"up-to-date": 14, "messages": 0}
     assert "connected" not in again
     assert {name: text for name, text in files_in(history).items() if "lcm.db" not in name} == before
     assert f"{history}/.openclaw/lcm.db" in lcm().out
@@ -92,7 +100,18 @@ def test_init_says_what_went_wrong_and_does_the_rest(lcm: Lcm, history: Path) ->
     assert "claude-code cannot be connected" in done.out
     assert "rollout-bad.jsonl: no line of it can be read" in done.out
     assert f"lcm --db {history}/mine.db recall" in done.out
-    assert "Imported: 12 conversations" in done.out
+    assert "Imported: 14 conversations" in done.out
+
+
+def test_import_alone_finds_what_programs_changed_in_place(lcm: Lcm, history: Path) -> None:
+    folders = (history / ".local" / "share" / "opencode", history / ".gemini")
+    first = lcm("import", *folders, "--create", "--json").data
+    assert (first["kind"], first["conversations"], first["messages"]) == ("opencode, gemini", {"imported": 2}, 2)
+    assert first["otherKinds"] == {"unknown": 1}, "auth.json; the parts of messages are no transcripts"
+    (folders[0] / "storage" / "part" / "msg_1" / "prt_1.json").write_text('{"type": "text", "text": "A sandbox"}')
+    counts = [lcm("import", kind, "--apply").data["conversations"] for kind in ("opencode", "gemini")]
+    assert counts == [{"imported": 1}, {"up-to-date": 1}]
+    assert lcm("import", "--dry-run", "--json").data["conversations"]["up-to-date"] == 2
 
 
 def test_an_empty_machine(lcm: Lcm, home: Path) -> None:
@@ -128,7 +147,7 @@ def answered(*arguments: str, answers: list[str]) -> tuple[int, str]:
 def test_the_questions_of_init(history: Path, lcm: Lcm) -> None:
     code, text = answered(answers=["", "", "n", "", "none"])
     assert code == 0, text
-    assert text.index("Run `lcm init` now? [Y/n]") < text.index("Import 12 transcripts") < text.index("Connect Claude")
+    assert text.index("Run `lcm init` now? [Y/n]") < text.index("Import 14 transcripts") < text.index("Connect Claude")
     assert text.index("Connect Codex") < text.index("Model [none]")
     assert "lcm recall " in text
     assert not (history / ".claude" / "settings.json").exists()

@@ -103,6 +103,8 @@ import {tmp}/chats
 import claude-code {tmp}/chats
 import codex {tmp}/chats
 import pi {tmp}/chats
+import opencode {tmp}/chats
+import gemini {tmp}/chats
 import openclaw {tmp}/chats
 import chatgpt {tmp}/chats
 export archive {tmp}/out.jsonl

@@ -145,7 +145,7 @@ def test_each_lane_is_walked_alone(tmp_path: Path, steps: list[tuple[str | None,
 def test_an_unknown_file_says_which_kinds_there_are(tmp_path: Path) -> None:
     for records in ([{"some": "thing"}], [b"nonsense"], [b"[1]"]):
         with pytest.raises(
-            BadInput, match=r"not a transcript.*chatgpt, claude-code, codex, jsonl, openclaw, pi"
+            BadInput, match=r"not a transcript.*chatgpt, claude-code, codex, gemini, jsonl, openclaw, opencode, pi"
         ) as bad:
             transcript(tmp_path, records)
         assert "transcript.jsonl" in str(bad.value)

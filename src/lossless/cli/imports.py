@@ -22,6 +22,7 @@ from lossless.cli.transcripts import print_pruned
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
+from lossless.ingest.transcripts.records import is_sqlite
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import check_archive, import_archive
@@ -87,6 +88,8 @@ import_ = _ImportGroup(
         "claude-code": CommandEntry("imports:claude_code", "Claude Code's projects and sessions."),
         "codex": CommandEntry("imports:codex", "Codex rollouts."),
         "pi": CommandEntry("imports:pi", "pi's sessions."),
+        "opencode": CommandEntry("imports:opencode", "OpenCode's sessions."),
+        "gemini": CommandEntry("imports:gemini", "Gemini CLI's sessions."),
         "jsonl": CommandEntry("imports:jsonl", "Messages as JSON lines or arrays."),
         "chatgpt": CommandEntry("imports:chatgpt", "A ChatGPT export."),
         "lossless-claw": CommandEntry("imports:lossless_claw", "A lossless-claw database, or another archive."),
@@ -326,7 +329,7 @@ def _memory(folder: str) -> Path:
 
 
 #: Kinds of transcripts that programs keep where they can be found.
-_LOCAL_KINDS = ("openclaw", "claude-code", "codex", "pi")
+_LOCAL_KINDS = ("openclaw", "claude-code", "codex", "pi", "opencode", "gemini")
 #: How many conversations are listed; the others are counted.
 _LISTED_FILES = 200
 _WHERE = {
@@ -334,6 +337,8 @@ _WHERE = {
     "claude-code": "Claude Code projects, such as ~/.claude/projects",
     "codex": "Codex rollouts, such as ~/.codex/sessions",
     "pi": "pi sessions, such as ~/.pi/agent/sessions",
+    "opencode": "OpenCode's database, such as ~/.local/share/opencode, or a file of `opencode export`",
+    "gemini": "Gemini CLI sessions, such as ~/.gemini/tmp",
     "jsonl": "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
     "chatgpt": "a ChatGPT export, conversations.json",
 }
@@ -344,11 +349,11 @@ def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Pat
     from lossless.settings.load import ProcessEnvironment
 
     places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
-    found = [one for one in find_local_histories(places) if one.kind is not None and kind in (None, one.kind)]
+    found = [one for one in find_local_histories(places) if kind in (None, one.kind)]
     folders = tuple(folder for one in found for folder in one.folders)
     if not folders:
         raise failures.not_found(
-            f"No transcripts of {kind or 'OpenClaw, Claude Code, Codex or pi'} were found on this machine.",
+            f"No transcripts of {kind or 'a known kind'} were found on this machine.",
             hint="Name a file or a folder: `lcm import PATH`.",
         )
     return folders
@@ -477,12 +482,10 @@ _HELP = """Store transcripts as conversations: {where}.
     is folded at once, without a model.
     """
 
-openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
+openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
 
 
 # --- of any kind -----------------------------------------------------------------------------------------------
-
-_SQLITE = b"SQLite format 3\0"
 
 
 @command(_AUTO)
@@ -503,8 +506,8 @@ def auto(
 ) -> None:
     """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored.
 
-    Transcripts of OpenClaw, Claude Code, Codex and pi, ChatGPT exports, JSON lines, archives, lossless-claw's and
-    Remnic's databases. Doing it again adds only what is new.
+    Transcripts of OpenClaw, Claude Code, Codex, pi, OpenCode and Gemini CLI, ChatGPT exports, JSON lines, archives,
+    lossless-claw's and Remnic's databases. Doing it again adds only what is new.
     """
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     named = paths or _local_folders(invocation)
@@ -552,9 +555,8 @@ def _archive_kind(path: Path) -> str | None:
         return "remnic" if (path / "state" / "lcm.sqlite").is_file() else None
     if is_archive(path):
         return "archive"
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE)) != _SQLITE:
-            return None
+    if not is_sqlite(path) or detect_kind(path) is not None:
+        return None
     try:
         check_remnic_source(str(path))
     except LosslessError:
@@ -564,7 +566,9 @@ def _archive_kind(path: Path) -> str | None:
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
     """The transcripts in these places by their kinds, and how many files are of no known kind."""
-    files = {file: None for kind in ("jsonl", "chatgpt") for file in find_files(kind, paths, since=since)[0]}
+    files = {
+        file: None for kind in ("jsonl", "chatgpt", "opencode") for file in find_files(kind, paths, since=since)[0]
+    }
     by_kind: dict[str, list[Path]] = {}
     unknown = 0
     for file in files:

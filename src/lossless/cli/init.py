@@ -133,13 +133,8 @@ def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
         ("Files", "files", "count"),
         ("Size", "bytes", "bytes"),
         ("Newest", "newestAt", "date"),
-        ("", lambda item: "" if item["kind"] else "not readable yet", "rest"),
+        ("", lambda _: "", "rest"),
     )
-    if others := [item["program"] for item in found if not item["kind"]]:
-        screen.line(styled(f"{' and '.join(others)}: `lcm import` cannot read these files yet.", "dim"))
-        screen.line(styled("Messages as JSON lines go in with `lcm append -s NAME FILE`.", "dim"))
-    if "OpenCode" in others:
-        screen.line(styled("`lcm proxy` stores what OpenCode says from now on.", "dim"))
 
 
 def _find(invocation: Invocation) -> list[LocalHistory]:
@@ -222,7 +217,7 @@ class _Setup:
         if not self.invocation.as_json:
             _print_found(self.screen, self.data["found"])
             self._say(f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})")
-        can_import = [item for item in found if item.kind is not None and item.files]
+        can_import = [item for item in found if item.files]
         imports = self._choose_import(can_import)
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
@@ -253,7 +248,7 @@ class _Setup:
         files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
         return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
 
-    def _choose_hosts(self, here: set[str | None]) -> list[str]:
+    def _choose_hosts(self, here: set[str]) -> list[str]:
         """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""
         from lossless.cli.install import connect_host
 
@@ -305,10 +300,9 @@ class _Setup:
                     room -= size
             now = now or set(item.files[:1])
             oldest_first = item.files[::-1]
-            kind = str(item.kind)
-            first.append((kind, [file for file in oldest_first if file in now]))
+            first.append((item.kind, [file for file in oldest_first if file in now]))
             if rest := [file for file in oldest_first if file not in now]:
-                later.append((kind, rest))
+                later.append((item.kind, rest))
         self._import(engine, first, "Importing the newest" if later else "Importing")
         return later
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @command("bootstrap")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
-@click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, jsonl or chatgpt; else it is seen.")
+@click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is seen.")
 @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
 @dry_run_option
 def bootstrap(

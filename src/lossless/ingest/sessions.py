@@ -120,11 +120,13 @@ PROGRAM_NAMES = {
     "claude-code": "Claude Code",
     "codex": "Codex",
     "pi": "pi",
+    "opencode": "OpenCode",
+    "gemini": "Gemini CLI",
     "chatgpt": "ChatGPT",
     "jsonl": "a program that is not known",
 }
 #: Where some of them keep their transcripts, below the home folder.
-_FOLDERS = {".claude": "claude-code", ".codex": "codex", ".pi": "pi"}
+_FOLDERS = {".claude": "claude-code", ".codex": "codex", ".pi": "pi", "opencode": "opencode", ".gemini": "gemini"}
 #: How many OpenClaw indexes are cached: one per folder.
 _INDEXES = 16
 
@@ -146,7 +148,7 @@ def transcript_session(kind: str, path: Path, header_id: str | None, cwd: str | 
 
 def lane_session(kind: str, main: Session, lane: str) -> Session:
     """The session of a lane, below the one that it belongs to."""
-    if kind == "claude-code":
+    if kind in ("claude-code", "opencode", "gemini"):
         return Session(key=f"{main.key}:subagent:{lane}", id=lane, project=main.project)
     if kind == "chatgpt" and not lane.isdecimal():  # a number is only its place in the file
         return Session(key=f"{kind}:{lane}", id=lane, project=main.project)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: Hosts whose session keys begin with their name.
-HOST_KINDS = frozenset(("claude-code", "codex", "pi"))
+HOST_KINDS = frozenset(("claude-code", "codex", "gemini", "opencode", "pi"))
 
 
 @dataclass(frozen=True, slots=True)

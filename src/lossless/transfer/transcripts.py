@@ -21,7 +21,12 @@ from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import open_transcript
+from lossless.ingest.transcripts.reading import (
+    WHOLE_KINDS,
+    ListedTranscript,
+    open_transcript,
+    open_whole_transcripts,
+)
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
 
-TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
+TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "opencode", "gemini", "jsonl", "chatgpt")
 #: Kinds whose files may have several conversations.
 _WITH_LANES = frozenset(("claude-code", "jsonl", "chatgpt"))
 _SILENT = "it has no messages"
@@ -102,6 +107,9 @@ def import_transcript(
             size = state.size
             if not again and (read := _read_before(parts.archive, state)):
                 yield from read
+            elif kind in WHOLE_KINDS:
+                for session in open_whole_transcripts(file, kind):
+                    yield from _import_session(parts, session, fold=fold, again=again, progress=advance)
             else:
                 transcript = _opened(kind, file)
                 conversations = _conversations(kind, path, transcript, agent)
@@ -138,7 +146,7 @@ def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
     """The files in order: small ones in groups, each larger one alone."""
     group: list[Path] = []
     for file in files:
-        is_small = sum(map(file_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
+        is_small = sum(file_size(part) for part, _ in _files_of(kind, file)) <= _SMALL
         if group and (not is_small or len(group) >= _TOGETHER):
             yield group
             group = []
@@ -194,8 +202,30 @@ def _each(
 
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
     """A file and those of its sub-agents, each with the agent's name."""
-    sides = [(side, side.stem.removeprefix("agent-")) for side in READERS[kind].side_files(path)]
-    return [(path, None), *sides]
+    sides = READERS[kind].side_files(path) if kind in READERS else []
+    return [(path, None), *((side, side.stem.removeprefix("agent-")) for side in sides)]
+
+
+def _import_session(
+    parts: EngineParts,
+    transcript: ListedTranscript,
+    *,
+    fold: bool,
+    again: bool,
+    progress: Callable[[int], None],
+) -> Iterator[ImportOutcome]:
+    """Import one session of a file that changes in place; one that is unchanged is not read."""
+    kind, state, header, parent = transcript.kind, transcript.state, transcript.header, transcript.source.agent_of
+    session = transcript_session(kind, state.path, parent or header.id, header.cwd)
+    if parent is not None and header.id is not None:
+        session = lane_session(kind, session, header.id)
+    found = parts.archive.conversations.find(session)
+    point = None if found is None else parts.archive.transcripts.checkpoint(found.id)
+    seen = None if point is None else (point.path, point.size, point.mtime_ms)
+    if found is not None and not again and seen == (str(state.path), state.size, state.mtime_ms):
+        yield ImportOutcome(state.path, session, "up-to-date", conversation_id=found.id, title=found.title)
+    else:
+        yield from _each(parts, transcript, [(None, session)], fold=fold, again=again, progress=progress)
 
 
 def _bring_in(
@@ -332,7 +362,13 @@ def _conversations(
         yield lane, lane_session(kind, main, agent or lane)
 
 
-_PATTERNS = {"chatgpt": ("conversations*.json",), "jsonl": ("*.jsonl", "*.json")}
+#: The names of the files of each kind; one with a slash is compared with the whole path.
+_PATTERNS = {
+    "chatgpt": ("conversations*.json",),
+    "gemini": ("session-*.json", "session-*.jsonl", "*/chats/*.jsonl"),
+    "jsonl": ("*.jsonl", "*.json"),
+    "opencode": ("opencode*.db", "ses_*.json"),
+}
 _EVERY_JSONL = ("*.jsonl",)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -356,8 +392,11 @@ def find_files(
                 if error.errno not in _NOT_THERE:  # a broken link is not a file
                     unseen[file.absolute()] = _why(error)
                 continue
-            if stat.S_ISREG(status.st_mode) and (since is None or status.st_mtime >= since.timestamp()):
-                found[file.absolute()] = status.st_mtime
+            changed = status.st_mtime
+            with suppress(OSError):  # what a database has not yet moved into its file
+                changed = max(changed, os.stat(f"{file}-wal").st_mtime)
+            if stat.S_ISREG(status.st_mode) and (since is None or changed >= since.timestamp()):
+                found[file.absolute()] = changed
     files = sorted(found, key=lambda file: (found[file], str(file)))
     return files, list(unseen.items())
 
@@ -377,26 +416,31 @@ def stat_named(path: Path) -> os.stat_result:
     )
 
 
-def _in_folder(kind: str, folder: Path, unseen: dict[Path, str], patterns: tuple[str, ...] = ()) -> Iterator[Path]:
+def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Path]:
     """The files below a folder whose names fit a kind; folders that cannot be listed are noted."""
-    patterns = patterns or _PATTERNS.get(kind, _EVERY_JSONL)
+    patterns = _PATTERNS.get(kind, _EVERY_JSONL)
 
     def note(error: OSError) -> None:
         unseen[Path(error.filename).absolute()] = _why(error)
 
-    for place, _, names in os.walk(folder, onerror=note):
+    for place, folders, names in os.walk(folder, onerror=note):
         if os.path.basename(place) == "subagents":
             continue
-        yield from (Path(place, name) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+        if os.path.basename(place) == "storage" and "session" in folders:  # OpenCode's: read with their session
+            folders[:] = [name for name in folders if name not in ("message", "part")]
+        for name in names:
+            path = os.path.join(place, name)
+            if any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns):
+                yield Path(path)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalHistory:
     """The transcripts of one program on this machine, newest first."""
 
-    #: The program as people call it, and the kind of its transcripts; None for a kind that cannot be imported.
+    #: The program as people call it, the kind of its transcripts, and where they are: folders or files.
     program: str
-    kind: str | None
+    kind: str
     folders: tuple[Path, ...]
     files: tuple[Path, ...]
     bytes: int
@@ -407,42 +451,37 @@ class LocalHistory:
 def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
     """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
 
-    A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
+    A program whose folder is not there is left out.
     """
     return [found for program in _LOCAL_PROGRAMS if (found := _local_history(places, *program)) is not None]
 
 
-#: Where programs keep their transcripts: name, kind, the variable with a folder, else the folder below the home folder,
-#: the folders below that one, and which files there count, if not those that an importer takes.
-_LOCAL_PROGRAMS: tuple[tuple[str, str | None, str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("Claude Code", "claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects",), ()),
-    ("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions"), ()),
-    ("OpenClaw", "openclaw", "", "", ("agents/*/sessions",), ()),
-    ("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), ()),
-    ("OpenCode", None, "", ".local/share", ("opencode",), ("msg_*.json", "opencode*.db")),
-    ("Gemini CLI", None, "", ".gemini", ("tmp/*/chats",), ("session-*.json", "session-*.jsonl")),
+#: Where programs keep their transcripts: name, kind, the variable with a folder (and a folder below that one), else the
+#: folder below the home folder, and the folders or files below it.
+_LOCAL_PROGRAMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
+    ("Claude Code", "claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects",)),
+    ("Codex", "codex", "CODEX_HOME", ".codex", ("sessions", "archived_sessions")),
+    ("OpenClaw", "openclaw", "", "", ("agents/*/sessions",)),
+    ("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",)),
+    ("OpenCode", "opencode", "XDG_DATA_HOME/opencode", ".local/share/opencode", ("opencode*.db", "storage/session")),
+    ("Gemini CLI", "gemini", "GEMINI_CLI_HOME/.gemini", ".gemini", ("tmp/*/chats",)),
 )
 
 
 def _local_history(
-    places: ProcessEnvironment,
-    name: str,
-    kind: str | None,
-    variable: str,
-    home: str,
-    below: tuple[str, ...],
-    patterns: tuple[str, ...],
+    places: ProcessEnvironment, name: str, kind: str, variable: str, home: str, below: tuple[str, ...]
 ) -> LocalHistory | None:
     root = places.state_dir if kind == "openclaw" else places.home / home
+    variable, _, inside = variable.partition("/")
     if chosen := variable and places.variable(variable):
-        root = Path(chosen)
-    folders = tuple(sorted(place for pattern in below for place in root.glob(pattern) if place.is_dir()))
-    if not folders and not (kind and root.is_dir()):
+        root = Path(chosen, inside)
+    if not root.is_dir():
         return None
+    folders = tuple(sorted(place for pattern in below for place in root.glob(pattern)))
     unseen: dict[Path, str] = {}
     sizes: dict[Path, os.stat_result] = {}
     for folder in folders:
-        for file in _in_folder(kind or "", folder, unseen, patterns):
+        for file in _in_folder(kind, folder, unseen) if folder.is_dir() else [folder]:
             with suppress(OSError):
                 status = file.stat()
                 if stat.S_ISREG(status.st_mode):

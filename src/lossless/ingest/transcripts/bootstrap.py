@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from lossless.ingest.transcripts.entries import (
     CHUNK_ENTRIES,
     FileState,
     TranscriptHeader,
+    WholeTranscript,
     chunks,
     entries_of_lane,
     entry_id_of,
@@ -48,8 +48,6 @@ from lossless.ingest.transcripts.following import (
     finish_reading,
     hold_back,
     last_message_mark,
-    mark_read,
-    record_decision,
     set_checkpoint,
     settle_hold,
     store_chunk,
@@ -78,7 +76,7 @@ if TYPE_CHECKING:
 #: Known messages before the first unknown one that determine its position.
 _MARGIN = 32
 #: A history that may be rewritten under new ids is compared as a whole up to so many messages.
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 #: The number of a conversation that does not exist yet: after all others.
 _NOT_YET = (1 << 63) - 1
 
@@ -105,7 +103,7 @@ class BootstrapRequest:
     chunk: int = CHUNK_ENTRIES
 
 
-def bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
+def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     """Store what a transcript has that the archive does not; idempotent."""
     for _ in range(MAX_TRIES):
         try:
@@ -115,7 +113,7 @@ def bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript
     raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
 
 
-def _bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> TranscriptReport:
+def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
     apart: TranscriptReport | None = None
     with archive.reading():
@@ -164,24 +162,24 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript | ListedTranscrip
 
 def _keep_apart(
     asked: BootstrapRequest,
-    transcript: Transcript | ListedTranscript,
+    transcript: Transcript,
     conversation: Conversation,
     report: TranscriptReport,
 ) -> TranscriptReport:
     """Store a transcript that is not the conversation's in a quarantined one, as far as it is new."""
     archive, state = asked.archive, transcript.state
     start = Checkpoint(str(state.path), 0, 0, 0, transcript.header.id, lane=asked.lane, kind=transcript.kind)
-    beside = following.quarantine(archive, conversation, start, asked.now)
-    point = archive.transcripts.checkpoint(beside.id)
+    quarantined = following.quarantine(archive, conversation, start, asked.now)
+    point = archive.transcripts.checkpoint(quarantined.id)
     if following.plan_reading(point, state, transcript.header.id, asked.lane)[0] != "nothing":
-        _bootstrap(replace(asked, into=beside, accept=True), transcript)
-    if report.status == "refused" and beside.archive_cause != "refused":
+        _bootstrap(replace(asked, into=quarantined, accept=True), transcript)
+    if report.status == "refused" and quarantined.archive_cause != "refused":
         with archive.writing():
-            archive.conversations.refuse(beside.id, asked.now)
-    return replace(report, quarantine_id=beside.id)
+            archive.conversations.refuse(quarantined.id, asked.now)
+    return replace(report, quarantine_id=quarantined.id)
 
 
-def _all_pruned(asked: BootstrapRequest, transcript: Transcript | ListedTranscript) -> int:
+def _all_pruned(asked: BootstrapRequest, transcript: Transcript) -> int:
     """How many messages a transcript has, if everything that a conversation could begin with was deleted; else 0."""
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
@@ -211,7 +209,7 @@ def _read_appended(work: TranscriptReading) -> None:
         store_chunk(work, chunk, is_last=len(chunk) < work.chunk)
         if len(chunk) < work.chunk:
             return
-    mark_read(work)
+    finish_reading(work, is_appended=True)
 
 
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
@@ -223,12 +221,12 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     shared = set() if work.apart is None else work.apart.sources
     if shared:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
-        record_decision(work, "first", reason, work.report.stored)
+        write_decision(work, "first", reason, work.report.stored)
         with work.archive.writing():
             work.archive.transcripts.rely(work.id, shared)
             work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
     elif work.report.stored:
-        record_decision(work, "first", "nothing was stored before", work.report.stored)
+        write_decision(work, "first", "nothing was stored before", work.report.stored)
     finish_reading(work, is_cut=work.apart is not None and work.apart.is_last)
 
 
@@ -236,20 +234,20 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
-    looked = survey_path(work.archive, work.id, work.path(), work.age)
-    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
+    survey = survey_path(work.archive, work.id, work.path(), work.age)
+    if survey.made_up and survey.known < following.count_generation(work.archive, work.id, work.age):
         work.age += 1  # the lines of a file without ids that differs from what was read are renumbered
-        looked = survey_path(work.archive, work.id, work.path(), work.age)
-    if not looked.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
+        survey = survey_path(work.archive, work.id, work.path(), work.age)
+    if not survey.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
-    left = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
-    if looked.first_unknown is not None:
-        start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
-        length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + work.chunk)
+    abandoned = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
+    if survey.first_unknown is not None:
+        start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
+        length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
         entries = from_message(work.path(), start)
-        if not _store_path(work, take_messages(entries, length), looked, left, accept=accept, refused=refused):
+        if not _store_path(work, take_messages(entries, length), survey, abandoned, accept=accept, refused=refused):
             return
-        if looked.known:
+        if survey.known:
             store_rest(work, entries)
         else:
             for chunk in chunks(entries, work.chunk):  # by text alone: aligned with the rows after the last known one
@@ -259,18 +257,18 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
                         work.archive, work.conversation, batch, rewritten=True, after=work.behind
                     )
                     _store_planned(work, chunk, batch, plan)
-    if looked.last is not None:
-        last, digest = last_message_mark(work, looked.last)
+    if survey.last is not None:
+        last, digest = last_message_mark(work, survey.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
-    work.point = replace(work.point, front=json.dumps(looked.front))
-    abandoned = return_to_path(work.archive, work.id, work.path(), work.now)
-    abandoned += hide_abandoned(work.archive, work.id, left, work.now)
-    work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
-    if accept or looked.known:
+    work.point = replace(work.point, front=json.dumps(survey.front))
+    hidden = return_to_path(work.archive, work.id, work.path(), work.now)
+    hidden += hide_abandoned(work.archive, work.id, abandoned, work.now)
+    work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
+    if accept or survey.known:
         settle_hold(work, accept=accept)
-    is_cut = _is_cut(work, looked)
+    is_cut = _is_cut(work, survey)
     if work.apart is None:
-        store_abandoned(work, left)
+        store_abandoned(work, abandoned)
     finish_reading(work, is_cut=is_cut)
 
 
@@ -287,8 +285,8 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 def _store_path(
     work: TranscriptReading,
     window: Sequence[TranscriptEntry | BadLine],
-    looked: PathSurvey,
-    left: frozenset[str],
+    survey: PathSurvey,
+    abandoned: frozenset[str],
     *,
     accept: bool,
     refused: bool,
@@ -297,12 +295,12 @@ def _store_path(
     archive = work.archive
     with archive.writing():
         batch = ingest.read_entries(archive, work.id, incoming_messages(window, work.age))
-        plan, batch = ingest.plan_path(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
-        if looked.made_up and plan.abandoned:  # the host went back, or started again with the same text
+        plan, batch = ingest.plan_path(archive, work.conversation, batch, rewritten=not survey.known, in_use=abandoned)
+        if survey.made_up and plan.abandoned:  # the host went back, or started again with the same text
             plan = replace(plan, ambiguous=max(1, plan.ambiguous))
-        in_text = sum(place is not None for place in plan.places) - looked.known
-        new = looked.messages - looked.known
-        verdict, reason = following.judge_claim(new, looked.known, max(0, in_text), looked.earliest_at, *_stored(work))
+        in_text = sum(place is not None for place in plan.places) - survey.known
+        new = survey.messages - survey.known
+        verdict, reason = following.judge_claim(new, survey.known, max(0, in_text), survey.earliest_at, *_stored(work))
         is_strange = verdict == "held" or (refused and verdict != "continued")
         if is_strange and not accept:
             hold_back(work, reason, new, refused=refused)
@@ -341,10 +339,10 @@ def _store_planned(
         work.behind = plan.places[-1]
 
 
-def _is_cut(work: TranscriptReading, looked: PathSurvey) -> bool:
+def _is_cut(work: TranscriptReading, survey: PathSurvey) -> bool:
     """Whether the path ends before the newest stored entry: how it continues decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
-    last = "" if looked.last is None else entry_id_of(looked.last, work.age) or ""
+    last = "" if survey.last is None else entry_id_of(survey.last, work.age) or ""
     if work.apart is not None and work.apart.is_last:
         return True
     return (
@@ -363,7 +361,7 @@ def can_resume_from(point: Checkpoint) -> bool:
 
 
 #: More than this is not a turn, and is not read within a transaction.
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
@@ -380,7 +378,7 @@ def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
         extent, change = following.plan_reading(point, state, point.header_id, asked.lane)
         if extent == "nothing":
             return TranscriptReport(found.id, "up to date", change, size=state.size)
-        if extent != "appended" or state.size - point.offset > _MOST_BYTES:
+        if extent != "appended" or state.size - point.offset > _MAX_BYTES:
             return None
         return _read_from_checkpoint(asked, found, point, state, change)
 
@@ -420,55 +418,44 @@ def store_page(
     payloads: PayloadPolicy | None,
 ) -> TranscriptReport:
     """Store a page. One that continues `after` the stored cursor is appended; any other is a whole path."""
-    store = partial(_store_page, archive, entries=entries, cursor=cursor, now=now, payloads=payloads)
+    page = WholeTranscript(FileState(Path(), len(entries), 0), TranscriptHeader(), lambda: (entries, frozenset()))
+
+    def store(conversation: Conversation, after: str | None, *, accept: bool) -> TranscriptReport:
+        point = archive.transcripts.checkpoint(conversation.id)
+        is_empty = archive.messages.newest_id(conversation.id) is None
+        goes_on = after is not None and point is not None and point.cursor == after
+        change = "same" if goes_on else "first" if is_empty else "new path"
+        start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
+        start = replace(start, cursor=cursor or start.cursor)
+        report = TranscriptReport(conversation.id, "up to date", change)
+        listed = ListedTranscript("openclaw", page)
+        work = TranscriptReading(archive, conversation, listed, None, now, payloads, report, start, point)
+        if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
+            with archive.writing():
+                archive.ingest.block(conversation.id, reason, now)
+            return replace(report, status="failed", reason=reason)
+        if goes_on:
+            store_rest(work, work.path())
+            finish_reading(work)
+        elif is_empty:
+            read_first(work, 0)
+        else:
+            read_whole(work, accept=accept)
+        return work.report
+
     for _ in range(MAX_TRIES):
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
-            report = store(conversation, after=after, accept=accept)
+            report = store(conversation, after, accept=accept)
             if report.status != "held":
                 return report
-            beside = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
-            store(beside, after=None, accept=True)
-            return replace(report, quarantine_id=beside.id)
+            quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
+            store(quarantined, None, accept=True)
+            return replace(report, quarantine_id=quarantined.id)
         except CheckpointMoved:
             continue
     raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
-
-
-def _store_page(
-    archive: Archive,
-    conversation: Conversation,
-    *,
-    entries: Sequence[TranscriptEntry],
-    after: str | None,
-    cursor: str | None,
-    accept: bool,
-    now: datetime,
-    payloads: PayloadPolicy | None,
-) -> TranscriptReport:
-    point = archive.transcripts.checkpoint(conversation.id)
-    is_empty = archive.messages.newest_id(conversation.id) is None
-    goes_on = after is not None and point is not None and point.cursor == after
-    change = "same" if goes_on else "first" if is_empty else "new path"
-    start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
-    start = replace(start, cursor=cursor or start.cursor)
-    report = TranscriptReport(conversation.id, "up to date", change)
-    work = TranscriptReading(
-        archive, conversation, ListedTranscript(entries), None, now, payloads, report, start, point
-    )
-    if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
-        with archive.writing():
-            archive.ingest.block(conversation.id, reason, now)
-        work.report = replace(report, status="failed", reason=reason)
-    elif goes_on:
-        store_rest(work, work.path())
-        finish_reading(work)
-    elif is_empty:
-        read_first(work, 0)
-    else:
-        read_whole(work, accept=accept)
-    return work.report
 
 
 def _gap(work: TranscriptReading, after: str | None) -> str | None:

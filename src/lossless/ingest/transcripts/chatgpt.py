@@ -5,22 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    lane_of_line,
-    no_opening,
-    no_side_files,
-    no_title,
     object_field,
     text_field,
 )
 
-__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "chatgpt"
-title, opening, side_files = no_title, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "tool"))
 
@@ -28,11 +22,6 @@ _ROLES = frozenset(("user", "assistant", "system", "tool"))
 def recognises(records: list[dict[str, Any]]) -> bool:
     """A conversation with a map of nodes."""
     return any(_is_conversation(record) for record in records)
-
-
-def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
-    """An export has no header; each conversation has its own."""
-    return TranscriptHeader()
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
@@ -48,22 +37,22 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     """The nodes of a conversation, parents first and the current node last."""
     if not _is_conversation(record):
         return [TranscriptEntry(line, "unknown", record=record)]
-    lane = text_field(record, "conversation_id", "id") or lane_of_line(line)
+    lane = text_field(record, "conversation_id", "id") or str(line.number)
     nodes = {id: node for id, node in record["mapping"].items() if isinstance(node, dict)}
     return [_entry(id, nodes[id], line, lane) for id in _ordered(nodes, text_field(record, "current_node"))]
 
 
 def _entry(id: str, node: dict[str, Any], line: RecordPosition, lane: str) -> TranscriptEntry:
-    parent, said = text_field(node, "parent"), object_field(node, "message")
-    message = _message(said)
+    parent, body = text_field(node, "parent"), object_field(node, "message")
+    message = _message(body)
     if message is None:
         return TranscriptEntry(line, "node", id, parent, lane=lane, record=node)
-    return TranscriptEntry(line, "message", id, parent, first_time(said.get("create_time")), lane, message)
+    return TranscriptEntry(line, "message", id, parent, first_time(body.get("create_time")), lane, message)
 
 
-def _message(said: dict[str, Any]) -> dict[str, Any] | None:
+def _message(body: dict[str, Any]) -> dict[str, Any] | None:
     """A node's message as role and content; None for empty nodes that only connect the tree."""
-    author, content = object_field(said, "author"), object_field(said, "content")
+    author, content = object_field(body, "author"), object_field(body, "content")
     if text_field(author, "role") not in _ROLES or not content:
         return None
     built = _content(content)
@@ -71,9 +60,9 @@ def _message(said: dict[str, Any]) -> dict[str, Any] | None:
         return None
     message: dict[str, Any] = {"role": author["role"], "content": built}
     about = {
-        "model": text_field(object_field(said, "metadata"), "model_slug") if author["role"] == "assistant" else None,
+        "model": text_field(object_field(body, "metadata"), "model_slug") if author["role"] == "assistant" else None,
         "toolName": text_field(author, "name") if author["role"] == "tool" else None,
-        "recipient": text_field(said, "recipient"),
+        "recipient": text_field(body, "recipient"),
         "language": text_field(content, "language"),
     }
     return message | {key: value for key, value in about.items() if value not in (None, "all", "unknown")}
@@ -138,3 +127,6 @@ def _below(branches: list[str], children: dict[str | None, list[str]]) -> list[s
 
 def _is_conversation(record: dict[str, Any]) -> bool:
     return isinstance(record.get("mapping"), dict)
+
+
+READER = Reader(KIND, recognises, entries, lane_header=lane_header)

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.ingest.transcripts.entries import (
     ANSWER,
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
     object_field,
     record_type,
+    strip_evidence,
     text_field,
     title_from_prompt,
-    untold,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "claude-code"
 #: The lane of sub-agents in files that do not identify them.
@@ -54,6 +54,9 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     id, written = text_field(record, "uuid"), first_time(record.get("timestamp"))
     parent = text_field(record, "parentUuid", "logicalParentUuid")
     lane = _lane(record)
+    attached = object_field(record, "attachment")
+    if text_field(attached, "type") == _HOOK_CONTEXT and "content" in attached:  # without our own evidence
+        record = record | {"attachment": attached | {"content": strip_evidence(attached["content"])}}
     is_message = kind in _SPOKEN and text_field(message, "role") in _SPOKEN and "content" in message
     return [
         TranscriptEntry(
@@ -64,19 +67,11 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
             written,
             lane,
             message if is_message else None,
-            {} if is_message else _untold(record),
+            {} if is_message else record,
             is_loose=lane == SIDE_LINE or (id is None and not is_message),
             tie=_tie(message) if is_message else None,
         )
     ]
-
-
-def _untold(record: dict[str, Any]) -> dict[str, Any]:
-    """A line without the evidence that a hook of ours has told the model."""
-    told = object_field(record, "attachment")
-    if text_field(told, "type") != _HOOK_CONTEXT or "content" not in told:
-        return record
-    return record | {"attachment": told | {"content": untold(told["content"])}}
 
 
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
@@ -129,3 +124,6 @@ def _tie(message: dict[str, Any]) -> str | None:
     blocks = content if isinstance(content, list) else []
     is_answer = bool(blocks) and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
     return ANSWER if is_answer else None
+
+
+READER = Reader(KIND, recognises, entries, header, lane_header, title, opening, side_files)

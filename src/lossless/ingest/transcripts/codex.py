@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    no_lane_header,
-    no_side_files,
-    no_title,
     object_field,
     record_type,
+    strip_evidence,
     text_field,
     title_from_prompt,
-    untold,
 )
 
-__all__ = ["KIND", "entries", "header", "is_item", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "codex"
-lane_header, title, side_files = no_lane_header, no_title, no_side_files
 
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"))
 _ROLES = frozenset(("user", "assistant", "system", "developer"))
@@ -62,7 +57,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     kind, item = record_type(record), record
     if _is_enveloped(record):
         item = object_field(record, "payload") if kind == "response_item" else {}
-    if item.get("role") == "developer" and (rest := untold(item.get("content"))) != item.get("content"):
+    if item.get("role") == "developer" and (rest := strip_evidence(item.get("content"))) != item.get("content"):
         if not rest:  # what a hook of ours has told the model, and nothing else
             return [TranscriptEntry(line, "hook_context", created_at=written, record={"type": "hook_context"})]
         item = item | {"content": rest}
@@ -103,3 +98,6 @@ def _is_old_head(record: dict[str, Any]) -> bool:
     if "type" in record or "role" in record:
         return False
     return record.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= record.keys()
+
+
+READER = Reader(KIND, recognises, entries, header, opening=opening)

@@ -15,37 +15,15 @@ from lossless.formats.synthetic import without_evidence
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
 from lossless.model.times import from_epoch, parse_time
-from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
-    from typing import Protocol, TypeAlias
+    from typing import TypeAlias
 
     #: A readable record, or its replacement.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
-
-    class Reader(Protocol):
-        """One kind of transcript; a module with these names."""
-
-        #: Its name in `lcm import`: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
-        @property
-        def KIND(self) -> str: ...  # noqa: N802
-        #: Whether a file with these first records is of this kind.
-        def recognises(self, records: list[dict[str, Any]]) -> bool: ...
-        #: The transcript's header, from the first records.
-        def header(self, records: list[dict[str, Any]]) -> TranscriptHeader: ...
-        #: One record as entries: one, or those of a whole conversation, the end of its path last.
-        def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]: ...
-        #: The header of a lane, from its first record.
-        def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader: ...
-        #: The title of the whole transcript, if the record has one.
-        def title(self, record: dict[str, Any]) -> str | None: ...
-        #: The prompt in this record, as a title for a conversation without one.
-        def opening(self, record: dict[str, Any]) -> str | None: ...
-        #: Other transcripts that belong to the one at `path`: its sub-agents'.
-        def side_files(self, path: Path) -> list[Path]: ...
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -114,6 +92,43 @@ class FileState:
     mtime_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class WholeTranscript:
+    """A conversation in a file that its program changes in place: read as a whole, and matched by entry ids."""
+
+    #: With a size and a time that change whenever the conversation does.
+    state: FileState
+    header: TranscriptHeader
+    #: Reads all its entries in order, and the ids of those that the user took back.
+    read: Callable[[], tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]]
+    #: The id of the session that this one is a sub-agent's of.
+    agent_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One kind of transcript."""
+
+    #: Its name in `lcm import`: `openclaw`, `claude-code`, …
+    kind: str
+    #: Whether a file with these first records is of this kind.
+    recognises: Callable[[list[dict[str, Any]]], bool]
+    #: One record as entries: one, or those of a whole conversation, the end of its path last.
+    entries: Callable[[dict[str, Any], RecordPosition], list[TranscriptEntry]] = lambda _record, _line: []
+    #: The transcript's header, from the first records.
+    header: Callable[[list[dict[str, Any]]], TranscriptHeader] = lambda _records: TranscriptHeader()
+    #: The header of a lane, from its first record.
+    lane_header: Callable[[dict[str, Any], str], TranscriptHeader] = lambda _record, lane: TranscriptHeader(id=lane)
+    #: The title of the whole transcript, if the record has one.
+    title: Callable[[dict[str, Any]], str | None] = lambda _record: None
+    #: The prompt in this record, as a title for a conversation without one.
+    opening: Callable[[dict[str, Any]], str | None] = lambda _record: None
+    #: Other transcripts that belong to the one at a path: its sub-agents'.
+    side_files: Callable[[Path], list[Path]] = lambda _path: []
+    #: The sessions in a file, of a kind whose files change in place; they have no records of their own.
+    sessions: Callable[[Path], list[WholeTranscript]] = lambda _path: []
+
+
 def text_field(record: dict[str, Any], *keys: str) -> str | None:
     """The first of these fields that is a non-empty string."""
     for key in keys:
@@ -132,6 +147,12 @@ def object_field(record: dict[str, Any], key: str) -> dict[str, Any]:
     """The object under `key`; an empty one when there is none."""
     value = record.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def object_list(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects in the list under `key`."""
+    value = record.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def first_time(*values: Any) -> datetime | None:
@@ -154,31 +175,6 @@ def message_time(message: dict[str, Any], *others: Any) -> datetime | None:
 
 def record_type(record: dict[str, Any]) -> str:
     return text_field(record, "type") or "unknown"
-
-
-def lane_of_line(line: RecordPosition) -> str:
-    """The lane of a record that is a whole conversation."""
-    return str(line.number)
-
-
-def no_lane_header(_record: dict[str, Any], lane: str) -> TranscriptHeader:
-    """For kinds without lanes."""
-    return TranscriptHeader(id=lane)
-
-
-def no_title(_record: dict[str, Any]) -> str | None:
-    """For kinds without titles."""
-    return None
-
-
-def no_opening(_record: dict[str, Any]) -> str | None:
-    """For kinds whose conversations are not named after the first prompt."""
-    return None
-
-
-def no_side_files(_path: Path) -> list[Path]:
-    """For kinds with a single file."""
-    return []
 
 
 #: The maximum length of a title made from a prompt.
@@ -310,7 +306,7 @@ def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) 
     ]
 
 
-def untold(content: Any) -> Any:
+def strip_evidence(content: Any) -> Any:
     """The content of a hook's words without our evidence; a text or a block that held nothing else is gone."""
     if isinstance(content, str):
         return without_evidence(content)
@@ -337,7 +333,3 @@ def entry_hash(entry: TranscriptEntry) -> str | None:
     body = message_body(entry)
     role, content = body.get("role"), body.get("content")
     return checkpoint_hash(role, content) if isinstance(role, str) and isinstance(content, str) else None
-
-
-def entry_tokens(entry: TranscriptEntry) -> int:
-    return estimate_tokens(str(message_body(entry).get("content", "")))

@@ -20,13 +20,14 @@ from lossless.ingest.transcripts.entries import (
     chunks,
     entries_of_lane,
     entry_id_of,
-    entry_tokens,
     incoming_messages,
+    message_body,
     message_entries,
 )
 from lossless.model.context import MessageItem
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import ContextChange
+from lossless.model.tokens import estimate_tokens
 from lossless.store.conversations import PRINT_BYTES, entry_id_digest
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _MISSING = 2
 #: How many seconds may pass between a message and its arrival with the turn.
 _NEAR = 3600
 #: How many positions of a repeated text are checked.
-_MOST_PLACES = 16
+_MAX_PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _is_changed(here: SeenRef, one: StoredRef) -> bool:
 
 def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: int) -> dict[int, int]:
     """Ids of the same file decide; those of another one only with the same text, as hosts may renumber in each."""
-    places = {told.id: place for place, told in enumerate(history.told) if told.id}
+    places = {one.id: place for place, one in enumerate(history.told) if one.id}
     found = {n: places[path[n].id] for n in range(first, len(path)) if path[n].id in places}
     same = {n: place for n, place in found.items() if path[n].print == history.told[place].print}
     return found if history.is_same_file and 2 * len(same) >= len(found) else same
@@ -122,23 +123,23 @@ def _match_by_words(
     path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
 ) -> dict[int, int]:
     """Matches texts in order: each with the next equal one, or where a certain run of others follows it."""
-    told = history.told
-    live, taken = {heard.id for heard in path if heard.id}, set(by_id.values())
+    stored = history.told
+    live, taken = {message.id for message in path if message.id}, set(by_id.values())
     places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for place, one in enumerate(told):
+    for place, one in enumerate(stored):
         if one.print and one.id not in live and place not in taken:
             places[one.print].append(place)
 
     def may_be(n: int, place: int) -> bool:
         """Whether the times do not contradict."""
-        here, one = path[n].at, told[place]
+        here, one = path[n].at, stored[place]
         if here and one.is_timed and one.at:
             return here == one.at
         return not here or not history.ended or here <= history.ended
 
     def run(n: int, place: int) -> int:
-        both = zip(range(n, end), range(place, len(told)), strict=False)
-        same = takewhile(lambda two: path[two[0]].print == told[two[1]].print and may_be(*two), both)
+        both = zip(range(n, end), range(place, len(stored)), strict=False)
+        same = takewhile(lambda two: path[two[0]].print == stored[two[1]].print and may_be(*two), both)
         return sum(1 for _ in same)
 
     found: dict[int, int] = {}
@@ -153,7 +154,7 @@ def _match_by_words(
             continue
         is_begun, place = bool(found or by_id), ahead[0]
         if not is_begun or place - after > _MISSING:
-            some = ahead if len(ahead) <= 2 * _MOST_PLACES else ahead[:_MOST_PLACES] + ahead[-_MOST_PLACES:]
+            some = ahead if len(ahead) <= 2 * _MAX_PLACES else ahead[:_MAX_PLACES] + ahead[-_MAX_PLACES:]
             length, place = max((run(n, one), one) for one in some)
             if is_begun and length < _SURE:
                 continue
@@ -174,12 +175,12 @@ def _is_believed(
     A time proves it, or an id next to them. Otherwise they must reach the end of the history, as a file that continues
     has all of it: one that only begins with the same text is another one. In the same file some lines may differ.
     """
-    told = history.told
+    stored = history.told
     if not pairs:
         return False
-    if by_id or any(_is_of_its_time(path[n], told[place]) for n, place in pairs.items()):
+    if by_id or any(_is_of_its_time(path[n], stored[place]) for n, place in pairs.items()):
         return True
-    seen = [place for place, one in enumerate(told) if one.print]
+    seen = [place for place, one in enumerate(stored) if one.print]
     texts = {path[n].print for n in pairs}
     is_line_by_line = history.is_same_file and len({n - place for n, place in pairs.items()}) == 1
     if is_line_by_line and len(texts) > 1 and 2 * len(pairs) >= len(seen):
@@ -189,15 +190,15 @@ def _is_believed(
     if len(pairs) == len(seen):
         behind = 1 + max(pairs)
         goes_on = bool(next_) and behind < len(path) and path[behind].print == next_
-        return goes_on or len(texts) > 1 or not any(told[place].id for place in seen)
+        return goes_on or len(texts) > 1 or not any(stored[place].id for place in seen)
     return len(texts) > 1 and len(pairs) >= _SURE
 
 
-def _is_of_its_time(heard: SeenRef, one: StoredRef) -> bool:
+def _is_of_its_time(here: SeenRef, one: StoredRef) -> bool:
     """Whether a time proves that both are one event: the same second, or close to the arrival without an id."""
-    if not heard.at or not one.at:
+    if not here.at or not one.at:
         return False
-    return heard.at == one.at or (not one.id and not one.is_timed and abs(heard.at - one.at) <= _NEAR)
+    return here.at == one.at or (not one.id and not one.is_timed and abs(here.at - one.at) <= _NEAR)
 
 
 #: How many entries are looked up at once.
@@ -249,12 +250,17 @@ def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusi
         return None
     messages = _read_path(work)
     found = Exclusions(bytearray(len(messages)))
-    own = _own_places(archive, mine, [heard.entry_id for heard in messages])
-    if formers or pruned:
-        _exclude_known(found, messages, own, _histories(work, messages, own, formers, pruned))
+    own: set[int] = set()  # positions of what the conversation itself has
+    for start in range(0, len(messages), _AT_ONCE):
+        ids = [message.entry_id for message in messages[start : start + _AT_ONCE]]
+        stored = archive.messages.known_entries(mine, [id_ for id_ in ids if id_ is not None])
+        own.update(start + n for n, id_ in enumerate(ids) if id_ in stored)
+    if (formers or pruned) and len(own) < len(messages):
+        closed = [archive.transcripts.history(id_, work.point.path) for id_ in formers]
+        others = sorted([*closed, *pruned], key=lambda history: history.number)
+        _exclude_known(found, messages, own, [*others, archive.transcripts.history(mine, work.point.path)])
     if parents:
-        shared = _shared(work, messages, parents)
-        _exclude_shared(found, messages, own, shared, fork_tokens)
+        _exclude_shared(found, messages, own, _shared(work, messages, parents), fork_tokens)
     return found
 
 
@@ -304,42 +310,15 @@ def _read_path(work: TranscriptReading) -> list[SeenRef]:
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
             role = "" if event is None else event.message.role
-            found.append(SeenRef(print_, entry_id_digest(id_), at, role, id_, entry_tokens(entry)))
+            tokens = estimate_tokens(str(message_body(entry).get("content", "")))
+            found.append(SeenRef(print_, entry_id_digest(id_), at, role, id_, tokens))
     return found
-
-
-def _own_places(archive: Archive, conversation_id: int, ids: Sequence[str | None]) -> set[int]:
-    """Positions of what the conversation itself has."""
-    found: set[int] = set()
-    for start in range(0, len(ids), _AT_ONCE):
-        chunk = ids[start : start + _AT_ONCE]
-        stored = archive.messages.known_entries(conversation_id, [id_ for id_ in chunk if id_ is not None])
-        found.update(start + n for n, id_ in enumerate(chunk) if id_ in stored)
-    return found
-
-
-def _histories(
-    work: TranscriptReading,
-    messages: Sequence[SeenRef],
-    own: set[int],
-    formers: Sequence[int],
-    pruned: Sequence[ConversationHistory],
-) -> list[ConversationHistory]:
-    """Closed and deleted conversations, oldest first, and then the conversation itself.
-
-    Nothing is read when the whole path is its own.
-    """
-    if len(own) == len(messages):
-        return []
-    closed, mine = [work.archive.transcripts.history(id_, work.point.path) for id_ in formers], work.id
-    others = sorted([*closed, *pruned], key=lambda history: history.number)
-    return [*others, work.archive.transcripts.history(mine, work.point.path)]
 
 
 def _exclude_known(
     found: Exclusions, messages: Sequence[SeenRef], own: set[int], histories: Sequence[ConversationHistory]
 ) -> None:
-    """Omit what is known from earlier histories, in their order."""
+    """Omit what is known from the histories before the last, which is the conversation's own, in their order."""
     end = min(own, default=len(messages))
     first = 0
     for history, later in pairwise(histories):
@@ -389,36 +368,26 @@ def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Seque
             else:
                 other[n] = (row, owner)
     other = {n: found for n, found in other.items() if n not in shared}
-    if other:
-        copies = _copies(work.archive, work.transcript.path(work.lane), {n: row for n, (row, _) in other.items()})
-        shared.update((n, other[n][1]) for n in copies)
-    return shared or _shared_by_second(work, messages, parents)
-
-
-def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
-    """Positions of entries that are rewritten copies of rows with the same id, without new text."""
-    for n, entry in enumerate(message_entries(entries)):
-        if n in rows:
-            stored = archive.messages.get(rows[n])
-            events = ingest.read_entries(archive, stored.conversation_id, incoming_messages([entry])).events
+    for n, entry in enumerate(message_entries(work.transcript.path(work.lane)) if other else ()):
+        if n in other:  # a copy that was rewritten, without new text
+            stored = work.archive.messages.get(other[n][0])
+            events = ingest.read_entries(work.archive, stored.conversation_id, incoming_messages([entry])).events
             if events and is_reduction(stored.message, events[0].message):
-                yield n
-
-
-def _shared_by_second(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
-    """Positions of what a parent has under other ids: the same text in the same second."""
-    told = {
+                shared[n] = other[n][1]
+    if shared:
+        return shared
+    parent_of = {  # under other ids
         (one.print, one.at): parent
         for parent in parents
         for one in work.archive.transcripts.history(parent, work.point.path).told
         if one.print and one.at and one.is_timed
     }
-    names = [(heard.print, heard.at) for heard in messages]
-    return {n: told[name] for n, name in enumerate(names) if name in told}
+    names = [(message.print, message.at) for message in messages]
+    return {n: parent_of[name] for n, name in enumerate(names) if name in parent_of}
 
 
 #: Kinds of transcripts that contain all branches, including abandoned ones.
-_WRITE_BRANCHES = frozenset(("claude-code",))
+_WRITE_BRANCHES = frozenset(("claude-code", "gemini", "opencode"))
 
 
 def abandoned_ids(
@@ -431,18 +400,18 @@ def abandoned_ids(
     )
 
 
-def store_abandoned(work: TranscriptReading, left: frozenset[str] | None = None) -> None:
+def store_abandoned(work: TranscriptReading, ids: frozenset[str] | None = None) -> None:
     """Store messages of branches that the host abandoned before they were read, hidden as a branch.
 
-    Only for hosts that write all their branches. `left` are their ids, if known.
+    Only for hosts that write all their branches. `ids` are theirs, if known.
     """
     transcript, lane = work.transcript, work.lane
     if transcript.kind not in _WRITE_BRANCHES or not transcript.is_branched(lane):
         return
-    if left is None:
-        left = abandoned_ids(transcript.path(lane), entries_of_lane(transcript.appended(), lane))
+    if ids is None:
+        ids = abandoned_ids(transcript.path(lane), entries_of_lane(transcript.appended(), lane))
     archive, conversation = work.archive, work.conversation
-    gone = (entry for entry in message_entries(entries_of_lane(transcript.appended(), lane)) if entry.id in left)
+    gone = (entry for entry in message_entries(entries_of_lane(transcript.appended(), lane)) if entry.id in ids)
     for chunk in chunks(gone, work.chunk):
         with archive.writing():
             batch = ingest.read_entries(archive, work.id, incoming_messages(chunk))
@@ -492,11 +461,11 @@ def return_to_path(
         archive.context.reveal(conversation_id, back, now)
         archive.summaries.mark_stale(back, now)
         start = max((there[id_].seq for id_ in ids[:first] if id_ in there), default=0)
-        on_path = {row.id for row in there.values()}
         others = archive.messages.run_from(conversation_id, start + 1)
-        left = {row.id for row in others if _is_hosts(row.entry_id) and row.id not in on_path}
+        has_host_id = {row.id for row in others if row.entry_id and not row.entry_id.startswith(GENERATED_ID_PREFIX)}
         items = archive.context.items(conversation_id)
-        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in left)
+        off_path = has_host_id - {row.id for row in there.values()}
+        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in off_path)
         if gone:
             archive.context.hide(conversation_id, gone, "branch", now)
         after = archive.context.tokens(conversation_id)
@@ -506,16 +475,12 @@ def return_to_path(
     return len(gone)
 
 
-def _is_hosts(entry_id: str | None) -> bool:
-    return entry_id is not None and not entry_id.startswith(GENERATED_ID_PREFIX)
-
-
-def hide_abandoned(archive: Archive, conversation_id: int, left: frozenset[str], now: datetime) -> int:
+def hide_abandoned(archive: Archive, conversation_id: int, ids: frozenset[str], now: datetime) -> int:
     """Hide the messages of branches that the host has abandoned, from any producer; returns how many."""
-    if not left:
+    if not ids:
         return 0
     with archive.writing():
-        rows = {row.id for row in archive.messages.known_entries(conversation_id, list(left)).values()}
+        rows = {row.id for row in archive.messages.known_entries(conversation_id, list(ids)).values()}
         items = archive.context.items(conversation_id)
         gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
         _hide_branch(archive, conversation_id, gone, now)

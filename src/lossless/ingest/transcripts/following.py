@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport, PayloadPolicy
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.exclusions import Exclusions
-    from lossless.ingest.transcripts.reading import ListedTranscript, Transcript
+    from lossless.ingest.transcripts.reading import Transcript
     from lossless.ingest.window import IncomingWindow
     from lossless.model.conversations import Conversation
     from lossless.model.records import TranscriptDecision
@@ -53,7 +53,7 @@ Verdict = Literal["continued", "fresh", "small", "held"]
 #: A transcript without anything in common is accepted up to this many messages, or a fifth of what is stored.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 #: The maximum number of records written together.
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 #: So many messages in common are not a coincidence.
 _SURE = 3
 
@@ -101,13 +101,13 @@ def _front_after(front: PathFront, entry: TranscriptEntry) -> PathFront | None:
     records = (*front, newest)
     is_next = len(front) == 1 and entry.parent_id == front[0][0]
     if not is_next:
-        if entry.parent_id not in {id_ for id_, *_ in front} or len(records) > _MOST_TOGETHER:
+        if entry.parent_id not in {id_ for id_, *_ in front} or len(records) > _MAX_TOGETHER:
             return None
         tree = EntryTree()
         for place, (id_, parent, tie, _) in enumerate(records):
             tree.add(id_, parent if place else None, tie)
         path = tree.leaf_path()
-        if path is not None and any(said and not path[0][place] for place, (*_, said) in enumerate(records)):
+        if path is not None and any(spoken and not path[0][place] for place, (*_, spoken) in enumerate(records)):
             return None
     return (newest,) if is_message and entry.tie is None else records
 
@@ -161,7 +161,7 @@ class TranscriptReading:
 
     archive: Archive
     conversation: Conversation
-    transcript: Transcript | ListedTranscript
+    transcript: Transcript
     lane: str | None
     now: datetime
     payloads: PayloadPolicy | None
@@ -239,7 +239,20 @@ def write_chunk(
     batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
     report = ingest.append_entries(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
     add_to_report(work, chunk, batch, report)
-    _advance(work, chunk, front, tail)
+    line, point, state = chunk[-1].line, work.point, work.transcript.state
+    spoken = next(message_entries(reversed(chunk)), None)
+    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
+    work.point = replace(
+        point,
+        offset=line.end,
+        lines=line.number,
+        size=line.end if tail is None else state.size,
+        mtime_ms=0 if tail is None else state.mtime_ms,
+        front=json.dumps(front),
+        entry_id=entry_id,
+        entry_hash=digest,
+        tail=point.tail if tail is None else tail,
+    )
     set_checkpoint(work, work.point)
 
 
@@ -266,26 +279,6 @@ def add_to_report(
             work.report = work.report.noting(line.line.number, line.reason)
 
 
-def _advance(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
-) -> None:
-    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as read."""
-    line, point, state = chunk[-1].line, work.point, work.transcript.state
-    spoken = next(message_entries(reversed(chunk)), None)
-    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
-    work.point = replace(
-        point,
-        offset=line.end,
-        lines=line.number,
-        size=line.end if tail is None else state.size,
-        mtime_ms=0 if tail is None else state.mtime_ms,
-        front=json.dumps(front),
-        entry_id=entry_id,
-        entry_hash=digest,
-        tail=point.tail if tail is None else tail,
-    )
-
-
 def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[str | None, str | None]:
     """The id and the hash of the last message; no digest of text that must not be kept."""
     id_ = entry_id_of(entry, work.age)
@@ -294,22 +287,16 @@ def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[
     return None if id_ is None else without_words_digest(id_), None
 
 
-def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Record that the whole file is read, on or off the path; a truncated one is read as a whole again."""
-    line = work.transcript.last_line
+def finish_reading(work: TranscriptReading, *, is_cut: bool = False, is_appended: bool = False) -> None:
+    """Record that the whole file was read, on or off the path, with its state before; a cut one is read again."""
+    line = None if is_appended else work.transcript.last_line
     if line is not None:
         work.point = replace(work.point, offset=line.end, lines=line.number)
-    mark_read(work, is_cut=is_cut)
-
-
-def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
-    """Record that the file was read to its end, with its state before the reading."""
     with work.archive.writing():
         state = work.transcript.state
-        point = replace(
-            work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
-        )
-        set_checkpoint(work, replace(point, tail=None) if is_cut else point)
+        is_whole = is_cut or work.transcript.is_array  # the next reading cannot go on from there
+        tail = None if is_whole else tail_digest(state.path, work.point.offset)
+        set_checkpoint(work, replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail))
         work.archive.conversations.mark_bootstrapped(work.id, work.now)
 
 
@@ -321,16 +308,11 @@ def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
     work.stored = point
 
 
-def record_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    with work.archive.writing():
-        write_decision(work, decision, reason, messages)
-
-
 def write_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    """The same inside the caller's transaction."""
     state = work.transcript.state
     seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
-    work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
+    with work.archive.writing():
+        work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
 
 
 def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: bool) -> None:
@@ -356,8 +338,9 @@ def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
         reason = "someone accepted it" if accept else "it contains the stored messages again"
         with work.archive.writing():
             write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
-            if (beside := find_quarantine(work.archive, work.conversation, last.path, last.header_id)) is not None:
-                work.archive.conversations.refuse(beside.id, work.now)
+            other = find_quarantine(work.archive, work.conversation, last.path, last.header_id)
+            if other is not None:
+                work.archive.conversations.refuse(other.id, work.now)
 
 
 def find_quarantine(
@@ -443,40 +426,33 @@ class PathSurvey:
     #: The last message, and the newest records of the path.
     last: TranscriptEntry | None = None
     front: PathFront = ()
-    _earliest: datetime | None = None
-    _is_untimed: bool = False
-
-    @property
-    def earliest_at(self) -> datetime | None:
-        """The time of the first unknown message; None when one of them has no time."""
-        return None if self._is_untimed else self._earliest
-
-    def add(self, entry: TranscriptEntry, *, is_known: bool) -> None:
-        if is_known:
-            self.known += 1
-            self.last_known = self.messages
-        else:
-            self.first_unknown = self.messages if self.first_unknown is None else self.first_unknown
-            at = entry.created_at
-            self._is_untimed = self._is_untimed or at is None
-            if at is not None and (self._earliest is None or at < self._earliest):
-                self._earliest = at
-        self.messages, self.last = self.messages + 1, entry
+    #: The time of the first unknown message; None when one of them has no time.
+    earliest_at: datetime | None = None
 
 
 def survey_path(
     archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
 ) -> PathSurvey:
     """Look up the ids of all messages of a path, in constant memory."""
-    found, stream = PathSurvey(), iter(entries)
+    found, stream, is_untimed = PathSurvey(), iter(entries), False
     while chunk := list(islice(stream, _AT_ONCE)):
         messages = list(message_entries(chunk))
         ids = [entry_id_of(entry, age) for entry in messages]
         stored = archive.messages.known_entries(conversation_id, [id_ for id_ in ids if id_ is not None])
-        for entry, id_ in zip(messages, ids, strict=True):
-            found.add(entry, is_known=id_ is not None and id_ in stored)
+        for place, (entry, id_) in enumerate(zip(messages, ids, strict=True), found.messages):
             found.made_up += entry.id is None and id_ is not None
+            if id_ in stored:
+                found.known += 1
+                found.last_known = place
+                continue
+            found.first_unknown = place if found.first_unknown is None else found.first_unknown
+            is_untimed = is_untimed or entry.created_at is None
+            if entry.created_at is not None and (found.earliest_at is None or entry.created_at < found.earliest_at):
+                found.earliest_at = entry.created_at
+        found.messages += len(messages)
+        found.last = messages[-1] if messages else found.last
         found.front = extend_front(found.front, readable_entries(chunk), on_path=True) or ()
+    found.earliest_at = None if is_untimed else found.earliest_at
     return found
 
 

@@ -7,23 +7,17 @@ from typing import Any
 
 from lossless.ingest.transcripts.codex import is_item
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
-    lane_of_line,
     message_time,
-    no_opening,
-    no_side_files,
-    no_title,
     record_type,
     text_field,
 )
 
-__all__ = ["KIND", "entries", "header", "is_message", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "jsonl"
-title, opening, side_files = no_title, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "developer", "tool", "function", "toolResult"))
 _LISTS = ("messages", "traj", "conversation")
@@ -35,11 +29,6 @@ def recognises(records: list[dict[str, Any]]) -> bool:
     return any(_spoken(record) is not None or _list_in(record) is not None for record in records)
 
 
-def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
-    """Plain messages have no header."""
-    return TranscriptHeader()
-
-
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
     """A message with its own or its envelope's time; a list of them has its own lane.
 
@@ -48,7 +37,7 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     """
     listed = _list_in(record)
     if listed is not None:
-        lane = lane_of_line(line)
+        lane = str(line.number)
         return [replace(_entry(item, line, lane), shares_line=True) for item in listed]
     return [_entry(record, line, None)]
 
@@ -95,3 +84,6 @@ def _list_in(record: dict[str, Any]) -> list[Any] | None:
         if isinstance(value, list) and (not value or any(isinstance(item, dict) for item in value)):
             return value
     return None
+
+
+READER = Reader(KIND, recognises, entries, lane_header=lane_header)

@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
+    Reader,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
     first_time,
     int_field,
     message_time,
-    no_lane_header,
-    no_opening,
-    no_side_files,
     object_field,
     record_type,
     text_field,
 )
 
-__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
-
 KIND = "openclaw"
-lane_header, opening, side_files = no_lane_header, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
 
@@ -72,3 +67,6 @@ def _is_message(message: dict[str, Any]) -> bool:
 
 def _is_enveloped(record: dict[str, Any]) -> bool:
     return record.get("type") == "message" and isinstance(record.get("message"), dict)
+
+
+READER = Reader(KIND, recognises, entries, header, title=title)

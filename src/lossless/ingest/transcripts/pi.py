@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lossless.ingest.transcripts import openclaw
-from lossless.ingest.transcripts.openclaw import entries, header, lane_header, opening, side_files, title
-
-__all__ = ["KIND", "entries", "header", "is_own_header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "pi"
 
@@ -28,3 +26,6 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 def is_own_header(head: dict[str, Any]) -> bool:
     """Whether a header has a field that OpenClaw's never have, such as the model's name."""
     return not _HEADER_KEYS.isdisjoint(head)
+
+
+READER = replace(openclaw.READER, kind=KIND, recognises=recognises)

@@ -10,11 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, BadMessage
-from lossless.ingest.transcripts import chatgpt, claude_code, codex, jsonl, openclaw, pi
+from lossless.errors import BadInput, BadMessage, LosslessError
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode, pi
 from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
@@ -26,18 +27,28 @@ from lossless.ingest.transcripts.entries import (
     message_time,
     object_field,
     text_field,
+    title_from_prompt,
 )
-from lossless.ingest.transcripts.records import file_state, is_array, read_items, read_lines, read_lines_of
+from lossless.ingest.transcripts.records import (
+    file_state,
+    is_array,
+    read_document,
+    read_items,
+    read_lines,
+    read_lines_of,
+)
 from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import Reader, Record
+    from lossless.ingest.transcripts.entries import Reader, Record, WholeTranscript
 
 __all__ = [
     "KINDS",
+    "WHOLE_KINDS",
+    "ListedTranscript",
     "Transcript",
     "appended_entries",
     "detect_kind",
@@ -46,12 +57,13 @@ __all__ = [
     "first_records",
     "kind_of_head",
     "open_transcript",
+    "open_whole_transcripts",
     "reopen_transcript",
 ]
 
-_READERS: tuple[Reader, ...] = (chatgpt, codex, claude_code, pi, openclaw, jsonl)
-KINDS: dict[str, Reader] = {reader.KIND: reader for reader in _READERS}
-
+KINDS = {module.KIND: module.READER for module in (chatgpt, codex, claude_code, pi, openclaw, jsonl)}
+#: Kinds whose files change in place, so that they are always read as a whole.
+WHOLE_KINDS = {module.KIND: module.READER for module in (opencode, gemini)}
 
 _NONE = 0
 _ANSWER = 1
@@ -112,14 +124,9 @@ class EntryTree:
         path.reverse()
         if any(self._ties):
             self._keep_tied(kept, parent_of)
-        elif any(after < before for before, after in _pairs(path)):
+        elif any(after < before for before, after in pairwise(path)):
             return kept, path
         return kept, None
-
-    def is_branched(self) -> bool:
-        """Whether entries are not on the path to the last one."""
-        found = self.leaf_path()
-        return found is not None and not all(found[0])
 
     def _keep_tied(self, kept: bytearray, parent_of: Callable[[int], int | None]) -> None:
         """Add what was written together with an entry of the path: parallel calls and their results."""
@@ -133,7 +140,12 @@ class EntryTree:
 
 def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int | None]:
     """Finds the position of an entry's parent: usually right before it, so only other ids are looked up."""
-    last = _perhaps_repeated(ids)
+    mask = (1 << (len(ids) * 8).bit_length()) - 1
+    seen, last = bytearray(mask + 1), {}
+    for id in ids:
+        if seen[id & mask]:  # it occurs more than once, or seems to
+            last[id] = _MISSING
+        seen[id & mask] = 1
     before = _NONE
     for id, parent in zip(ids, parents, strict=True):
         if parent != before:
@@ -153,24 +165,8 @@ def _parent_finder(ids: array[int], parents: array[int]) -> Callable[[int], int 
     return parent_of
 
 
-def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
-    """All ids that occur more than once, and a few that do not, without positions yet."""
-    mask = (1 << (len(ids) * 8).bit_length()) - 1
-    seen = bytearray(mask + 1)
-    repeated = {}
-    for id in ids:
-        if seen[id & mask]:
-            repeated[id] = _MISSING
-        seen[id & mask] = 1
-    return repeated
-
-
 def _hashed(text: str | None) -> int:
     return hash(text) if text else _NONE
-
-
-def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
-    return zip(places, memoryview(places)[1:], strict=False)
 
 
 @dataclass(slots=True)
@@ -181,19 +177,8 @@ class Lane:
     tree: EntryTree = field(default_factory=EntryTree)
     #: The first prompt, as a title when there is no other.
     opening: str | None = None
-    _spans: array[int] = field(default_factory=lambda: array("Q"))
-
-    def spans(self) -> Iterator[RecordPosition]:
-        """The ranges of the file in which all records are this lane's, with the number of their first line."""
-        spans = self._spans
-        return (RecordPosition(spans[at], spans[at + 1], spans[at + 2]) for at in range(0, len(spans), 3))
-
-    def cover(self, line: RecordPosition, *, is_next: bool) -> None:
-        """Add a line; `is_next` when the previous record was this lane's as well."""
-        if is_next:
-            self._spans[-1] = line.end
-        else:
-            self._spans.extend((line.number, line.start, line.end))
+    #: Where all records are this lane's: the number of the first line, start and end, three values each.
+    spans: array[int] = field(default_factory=lambda: array("Q"))
 
 
 #: How many records, or bytes of them, are read to detect a file's kind.
@@ -204,33 +189,51 @@ _HEAD_BYTES = 4 << 20
 def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Transcript:
     """The transcript at `path`, up to its current end; its kind is detected from its first records.
 
-    Raises BadInput for a file that cannot be read, an unknown kind, or a file of no known kind. A file without a record
-    yet is an empty transcript.
+    Raises BadInput for a file that cannot be read, an unknown kind, a file of no known kind, or one with several
+    sessions. A file without a record yet is an empty transcript.
     """
-    if kind is not None and kind not in KINDS:
-        raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(sorted(KINDS))}")
+    known = sorted((*KINDS, *WHOLE_KINDS))
+    if kind is not None and kind not in known:
+        raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(known)}")
     state = file_state(Path(path))
-    in_array = is_array(state.path, state.size)
-    head, is_blank = _head(_records(state, in_array=in_array))
-    reader = KINDS[kind] if kind is not None else _recognised(head)
-    if reader is None:
-        if not is_blank:
-            raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(sorted(KINDS))}")
-        reader = KINDS["jsonl"]
+    found, head, is_blank, in_array = _look_at(state)
+    kind = kind or found
+    if kind is not None and kind in WHOLE_KINDS:
+        sessions = open_whole_transcripts(state.path, kind)
+        if len(sessions) != 1:
+            raise BadInput(f"{str(path)!r} holds {len(sessions)} sessions; `lcm import` reads them all")
+        return sessions[0]
+    if kind is None and not is_blank:
+        raise BadInput(f"{str(path)!r} is not a transcript of a known kind: {', '.join(known)}")
+    reader = KINDS[kind or "jsonl"]
     return Transcript(reader, state, reader.header(head), is_array=in_array)
+
+
+def open_whole_transcripts(path: Path, kind: str) -> list[ListedTranscript]:
+    """The sessions in a file of a kind that is read as a whole; their entries are read when they are needed."""
+    return [ListedTranscript(kind, session) for session in WHOLE_KINDS[kind].sessions(path)]
 
 
 def detect_kind(path: Path) -> str | None:
     """The kind of transcript that a file is; None for one of no known kind, and for one that cannot be read."""
     try:
-        return kind_of_head(_file_head(path))
-    except BadInput:
+        return _look_at(file_state(path))[0]
+    except LosslessError:
         return None
 
 
-def _file_head(path: Path) -> list[dict[str, Any]]:
-    state = file_state(path)
-    return _head(_records(state, in_array=is_array(path, state.size)))[0]
+def _look_at(state: FileState) -> tuple[str | None, list[dict[str, Any]], bool, bool]:
+    """The kind of a file, its first records, whether it has not even a bad line, and whether it is one array."""
+    in_array = is_array(state.path, state.size)
+    head, is_blank = _head(_records(state, in_array=in_array))
+    kind = kind_of_head(head)
+    if kind is None and not in_array and state.size:
+        if opencode.is_database(state.path):
+            return opencode.KIND, [], False, False
+        document = read_document(state.path)
+        if document is not None:
+            return kind_of_head([document]), [document], False, False
+    return kind, head, is_blank, in_array
 
 
 def detect_other_kind(path: Path, kind: str) -> str | None:
@@ -240,12 +243,13 @@ def detect_other_kind(path: Path, kind: str) -> str | None:
     but Claude Code's, whose lines are more than the messages in them.
     """
     try:
-        head = _file_head(path)
-    except BadInput:
+        found, head, *_ = _look_at(file_state(path))
+    except LosslessError:
         return None
-    found = kind_of_head(head)
     if found is None or found == kind or {found, kind} == {"openclaw", "pi"}:
         return None
+    if kind in WHOLE_KINDS or found in WHOLE_KINDS:
+        return found
     if kind != "jsonl" and KINDS[kind].recognises(head):
         return None
     own = _count_messages(head, kind)
@@ -259,8 +263,7 @@ def _count_messages(head: list[dict[str, Any]], kind: str) -> int:
 
 def kind_of_head(head: list[dict[str, Any]]) -> str | None:
     """The kind of a transcript with these first records; None for no known kind."""
-    reader = _recognised(head)
-    return None if reader is None else reader.KIND
+    return next((kind for kind, reader in (WHOLE_KINDS | KINDS).items() if reader.recognises(head)), None)
 
 
 def first_records(data: bytes) -> list[dict[str, Any]]:
@@ -281,7 +284,7 @@ class Transcript:
     """A transcript as of its opening; later appended lines are not read."""
 
     def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
-        self.kind: str = reader.KIND
+        self.kind = reader.kind
         self.state = state
         #: The header from the first records; `lane_header(None)` has read them all.
         self.header = header
@@ -331,7 +334,8 @@ class Transcript:
     def is_branched(self, lane: str | None = None) -> bool:
         """Whether a lane has entries that `path` omits: abandoned branches."""
         found = self._lanes.get(lane)
-        return found is not None and found.tree.is_branched()
+        path = None if found is None else found.tree.leaf_path()
+        return path is not None and not all(path[0])
 
     def lanes(self) -> list[str]:
         """The lanes, in order: sub-agents, or the conversations of an export."""
@@ -372,7 +376,10 @@ class Transcript:
                 line = record[0]
                 now = self._add_entries(lanes, record[1], line)
             for name in now:
-                lanes[name].cover(line, is_next=name in owners)
+                if name in owners:  # the record before was this lane's, too
+                    lanes[name].spans[-1] = line.end
+                else:
+                    lanes[name].spans.extend((line.number, line.start, line.end))
             owners, self._last = now, line
         for lane in lanes.values():
             if lane.header.title is None and lane.opening is not None:
@@ -401,9 +408,10 @@ class Transcript:
 
     def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
         """The entries of a lane, each with its position in the lane's tree; -1 outside it."""
-        place = 0
-        for span in found.spans():
-            for record in _records(self.state, span.start, span.number, span.end, in_array=self.is_array):
+        place, rewritten = 0, BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
+        for at in range(0, len(found.spans), 3):
+            number, start, end = found.spans[at : at + 3]
+            for record in _records(self.state, start, number, end, in_array=self.is_array):
                 if isinstance(record, BadLine):
                     if lane is None:
                         yield record, -1
@@ -414,14 +422,11 @@ class Transcript:
                             yield entry, -1
                         continue
                     if not found.tree.is_entry(place, entry.id):
-                        raise self._rewritten()
+                        raise rewritten
                     yield entry, place
                     place += 1
         if place != len(found.tree):
-            raise self._rewritten()
-
-    def _rewritten(self) -> BadInput:
-        return BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
+            raise rewritten
 
     def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptEntry | BadLine]:
         """The entries at these positions, in this order; those outside the tree come first."""
@@ -438,31 +443,50 @@ class Transcript:
                 yield from (entry for entry in entries if found.tree.is_entry(place, entry.id))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTranscript:
-    """Entries in memory, with the interface of a transcript."""
+class ListedTranscript(Transcript):
+    """A transcript that is read at once: a session of a file that changes in place, or the entries of a page."""
 
-    entries: Sequence[TranscriptEntry]
-    header: TranscriptHeader = field(default_factory=TranscriptHeader)
-    is_array: bool = False
-    kind: str = "openclaw"
+    def __init__(self, kind: str, source: WholeTranscript) -> None:
+        self.kind, self.state, self.header, self.is_array = kind, source.state, source.header, True
+        self.source, self._reader = source, (KINDS | WHOLE_KINDS)[kind]
+
+    @cached_property
+    def _listed(self) -> tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]:
+        return self.source.read()
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+        return iter(self._listed[0])
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+        entries, taken_back = self._listed
+        return (entry for entry in entries if isinstance(entry, BadLine) or entry.id not in taken_back)
+
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return bool(self._listed[1])
+
+    def lanes(self) -> list[str]:
+        return []
+
+    def lane_header(self, lane: str | None = None) -> TranscriptHeader:  # noqa: ARG002
+        """The header; one without a title is titled with the first prompt."""
+        if self.header.title is not None:
+            return self.header
+        messages = (entry.message for entry in self.path() if not isinstance(entry, BadLine))
+        prompts = (
+            message["content"] for message in messages if isinstance(message, dict) and message["role"] == "user"
+        )
+        return replace(self.header, title=next(filter(None, map(title_from_prompt, prompts)), None))
+
+    def counts(self) -> Counter[str]:
+        return Counter(entry.kind for entry in self._listed[0] if not isinstance(entry, BadLine))
 
     @property
-    def state(self) -> FileState:
-        return FileState(Path(), len(self.entries), 0)
+    def bad_lines(self) -> int:
+        return sum(isinstance(entry, BadLine) for entry in self._listed[0])
 
     @property
     def last_line(self) -> RecordPosition | None:
-        return self.entries[-1].line if self.entries else None
-
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.lane == lane)
-
-    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
-        return False
-
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
-        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
+        return self._listed[0][-1].line if self._listed[0] else None
 
 
 def _records(
@@ -486,10 +510,6 @@ def _head(records: Iterator[Record]) -> tuple[list[dict[str, Any]], bool]:
     return found, is_blank
 
 
-def _recognised(head: list[dict[str, Any]]) -> Reader | None:
-    return next((reader for reader in KINDS.values() if reader.recognises(head)), None)
-
-
 def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:
     """Each object as an entry, in the given order; its line has a number and no bytes.
 
@@ -511,21 +531,17 @@ def _object_entry(value: Any, index: int) -> TranscriptEntry:
     if not isinstance(value, dict):
         raise BadMessage(f"a message is an object (a dict), not {type(value).__name__}", index=index)
     if "entryId" in value:
-        return _page_item(value, line)
+        message = object_field(value, "message")
+        is_message = jsonl.is_message(message)
+        return TranscriptEntry(
+            RecordPosition(int_field(value, "seq") or line.number, 0, 0),
+            "message" if is_message else "unknown",
+            text_field(value, "entryId"),
+            text_field(value, "parentId"),
+            message_time(message, value.get("createdAt")),
+            message=message if is_message else None,
+            record={} if is_message else value,
+        )
     if jsonl.is_message(value):
         return TranscriptEntry(line, "message", text_field(value, "id"), created_at=message_time(value), message=value)
     return openclaw.entries(value, line)[0]
-
-
-def _page_item(item: dict[str, Any], line: RecordPosition) -> TranscriptEntry:
-    """An item of a page; one without a message is opaque."""
-    place = RecordPosition(int_field(item, "seq") or line.number, 0, 0)
-    message = object_field(item, "message")
-    written = message_time(message, item.get("createdAt"))
-    if not jsonl.is_message(message):
-        return TranscriptEntry(
-            place, "unknown", text_field(item, "entryId"), text_field(item, "parentId"), written, record=item
-        )
-    return TranscriptEntry(
-        place, "message", text_field(item, "entryId"), text_field(item, "parentId"), written, message=message
-    )

@@ -26,6 +26,8 @@ BOM = b"\xef\xbb\xbf"
 #: Longer lines are skipped: no archive could store such a record.
 LONGEST_LINE = 1 << 30
 _BUFFER = 1 << 18
+_HEAD = 1 << 16
+_SQLITE = b"SQLite format 3\0"
 
 
 def file_state(path: Path) -> FileState:
@@ -94,12 +96,13 @@ def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dic
     try:
         text = raw.decode()
         del raw
-        return length, is_ended, _object(text)
+        return length, is_ended, parse_object(text)
     except UnicodeDecodeError:
         return length, is_ended, "not UTF-8"
 
 
-def _object(text: str) -> dict[str, Any] | str:
+def parse_object(text: str) -> dict[str, Any] | str:
+    """The object in a JSON text, or why there is none."""
     try:
         try:
             value = _DECODER.decode(text)
@@ -130,6 +133,24 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 _LONG_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=number_or_digits)
 
 
+def read_document(path: Path) -> dict[str, Any] | None:
+    """The object that a whole file is; None for anything else."""
+    with open_for_reading(path) as file:
+        if not file.read(_HEAD).removeprefix(BOM).lstrip().startswith(b"{"):
+            return None
+        file.seek(0)
+        try:
+            found = parse_object(file.read().decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            return None
+    return found if isinstance(found, dict) else None
+
+
+def is_sqlite(path: Path) -> bool:
+    with open_for_reading(path) as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
 def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:
     """How many bytes at `start` complete a line that was read before its line feed."""
     if start == 0:
@@ -143,11 +164,11 @@ def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:
     return 0
 
 
-def _skip_line(file: BinaryIO, left: int) -> int:
+def _skip_line(file: BinaryIO, size: int) -> int:
     """Skip to after the next line feed; returns the distance."""
     passed = 0
-    while passed < left:
-        raw = file.readline(min(_BUFFER, left - passed))
+    while passed < size:
+        raw = file.readline(min(_BUFFER, size - passed))
         passed += len(raw)
         if not raw or raw.endswith(b"\n"):
             break
@@ -160,7 +181,6 @@ def _unreadable(path: Path, error: OSError) -> BadInput:
 
 
 _BUFFER_BYTES = 1 << 20
-_HEAD = 1 << 16
 #: This close to its end, a piece of the file may only look broken.
 _MARGIN = 16
 _BETWEEN = re.compile(r"[\s,]*")

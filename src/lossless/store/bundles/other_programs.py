@@ -64,10 +64,40 @@ def _file(path: str | Path) -> Path:
 
 
 def _check_tables(place: Path, wanted: tuple[str, ...], program: str) -> None:
-    with closing(Database(str(place), read_only=True)) as database:
+    with _foreign_file(place) as database:
         there = set(database.column(_TABLES))
     if missing := [table for table in wanted if table not in there]:
         raise NotAnArchive(f"Source database is missing {program} tables: {', '.join(missing)}")
+
+
+_OPENCODE_QUERIES = load_queries("opencode")
+
+
+def is_opencode(path: Path) -> bool:
+    """Whether a SQLite file is OpenCode's database."""
+    with _foreign_file(path) as database:
+        return {"session", "message", "part"} <= set(database.column(_TABLES))
+
+
+def opencode_sessions(path: Path) -> list[tuple[str, int, int]]:
+    """The sessions in OpenCode's database: each as JSON, how many rows it has, and when the newest changed (ms)."""
+    with _foreign_file(path) as database:
+        return [(info, rows, changed) for info, rows, changed in database.rows(_OPENCODE_QUERIES["sessions"])]
+
+
+def opencode_messages(path: Path, session_id: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The messages of a session as id and JSON, each with its parts, oldest first."""
+    with _foreign_file(path) as database, database.snapshot():
+        parts = defaultdict(list)
+        for message_id, id_, data in database.rows(_OPENCODE_QUERIES["parts"], {"session_id": session_id}):
+            parts[message_id].append((id_, data))
+        messages = database.rows(_OPENCODE_QUERIES["messages"], {"session_id": session_id})
+        return [(id_, data, parts[id_]) for id_, data in messages]
+
+
+def _foreign_file(path: Path) -> closing[Database]:
+    """Another program's database, opened only to read: a program that writes to it does not wait for us."""
+    return closing(Database(str(path), read_only=True))
 
 
 _ADOPT_QUERIES = load_queries("adopt")
