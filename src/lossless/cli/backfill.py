@@ -314,7 +314,7 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
     """A conversation in the plan: how much would go below how many summaries."""
     return _named(one) | {
         "summaries": len(one.passes),
-        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf"),
+        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
         "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
         "roots": one.roots,
     }
@@ -341,15 +341,16 @@ def _backfill_plan(screen: Screen, data: Data) -> None:
     if not data["summaries"]:
         screen.line("There is nothing to fold.")
     _backfill_after(screen, data)
-    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
-    screen.unchanged()
+    if data["summaries"] or data["title"] or data["transplant"]:
+        screen.line(styled(f"Written by: {data['writer']}.", "dim"))
+        screen.unchanged()
 
 
 def _backfill_done(screen: Screen, data: Data) -> None:
     if data["items"]:
         screen.items(
             data["items"],
-            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], ""),
+            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], "key"),
             ("summaries", "summaries", "count"),
             ("tokens", "tokensBefore", "count"),
             ("after", "tokensAfter", "count"),

@@ -394,10 +394,12 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
 
 def print_conversations(screen: Screen, data: Data) -> None:
     if data["items"]:
+        is_titled = any(item["title"] for item in data["items"])
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", _conversation_name, "rest"),
+            ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
+            *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
             ("messages", "messageCount", "count"),
             ("tokens", "messageTokens", "count"),
             ("sums", "summaryCount", "count"),
@@ -406,8 +408,9 @@ def print_conversations(screen: Screen, data: Data) -> None:
         )
 
 
-def _conversation_name(item: Data) -> Text:
-    return styled(item["title"] or item["sessionKey"] or item["sessionId"], "" if item["active"] else "dim")
+def session_name(item: Data) -> str:
+    """What a conversation is called in commands."""
+    return str(item["sessionKey"] or item["sessionId"])
 
 
 def print_list(screen: Screen, data: Data) -> None:
@@ -415,20 +418,20 @@ def print_list(screen: Screen, data: Data) -> None:
     if not data["items"]:
         return
     is_wide = screen.width >= _WIDE
-    most = 48 if is_wide else 22
+
+    def about(item: Data) -> Text:
+        words = item["firstWords"]
+        return styled(words if len(words) <= 60 else words[:59] + "…", "" if item["active"] else "dim")
+
     screen.items(
         data["items"],
         ("#", "conversationId", "right"),
-        ("conversation", lambda item: styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"), "rest"),
-        ("session", lambda item: styled(_cut(item["sessionKey"] or item["sessionId"], most), "dim"), ""),
+        ("conversation", about, "rest"),
+        ("session", lambda item: styled(session_name(item), "dim"), "key"),
         ("messages", "messageCount", "count"),
         *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
         ("last", "latestMessageAt", "date"),
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 #: From this width on, lists have more columns.
@@ -590,7 +593,7 @@ def print_summaries(screen: Screen, data: Data) -> None:
     if items:
         screen.items(
             items,
-            ("id", "summaryId", ""),
+            ("id", "summaryId", "key"),
             *(() if one else (("conv", "conversationId", "right"),)),
             ("depth", "depth", "right"),
             ("tokens", "tokenCount", "count"),

@@ -535,7 +535,7 @@ def print_maintenance(screen: Screen, data: Data) -> None:
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", "sessionKey", "rest"),
+            ("session", "sessionKey", "key"),
             ("state", _maintenance_state, ""),
             ("reason", "reason", ""),
             ("since", "requestedAt", "time"),
@@ -613,7 +613,7 @@ def print_absent(screen: Screen, data: Data) -> None:
         screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
         return
     if data["traces"]:
-        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "rest"))
+        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "key"))
     for reason in data["unreadable"]:
         screen.line(styled("Not read: ", "yellow"), reason)
     screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

@@ -68,7 +68,9 @@ def error_envelope(error: errors.LosslessError | click.ClickException | CommandF
     if isinstance(error, click.ClickException):
         return _usage_envelope(error)
     exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
-    return ErrorEnvelope(error.code, str(error), exit_code, _details(error))
+    is_config = isinstance(error, errors.BadSetting) and error.key == "config"
+    hint = "Correct the file, or name another one with --config." if is_config else ""
+    return ErrorEnvelope(error.code, str(error), exit_code, _details(error), hint)
 
 
 def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:

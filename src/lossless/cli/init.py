@@ -227,7 +227,7 @@ class _Setup:
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
         if self.dry_run:
-            self._finish_dry_run(can_import if imports else [], hosts, model)
+            self._finish_dry_run(self._unread(can_import) if imports else [], hosts, model)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -386,10 +386,20 @@ class _Setup:
 
     # --- the end ---
 
-    def _finish_dry_run(self, found: Sequence[LocalHistory], hosts: Sequence[str], model: str | None) -> None:
-        self.data |= {"imports": sum(len(item.files) for item in found), "connects": list(hosts), "model": model}
+    def _unread(self, found: Sequence[LocalHistory]) -> list[Path]:
+        """The transcripts that are new, or have changed since they were imported."""
+        from lossless.transfer.transcripts import unread_files
+
+        files = [file for item in found for file in item.files]
+        if self.is_new:
+            return files
+        with self.invocation.reader() as engine:
+            return unread_files(engine.archive, files)
+
+    def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
+        self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
         self._say("", "Nothing was changed (--dry-run). It would:")
-        self._say(f"  import {plural(self.data['imports'], 'transcript')}")
+        self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
         for host in hosts:
             self._say(f"  connect {host}")
         self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")

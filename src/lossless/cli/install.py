@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
@@ -160,7 +161,9 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
     listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
-    invocation.emit("install.doctor", print_checks, {"host": host, "checks": listed}, ok=ok)
+    unknown = {found.name for found in checks if not found.is_known}
+    view = partial(print_checks, unknown=unknown)
+    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
@@ -324,10 +327,11 @@ def print_changes(screen: Screen, data: Data) -> None:
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 
 
-def print_checks(screen: Screen, data: Data) -> None:
+def print_checks(screen: Screen, data: Data, unknown: Collection[str] = ()) -> None:
     screen.title(data["host"])
     for check in data["checks"]:
         mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")
+        mark = styled("?   ", "yellow") if check["name"] in unknown else mark
         screen.line(mark, f"{check['name']:<14}{check['said']}")
         if check["hint"]:
             screen.line(f"{'':<18}{check['hint']}")

@@ -244,7 +244,8 @@ def use_model(
     )
     summariser = Summariser(settings)
     candidate = next(one for one in summariser.candidates() if one.name == value)
-    _check_candidate(summariser, candidate)
+    if tries:
+        _check_candidate(summariser, candidate)
     data = {"name": value, "before": before, "saved": saves, "configPath": None}
     data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
     if tries:
@@ -418,6 +419,8 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
     if data["configPath"]:
         rows.append(("saved in", data["configPath"]))
     screen.fields(rows)
+    if data.get("problem"):
+        screen.line(styled(f"It cannot be asked yet: {data['problem']}", "yellow"))
     if data.get("overriddenBy"):
         names = " and ".join(data["overriddenBy"])
         screen.line(styled(f"{names} is set in the environment, and wins over the config file.", "yellow"))

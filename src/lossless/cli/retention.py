@@ -18,6 +18,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
 from lossless.cli.commands import command, text_option, text_type
+from lossless.cli.conversations import session_name
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -72,7 +73,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     """Copy the archive to PATH, or next to it under a name with the time.
 
     The copy is whole even while others write. Large payloads are put into a folder next to it, as links where that is
-    possible, so that they take no room twice.
+    possible, so that they take no room twice. Exit code 1 when the archive is damaged: the copy has the same damage.
     """
     if lists:
         _emit_backups(invocation)
@@ -85,7 +86,9 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
     ):
         made = engine.backup(place, rolling=rolling, progress=advance)
-    invocation.emit("backup", print_backup, {**_backup_json(made), "files": made.files})
+        damage = engine.archive.checks.damage()
+    data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
+    invocation.emit("backup", print_backup, data, ok=damage is None)
 
 
 @command("backups")
@@ -433,13 +436,16 @@ def print_backup(screen: Screen, data: Data) -> None:
     screen.line(styled(f"{format_bytes(data['bytes'])} copied ", "bold"), f"to {data['path']}")
     if data["files"]:
         screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
+    if data.get("damage"):
+        screen.line(styled("The archive is damaged, and the copy has the same damage: ", "bold red"), data["damage"])
+        screen.line(styled("`lcm verify` lists what is wrong; `lcm backup --list` shows older copies.", "dim"))
 
 
 def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups beside the archive. `lcm backup` makes one.")
         return
-    file = ("file", lambda item: Path(item["path"]).name, "rest")
+    file = ("file", lambda item: Path(item["path"]).name, "key")
     screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
@@ -484,7 +490,7 @@ def print_size(screen: Screen, data: Data) -> None:
     if data["couldGo"]:
         screen.gap()
         sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
-        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", ""))
+        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", "key"))
 
 
 def _percent(share: float) -> str:
@@ -496,7 +502,8 @@ def print_prune(screen: Screen, data: Data) -> None:
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", lambda item: styled(_name(item), "bold" if item["active"] else ""), "rest"),
+            ("session", lambda item: styled(session_name(item), "bold" if item["active"] else ""), "key"),
+            ("title", lambda item: item["title"] or "", "rest"),
             ("newest", "newestAt", "date"),
             ("messages", "messages", "count"),
             ("files", "files", "count"),
@@ -519,10 +526,6 @@ def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
     """How it is done, unless the question comes next."""
     if not data.get("isAsked"):
         screen.unchanged(how)
-
-
-def _name(item: Data) -> str:
-    return str(item["title"] or item["sessionKey"] or item["sessionId"])
 
 
 def _print_pruned(screen: Screen, data: Data) -> None:

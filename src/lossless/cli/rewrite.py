@@ -263,6 +263,7 @@ def repair(
     written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
     how = draft_options(invocation, **more)
+    everything = everything or (target is None and invocation.rule is not None and not how.is_real)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
@@ -402,7 +403,8 @@ def print_repairs(screen: Screen, data: Data) -> None:
 def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
     """Which summaries, the diffs of their texts, and what became of them."""
     if not data["targets"]:
-        screen.line("There is no such summary: nothing to do.")
+        what = "No summary is broken" if "kinds" in data else "There is no such summary"
+        screen.line(f"{what}: nothing to do.")
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
     if data["calls"]:

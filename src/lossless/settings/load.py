@@ -173,7 +173,7 @@ def is_toml(path: Path) -> bool:
 
 
 def unusable_config(path: Path, why: str) -> BadSetting:
-    return BadSetting("config", str(path), "the config file", why)
+    return BadSetting("config", str(path), "the config file", why, f"the config file {path} cannot be used: {why}")
 
 
 def read_config(path: Path) -> ConfigText:
