@@ -166,12 +166,8 @@ class Invocation:
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        what = (
-            f"The file {path} is empty: it is no archive."
-            if os.path.exists(path)
-            else f"There is no archive at {path}."
-        )
-        return failures.not_found(what, hint=hint, databasePath=path)
+        what = "The file {} is empty: it is no archive." if os.path.exists(path) else "There is no archive at {}."
+        return failures.not_found(what.format(path), hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine
