@@ -131,7 +131,7 @@ def test_things_done_wrong_change_nothing(lcm: Lcm, home: Path, arguments: tuple
 
 def test_a_name_that_no_setting_has_is_told_what_is_near(lcm: Lcm, home: Path) -> None:
     error = lcm("config", "set", "freshTailCuont", "20").error
-    assert (error["code"], error["message"]) == ("not_found", "There is no setting 'freshTailCuont'.")
+    assert (error["code"], error["message"]) == ("bad_setting", "There is no setting 'freshTailCuont'.")
     assert error["details"]["hint"] == "Did you mean freshTailCount?"
 
 

@@ -70,7 +70,7 @@ def get_setting(invocation: Invocation, path: str) -> None:
     if setting is None and path in group_spellings():
         data = _group(loaded, path)
     elif setting is None:
-        raise _unknown(path)
+        raise _unknown(path, "not_found")
     else:
         given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
         data = {
@@ -83,11 +83,11 @@ def get_setting(invocation: Invocation, path: str) -> None:
     invocation.emit("config.get", print_setting, data)
 
 
-def _unknown(path: str) -> failures.CommandFailed:
+def _unknown(path: str, code: str) -> failures.CommandFailed:
     """The failure for a name that no setting has; it says which one is near."""
     meant = closest_name(path, key_spellings())
     hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
-    return failures.not_found(f"There is no setting {path!r}.", hint=hint, path=path)
+    return failures.fail(code, f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
 
 
 def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
     is made where there is no config file.
     """
     if path not in key_spellings() and path not in group_spellings():
-        raise _unknown(path)
+        raise _unknown(path, "bad_setting")
     setting = settings_by_key().get(path)
     file = config_file(invocation)
     if value.strip().lower() == "default":
