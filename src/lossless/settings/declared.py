@@ -73,10 +73,7 @@ class Settings:
         aliases=(SettingAlias("largeFileTokenThreshold"),),
     )
     payloads_in_files: bool = storage(
-        True,
-        ON,
-        "Whether images and large payloads are moved out of messages into files.",
-        ours=True,
+        True, ON, "Whether images and large payloads are moved out of messages into files.", ours=True
     )
     redact_secrets: bool = storage(
         False,
