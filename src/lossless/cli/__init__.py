@@ -9,7 +9,7 @@ def run() -> None:
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from lossless import __version__
 
-        print(f"lcm {__version__}")
+        sys.stdout.write(f"lcm {__version__}\n")
         return
     gc.disable()  # nothing that imports leave behind is garbage
     from lossless.cli.main import main
