@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, Number, OneOf, TextList, TextValue
+from lossless.settings.kinds import UNSET, Flag, Number, TextList, TextValue
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -99,7 +99,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, TextValue | OneOf | TextList)
+    is_text = isinstance(kind, TextValue | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -211,7 +211,7 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
             names = name.split(".") if table is None else [inner if group in name else snake_case(inner)]
             item, ending = tomlkit.value(_toml(value)), "\r\n" if "\r\n" in text else "\n"
             item.trivia.trail = ending
-            is_table = [isinstance(one, Table | AoT) and not own.is_dotted() for own, one in body]
+            is_table = [isinstance(one, Table | AoT) and not (own and own.is_dotted()) for own, one in body]
             values = [n for n, (own, _) in enumerate(body) if own is not None and not is_table[n]]
             at = values[-1] + 1 if values else 0 if table is not None or any(is_table) else len(body)
             if at and not body[at - 1][1].as_string().endswith("\n") and not body[at - 1][1].trivia.trail:
