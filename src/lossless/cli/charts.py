@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data, Screen
-    from lossless.engine import Engine
-    from lossless.model.conversations import Conversation
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -224,7 +222,9 @@ def graph_svg(graph: SummaryGraph) -> str:
         *_edges(layout, tops, left),
     ]
     for depth, row in layout.rows.items():
-        pieces += _row_label(depth, row, tops[depth])
+        top = tops[depth]
+        name = "leaves" if depth == 0 else f"depth {depth}"
+        pieces += [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
         for box in row:
             pieces += _box(box, left + box.x, tops[depth], graph.words.get(box.shape.id, ""))
     pieces += _axis(layout, left, width, height - 20)
@@ -270,11 +270,6 @@ def _legend(width: int) -> Iterator[str]:
     for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
         yield f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>'
         yield _text(at + 20, 70, about, "dim")
-
-
-def _row_label(depth: int, row: tuple[SummaryBox, ...], top: float) -> list[str]:
-    name = "leaves" if depth == 0 else f"depth {depth}"
-    return [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
 
 
 def _total(row: tuple[SummaryBox, ...]) -> str:
@@ -401,7 +396,9 @@ def graph(
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
-        drawn = _read_graph(engine, conversation)
+        title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
+        shapes, edges, beginnings = engine.browse.graph(conversation.id)
+        drawn = SummaryGraph(title, tuple(shapes), tuple(edges), beginnings)
     text = _LANGUAGES[language](drawn)
     if str(file) == "-":
         click.echo(text.encode(), nl=False)
@@ -418,12 +415,6 @@ def _language_of(file: Path) -> str:
             "FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as"
         )
     return _SUFFIXES.get(suffix, "svg")
-
-
-def _read_graph(engine: Engine, conversation: Conversation) -> SummaryGraph:
-    title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
-    shapes, edges, beginnings = engine.browse.graph(conversation.id)
-    return SummaryGraph(title, tuple(shapes), tuple(edges), beginnings)
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:

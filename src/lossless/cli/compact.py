@@ -449,7 +449,16 @@ def print_compaction(screen: Screen, data: Data) -> None:
         [_pass_row(item) for item in passes],
     )
     if not data["dryRun"]:
-        _print_ending(screen, data)
+        calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
+        until = f" Until {data['until']}." if data["until"] else ""
+        if not data["ok"]:
+            screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
+        elif data["reason"] != "compacted":
+            screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+        elif calls:
+            screen.line(calls.strip())
+        _print_advice(screen, data)
+        screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _pass_row(item: Data) -> tuple[Any, ...]:
@@ -464,19 +473,6 @@ def _pass_row(item: Data) -> tuple[Any, ...]:
         _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
     )
     return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
-
-
-def _print_ending(screen: Screen, data: Data) -> None:
-    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-    until = f" Until {data['until']}." if data["until"] else ""
-    if not data["ok"]:
-        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
-    elif data["reason"] != "compacted":
-        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
-    elif calls:
-        screen.line(calls.strip())
-    _print_advice(screen, data)
-    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _print_advice(screen: Screen, data: Data) -> None:

@@ -507,7 +507,13 @@ def print_clean(screen: Screen, data: Data) -> None:
     )
     report = data["done"]
     if report is None:
-        _print_clean_plan(screen, data)
+        for item in data["items"]:
+            for held in item["conversations"]:
+                name = held["sessionKey"] or held["sessionId"]
+                rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
+                screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+            if (more := item["count"] - len(item["conversations"])) > 0:
+                screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
         screen.unchanged("--apply FILTER deletes, after a backup.")
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
@@ -515,17 +521,6 @@ def print_clean(screen: Screen, data: Data) -> None:
         screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
     if report["refusal"]:
         screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
-
-
-def _print_clean_plan(screen: Screen, data: Data) -> None:
-    """Which conversations would go, filter by filter."""
-    for item in data["items"]:
-        for held in item["conversations"]:
-            name = held["sessionKey"] or held["sessionId"]
-            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
-            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
-        if (more := item["count"] - len(item["conversations"])) > 0:
-            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
 
 
 def print_maintenance(screen: Screen, data: Data) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
-    from lossless.maintenance.prune import PruneFilter, PrunePlan
+    from lossless.maintenance.prune import PrunePlan
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Conversation
@@ -227,7 +227,14 @@ def prune(
     nothing is deleted without --yes. A backup is made first, and a hundred conversations at a time are deleted:
     interrupting leaves an archive in which everything holds. With --vacuum and no condition it only frees space.
     """
-    choice = _prune_choice(older_than, limit, patterns, include_active)
+    option = "--older-than"
+    try:
+        age = None if older_than is None else pruning.parse_age(older_than)
+        option = "--to"
+        most = None if limit is None else pruning.parse_size(limit)
+    except BadInput as error:
+        raise bad_option(option, str(error)) from None
+    choice = pruning.PruneFilter(age, most, patterns, include_active)
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
@@ -242,19 +249,6 @@ def prune(
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", print_prune, data)
-
-
-def _prune_choice(
-    older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool
-) -> PruneFilter:
-    option = "--older-than"
-    try:
-        age = None if older_than is None else pruning.parse_age(older_than)
-        option = "--to"
-        most = None if limit is None else pruning.parse_size(limit)
-    except BadInput as error:
-        raise bad_option(option, str(error)) from None
-    return pruning.PruneFilter(age, most, patterns, include_active)
 
 
 def _prune_json(work: PrunePlan) -> dict[str, Any]:

@@ -425,19 +425,14 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, "" if data["wanted"] else word)
-        _print_refused(screen, item)
+        refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+        if refused:
+            count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+            verb = "stays" if len(refused) == 1 else "stay"
+            screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
         _print_stopped(screen, item)
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
-
-
-def _print_refused(screen: Screen, item: Data) -> None:
-    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
-    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
-    if refused:
-        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
-        verb = "stays" if len(refused) == 1 else "stay"
-        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
 
 
 def _print_stopped(screen: Screen, item: Data) -> None:

@@ -187,7 +187,10 @@ def _serve(
     from lossless.engine import open_engine
     from lossless.serve.proxy import http_protocol, proxy_app
 
-    with open_engine(invocation.file_path, invocation.loaded.settings) as engine, _listen_message() as listening:
+    with (
+        open_engine(invocation.file_path, invocation.loaded.settings) as engine,
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening,
+    ):
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
@@ -203,11 +206,6 @@ def _serve(
         ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-
-
-def _listen_message() -> socket.socket:
-    """A socket that says it is TCP: then nothing that is written waits for more."""
-    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
 
 def _key(name: str) -> str:
