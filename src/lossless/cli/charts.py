@@ -48,17 +48,11 @@ def column_chart(values: Sequence[float], height: int = 5) -> list[str]:
     ['  █', ' ██']
     """
     most = max(values, default=0)
-    eighths = [_eighths(value, most, height) for value in values]
+    # what is there is never invisible
+    eighths = [max(1, round(value / most * height * 8)) if value > 0 < most else 0 for value in values]
     return [
         "".join(_STEPS[min(8, max(0, eighth - 8 * below))] for eighth in eighths) for below in reversed(range(height))
     ]
-
-
-def _eighths(value: float, most: float, height: int) -> int:
-    """A value's height; what is there is never invisible."""
-    if value <= 0 or most <= 0:
-        return 0
-    return max(1, round(value / most * height * 8))
 
 
 def downsample(values: Sequence[float], width: int) -> list[float]:
@@ -391,7 +385,11 @@ def graph(
 
     Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
     """
-    language = language or _language_of(file)
+    suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
+    if not language and suffix and suffix not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
+    language = language or _SUFFIXES.get(suffix, "svg")
     if str(file) != "-":
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
     with invocation.reader() as engine, engine.browse.reading():
@@ -405,16 +403,6 @@ def graph(
         return
     write_chart(file, text, invocation.file_path, overwrite=overwrite)
     invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
-
-
-def _language_of(file: Path) -> str:
-    """What a file's name asks for; a name without an ending is an SVG picture's."""
-    suffix = file.suffix.lower()
-    if suffix and suffix not in _SUFFIXES:
-        raise bad_option(
-            "FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as"
-        )
-    return _SUFFIXES.get(suffix, "svg")
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:

@@ -75,16 +75,11 @@ def _archive_json(invocation: Invocation) -> dict[str, Any]:
             "lastStoredAt": health.last_stored_at,
             "summariesBy": writer_name(invocation.loaded.settings),
         }
-    return {"archive": archive, "path": invocation.file_path, "otherArchive": _other_archive(invocation)}
-
-
-def _other_archive(invocation: Invocation) -> str | None:
-    """A second archive in the other usual place, which is easily overlooked."""
-    if invocation.loaded.sources["databasePath"].kind != "default":
-        return None
-    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
-    other = places.data_dir / "lcm.db"
-    return str(other) if other.is_file() and str(other) != invocation.file_path else None
+    # a second archive in the other usual place is easily overlooked
+    other = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).data_dir / "lcm.db"
+    is_chosen = invocation.loaded.sources["databasePath"].kind != "default"
+    seen = None if is_chosen or not other.is_file() or str(other) == invocation.file_path else str(other)
+    return {"archive": archive, "path": invocation.file_path, "otherArchive": seen}
 
 
 def print_overview(screen: Screen, data: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     possible, so that they take no room twice. Exit code 1 when the archive is damaged: the copy has the same damage.
     """
     if lists:
-        _emit_backups(invocation)
+        click.get_current_context().invoke(backups)
         return
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
@@ -94,10 +94,6 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
 @command("backups")
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
-    _emit_backups(invocation)
-
-
-def _emit_backups(invocation: Invocation) -> None:
     found = copies.list_backups(invocation.file_path)
     data = {
         "count": len(found),
@@ -119,7 +115,12 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     you are asked.
     """
     archive_path = invocation.file_path
-    place = _find_backup(source, archive_path)
+    place, beside = expand_path(source), Path(archive_path).parent / source
+    place = place if place.is_file() or not beside.is_file() else beside
+    if not place.is_file():
+        hint = "`lcm backup --list` shows those beside the archive."
+        raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
+    place = place.absolute()
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
     if not yes or dry_run:
@@ -154,25 +155,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
 
 
 def _backup_json(made: Backup) -> dict[str, Any]:
-    return {
-        "path": str(made.path),
-        "label": made.label,
-        "madeAt": made.made_at,
-        "bytes": made.bytes,
-        "rolling": made.is_rolling,
-    }
-
-
-def _find_backup(source: str, archive_path: str) -> Path:
-    """The file that a person means: a path, or a name beside the archive."""
-    given = expand_path(source)
-    beside = Path(archive_path).parent / source
-    place = given if given.is_file() or not beside.is_file() else beside
-    if not place.is_file():
-        raise failures.not_found(
-            f"There is no backup {source!r}.", hint="`lcm backup --list` shows those beside the archive.", path=source
-        )
-    return place.absolute()
+    return pick_json(made, "path", "label", "made_at", "bytes") | {"rolling": made.is_rolling}
 
 
 def _problems(proof: Verification, warnings: list[str]) -> list[str]:

@@ -25,7 +25,6 @@ from lossless.model.times import parse_time
 from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
-
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.maintenance.surgery.focus import FocusStatus
