@@ -420,9 +420,9 @@ def print_verify(screen: Screen, data: Data) -> None:
         screen.line(
             styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
         )
-    left = data["errors"] + data["warnings"] - len(data["problems"])
-    if left > 0:
-        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
+    unlisted = data["errors"] + data["warnings"] - len(data["problems"])
+    if unlisted > 0:
+        screen.line(styled(f"and {format_count(unlisted)} more; see them with --limit", "dim"))
     if data["problems"]:
         screen.gap()
     checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"

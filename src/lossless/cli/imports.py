@@ -373,7 +373,15 @@ def _emit_outcomes(
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
         "pruned": sum(item.pruned for item in found),
-        "items": [_outcome_json(item) for item in found[:_LISTED_FILES]],
+        "items": [
+            {
+                "path": str(item.path),
+                "sessionKey": item.session.key,
+                "sessionId": item.session.id,
+                **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
+            }
+            for item in found[:_LISTED_FILES]
+        ],
     }
     invocation.emit("import", print_transcript_import, data, ok=not failed)
 
@@ -395,15 +403,6 @@ def _bring_in(
     ):
         archive, settings = None if reader is None else reader.archive, invocation.loaded.settings
         return preview_transcripts(archive, settings, kind, files, again=again, progress=advance)
-
-
-def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
-    return {
-        "path": str(item.path),
-        "sessionKey": item.session.key,
-        "sessionId": item.session.id,
-        **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
-    }
 
 
 def _command(kind: str) -> click.Command:
@@ -604,9 +603,9 @@ def print_counts(screen: Screen, data: Data) -> None:
 def print_warnings(screen: Screen, data: Data) -> None:
     for warning in data["warnings"]:
         screen.line(styled("  note: ", "yellow"), warning)
-    left = data["warningCount"] - len(data["warnings"])
-    if left:
-        screen.line(styled(f"  and {format_count(left)} more", "dim"))
+    unlisted = data["warningCount"] - len(data["warnings"])
+    if unlisted:
+        screen.line(styled(f"  and {format_count(unlisted)} more", "dim"))
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
@@ -627,8 +626,10 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
     for reason, count in skipped.items():
         screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
-    told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
-    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    statuses = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+    screen.line(
+        styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
+    )
     print_pruned(screen, data["pruned"])
     if data["otherKinds"].get("unknown"):
         screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))

@@ -292,12 +292,12 @@ class _Setup:
         first: list[tuple[str, list[Path]]] = []
         later: list[tuple[str, list[Path]]] = []
         for item in found:
-            room, now = _FIRST_BYTES, set[Path]()
+            bytes_left, now = _FIRST_BYTES, set[Path]()
             for file in item.files:
                 size = file_size(file)
-                if size <= room:
+                if size <= bytes_left:
                     now.add(file)
-                    room -= size
+                    bytes_left -= size
             now = now or set(item.files[:1])
             oldest_first = item.files[::-1]
             kind = str(item.kind)
@@ -331,14 +331,14 @@ class _Setup:
     @contextmanager
     def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar for somebody who watches, else a line now and then."""
-        done = said = 0
+        done = reported = 0
 
         def advance(more: int) -> None:
-            nonlocal done, said
+            nonlocal done, reported
             done += more
             part = _LINES_OF_PROGRESS * done // max(1, total)
-            if part > said:
-                said = part
+            if part > reported:
+                reported = part
                 self._say(f"{what}: {format_bytes(done)} of {format_bytes(total)}")
                 sys.stdout.flush()
 

@@ -27,24 +27,21 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.setup import ConfigSetup
 
 
-install = LazyGroup(
-    "install",
-    help="Connect a host: give it the hooks and tools that it needs.",
-    entries={
-        "claude-code": CommandEntry("install:install_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry("install:install_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry("install:install_openclaw", "OpenClaw: the context engine."),
-    },
-)
-
-uninstall = LazyGroup(
-    "uninstall",
-    help="Take away from a host what `lcm connect` gave it.",
-    entries={
-        "claude-code": CommandEntry("install:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry("install:uninstall_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry("install:uninstall_openclaw", "OpenClaw: the context engine."),
-    },
+_ABOUT = {
+    "claude-code": "Claude Code: hooks, MCP server, skill.",
+    "codex": "Codex CLI: hooks, MCP server.",
+    "openclaw": "OpenClaw: the context engine.",
+}
+install, uninstall = (
+    LazyGroup(
+        verb,
+        help=about,
+        entries={host: CommandEntry(f"install:{verb}_{host.replace('-', '_')}", help) for host, help in _ABOUT.items()},
+    )
+    for verb, about in (
+        ("install", "Connect a host: give it the hooks and tools that it needs."),
+        ("uninstall", "Take away from a host what `lcm connect` gave it."),
+    )
 )
 
 

@@ -307,7 +307,10 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
     if not arguments or arguments[0].startswith("-"):
         return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
-    command, words = arguments[0], [f"-{word}" if _has_one_dash(word) else word for word in arguments[1:]]
+    # an option with one dash is one with two in Go's programs
+    is_single = [word[:1] == "-" and word[1:3].isalpha() and len(word) > 2 for word in arguments[1:]]
+    words = [f"-{word}" if single else word for word, single in zip(arguments[1:], is_single, strict=True)]
+    command = arguments[0]
     given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
     if command == "help" or {"-h", "--help"} & set(given):
         return []
@@ -330,11 +333,6 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         _need(names, 2, "lcm-tui backfill AGENT SESSION")
         return _backfill(names[0], names[1], options)
     return [arguments]
-
-
-def _has_one_dash(word: str) -> bool:
-    """Whether a word is an option with one dash, which Go's programs take for two."""
-    return word.startswith("-") and word[1:3].isalpha() and len(word) > 2
 
 
 def _need(names: list[str], count: int, call: str) -> None:

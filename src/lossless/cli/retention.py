@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
-    from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.verify import Verification
-    from lossless.model.conversations import Conversation
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -115,8 +113,8 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     you are asked.
     """
     archive_path = invocation.file_path
-    place, beside = expand_path(source), Path(archive_path).parent / source
-    place = place if place.is_file() or not beside.is_file() else beside
+    place, neighbour = expand_path(source), Path(archive_path).parent / source
+    place = place if place.is_file() or not neighbour.is_file() else neighbour
     if not place.is_file():
         hint = "`lcm backup --list` shows those beside the archive."
         raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
@@ -214,10 +212,10 @@ def prune(
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
         option = "--to"
-        most = None if limit is None else pruning.parse_size(limit)
+        max_bytes = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
         raise bad_option(option, str(error)) from None
-    choice = pruning.PruneFilter(age, most, patterns, include_active)
+    choice = pruning.PruneFilter(age, max_bytes, patterns, include_active)
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
@@ -256,13 +254,13 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
                 backup_path = str(engine.admin.copy("prune", advance, with_files=ours).path)
         with invocation.progress("Deleting", len(work.chosen)) as advance:
             report = engine.admin.prune(work, backup=False, with_files=ours, progress=advance)
-        room = None if vacuum is False else engine.admin.vacuum(always=bool(vacuum))
+        vacuumed = None if vacuum is False else engine.admin.vacuum(always=bool(vacuum))
         database, free = engine.browse.size()
     return {
         **pick_json(report, "conversations", "messages", "summaries", "files", "files_left", "left"),
         "backupPath": backup_path,
-        "vacuumed": room is not None and room.done,
-        "vacuumReason": None if room is None else room.reason,
+        "vacuumed": vacuumed is not None and vacuumed.done,
+        "vacuumReason": None if vacuumed is None else vacuumed.reason,
         "databaseSizeBytes": database,
         "freeBytes": free,
     }
@@ -293,19 +291,16 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    invocation.emit("rotate", print_rotate, _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
-
-
-def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: bool) -> dict[str, Any]:
-    return {
+    data = {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
         "sessionFile": str(report.path),
         "applied": is_real,
         **pick_json(report, "rotated", "reason", "size_before", "size_after", "kept_messages", "dropped_messages"),
-        "backupPath": None if report.backup is None else str(report.backup),
+        "backupPath": to_json(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
+    invocation.emit("rotate", print_rotate, data, ok=is_fine)
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)

@@ -177,8 +177,8 @@ def _rewrite_json(
 ) -> dict[str, Any]:
     """A plan, what was written for it, and what became of it."""
     drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
-    stop, reached, left = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
-    progress = {"reached": reached, "left": left, "stop": stop}
+    stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
+    progress = {"reached": reached, "left": remaining, "stop": stop}
     return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
 
 
@@ -457,8 +457,8 @@ def print_prompt(screen: Screen, data: Data) -> None:
 
 
 def print_prompts_export(screen: Screen, data: Data) -> None:
-    left = data["all"] - len(data["written"])
-    stayed = f"; {plural(left, 'file')} stayed" if left else ""
+    skipped = data["all"] - len(data["written"])
+    stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
     screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
 
 

@@ -130,7 +130,9 @@ class Screen:
         for row in cells:
             parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
             for line in zip_longest(*parts, fillvalue=""):
-                padded = [_padded(safe_text(text), kinds[n], widths[n]) for n, text in zip(shown, line, strict=True)]
+                padded = [safe_text(text).copy() for text in line]
+                for n, text in zip(shown, padded, strict=True):
+                    text.align("right" if kinds[n] == "right" else "left", widths[n])
                 whole = safe_text("  ").join(padded)
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
@@ -213,12 +215,6 @@ def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
     from rich.console import Console
 
     return list(text.wrap(Console(), width, overflow="fold"))
-
-
-def _padded(text: Text, kind: str, width: int) -> Text:
-    text = text.copy()
-    text.align("right" if kind == "right" else "left", width)
-    return text
 
 
 def safe_text(value: Any) -> Text:

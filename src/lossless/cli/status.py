@@ -205,7 +205,15 @@ def print_status(screen: Screen, data: Data) -> None:
                 "Fresh tail",
                 f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
             ),
-            *_budget_rows(data["historyBudgets"]),
+            *(
+                (
+                    "" if n else "History budget",
+                    f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
+                    f"{format_count(one['window'])} tokens (beside {format_count(one['beside'])}, "
+                    f"reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+                )
+                for n, one in enumerate(data["historyBudgets"])
+            ),
             *_cache_rows(screen, data["promptCaches"]),
         )
     )
@@ -222,19 +230,6 @@ def print_status(screen: Screen, data: Data) -> None:
         screen.bars(list(data["room"].items()))
 
 
-def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
-    """How much of its window each of the newest conversations has for its history."""
-    return [
-        (
-            "" if n else "History budget",
-            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
-            f"{format_count(one['window'])} tokens "
-            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
-        )
-        for n, one in enumerate(known)
-    ]
-
-
 def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
     """What providers reported about the prompt caches of the newest conversations."""
     rows = []
@@ -242,20 +237,16 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
         prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
         share = f", {format_count(read)} of {format_count(prompt)} tokens read from it" if prompt and read else ""
         cold = one["consecutiveColdObservations"]
-        told = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
+        streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
         when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
-        rows.append(
-            (
-                "" if n else "Prompt cache",
-                f"conversation {one['conversationId']}: {one['cacheState']}{share}{told}{when}",
-            )
-        )
+        text = f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
+        rows.append(("" if n else "Prompt cache", text))
     return rows
 
 
 def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
-    told = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
-    return [("", styled(told, style))] if count else []
+    text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
+    return [("", styled(text, style))] if count else []
 
 
 def _debt_text(debt: Data) -> str:

@@ -230,9 +230,9 @@ def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    beside = ("beside", lambda item: item["beside"] or "", "")
+    neighbour = ("beside", lambda item: item["beside"] or "", "")
     screen.items(
-        data["items"], *_DECIDED, beside, ("session", lambda item: item["sessionKey"] or item["sessionId"], "key")
+        data["items"], *_DECIDED, neighbour, ("session", lambda item: item["sessionKey"] or item["sessionId"], "key")
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
 

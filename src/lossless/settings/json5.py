@@ -298,9 +298,9 @@ def _without(text: str, one: Json5Node) -> _TextEdit:
     return (start, end, "")
 
 
-def _line_rest(text: str, at: int, most: int) -> int:
+def _line_rest(text: str, at: int, limit: int) -> int:
     """The end of the comments after a position on the same line; the position itself if anything else follows."""
-    found = _LINE_REST.match(text, at, most)
+    found = _LINE_REST.match(text, at, limit)
     end = at if found is None else found.end()
     return end if text[end : end + 1] in ("\n", "\r", "") else at
 

@@ -289,8 +289,8 @@ def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) ->
     """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as beside:
-            beside.write_bytes(new)
+        with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as temporary:
+            temporary.write_bytes(new)
             if _old_bytes(path) != old:
                 raise unusable_config(path, "the file must not change while it is being written")
             backup = _backup(path, old, now)
