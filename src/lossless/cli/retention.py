@@ -84,7 +84,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
     ):
         made = engine.backup(place, rolling=rolling, progress=advance)
-        damage = engine.archive.checks.damage()
+        damage = engine.admin.damage()
     data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
     invocation.emit("backup", print_backup, data, ok=damage is None)
 
