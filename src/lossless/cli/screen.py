@@ -124,7 +124,7 @@ class Screen:
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
         widths = [max(row[n].cell_len for row in cells) for n in range(len(titles))]
         if sys.stdout.isatty():
-            widths = _fit([*("key", *kinds[1:])], widths, self.width)
+            widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
             cells.insert(1, [styled("─" * width, "dim") for width in widths])
         shown = [n for n, width in enumerate(widths) if width]
         for row in cells:
