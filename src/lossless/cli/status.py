@@ -205,15 +205,7 @@ def print_status(screen: Screen, data: Data) -> None:
                 "Fresh tail",
                 f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
             ),
-            *(
-                (
-                    "" if n else "History budget",
-                    f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
-                    f"{format_count(one['window'])} tokens (beside {format_count(one['beside'])}, "
-                    f"reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
-                )
-                for n, one in enumerate(data["historyBudgets"])
-            ),
+            *_budget_rows(data["historyBudgets"]),
             *_cache_rows(screen, data["promptCaches"]),
         )
     )
@@ -228,6 +220,19 @@ def print_status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
+
+
+def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
+    """How much of its window each of the newest conversations has for its history."""
+    return [
+        (
+            "" if n else "History budget",
+            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
+            f"{format_count(one['window'])} tokens "
+            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+        )
+        for n, one in enumerate(known)
+    ]
 
 
 def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
