@@ -64,9 +64,9 @@ class BadSetting(BadInput):
 
     code = "bad_setting"
 
-    def __init__(self, key: str, value: object, source: str, allowed: str) -> None:
+    def __init__(self, key: str, value: object, source: str, allowed: str, message: str = "") -> None:
         self.key, self.value, self.source, self.allowed = key, value, source, allowed
-        super().__init__(f"setting {key!r} = {value!r} (from {source}) is not allowed: {allowed}")
+        super().__init__(message or f"setting {key!r} = {value!r} (from {source}) is not allowed: {allowed}")
 
 
 class BadPattern(BadInput):

@@ -92,6 +92,14 @@ def test_init_ends_with_a_command_that_finds_something(lcm: Lcm, history: Path) 
     assert f"{history}/.openclaw/lcm.db" in lcm().out
 
 
+def test_a_second_dry_run_knows_what_is_there(lcm: Lcm, history: Path) -> None:
+    dry = ("init", "--dry-run", "--connect", "none", "--json")
+    new = lcm(*dry).data["imports"]
+    lcm("init", "--yes", "--connect", "none")
+    assert (new > 0, lcm(*dry).data["imports"]) == (True, 0)
+    assert "there is nothing new" in lcm("init", "--dry-run", "--connect", "none").out
+
+
 def test_init_says_what_went_wrong_and_does_the_rest(lcm: Lcm, history: Path) -> None:
     (history / ".claude" / "settings.json").write_text("{ not JSON")
     (history / ".codex" / "sessions" / "rollout-bad.jsonl").write_text("not JSON\n")

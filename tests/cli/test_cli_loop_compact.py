@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.cells import cell_len
 
 import lossless
 from tests.built import built
@@ -133,13 +132,11 @@ def test_a_model_writes_and_one_that_fails_is_replaced(
     assert "extracted (model)" in table
 
 
-def test_the_tables_fit_the_terminal(lcm: Lcm, long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_people_see_what_was_folded(lcm: Lcm, long: Path) -> None:
     outs = [
         lcm("compact", *NAMED, "--format", "table", *more).out
         for more in (("--dry-run",), (), ("--until", 1), ("--if-needed",))
     ]
-    assert max(cell_len(line) for out in outs for line in out.splitlines()) <= 80
     assert "summaries would be written" in outs[0]
     assert "summaries written" in outs[1]
     assert "written" in outs[2]

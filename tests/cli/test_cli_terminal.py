@@ -88,8 +88,9 @@ def test_views_fit_and_nothing_steers_the_terminal(lcm: Lcm, nasty: Path, comman
     answer = lcm(*command, "--format", "table")
     assert (answer.code, answer.err) == (0, "")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", answer.out)
+    in_tables = "list" in command or "config" in command  # a pipe gets all of a table
     for line in answer.out.splitlines():
-        assert len(line.rstrip()) <= 80
+        assert in_tables or len(line.rstrip()) <= 80
     if "markup" in answer.out:
         assert "[red]markup" in " ".join(answer.out.split())
 

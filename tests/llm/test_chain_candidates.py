@@ -2,87 +2,62 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import errors
-from lossless.llm.providers import ModelConnector
-from lossless.settings.model_rules import ModelCandidate, ModelChoices, candidate_order, configured_candidates
+from lossless.settings.model_rules import candidate_order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def names(choices: ModelChoices) -> list[str]:
-    return [candidate.name for candidate in candidate_order(choices)]
+def names(model: str, provider: str = "", fallbacks: Sequence[tuple[str, str]] = ()) -> list[str]:
+    return [candidate.name for candidate in candidate_order(model, provider, fallbacks)]
 
 
-def test_the_whole_order() -> None:
-    choices = ModelChoices(
-        env_model="e/1",
-        summary_model="s/1",
-        host_compaction_model="hc/1",
-        host_model="h/1",
-        session_model="run-1",
-        session_provider="r",
-        fallbacks=(("f", "1"), ("f", "2")),
-    )
-    assert names(choices) == ["e/1", "s/1", "hc/1", "h/1", "r/run-1", "f/1", "f/2"]
-    assert [c.name for c in configured_candidates(candidate_order(choices))] == ["e/1", "s/1", "f/1", "f/2"]
-
-
-def test_the_same_model_is_asked_once() -> None:
-    choices = ModelChoices(env_model="a/x", summary_model="x", summary_provider="A", fallbacks=(("a", "x"), ("b", "x")))
-    assert names(choices) == ["a/x", "b/x"]
+def test_the_order_in_which_each_is_asked_once() -> None:
+    assert names("s/1", "", [("f", "1"), ("f", "2")]) == ["s/1", "f/1", "f/2"]
+    assert names("x", "A", [("a", "x"), ("b", "x")]) == ["a/x", "b/x"]
 
 
 @pytest.mark.parametrize(
-    ("choices", "expected"),
+    ("model", "provider", "expected"),
     [
-        (ModelChoices(summary_model="claude-x", summary_provider="anthropic"), "anthropic/claude-x"),
-        (ModelChoices(summary_model="openai/gpt", summary_provider="anthropic"), "openai/gpt"),
-        (ModelChoices(summary_model="openrouter/meta/llama"), "openrouter/meta/llama"),
-        (ModelChoices(env_model="m", summary_provider="p"), "p/m"),
-        (ModelChoices(summary_model="m", env_provider="p"), "p/m"),
-        (ModelChoices(session_model="meta/llama", session_provider="openrouter"), "openrouter/meta/llama"),
-        (ModelChoices(session_model="openai/gpt"), "openai/gpt"),
-        (ModelChoices(fallbacks=(("openrouter", "meta/llama"),)), "openrouter/meta/llama"),
-        (ModelChoices(summary_model="command/claude -p --model haiku"), "command/claude -p --model haiku"),
-        (ModelChoices(summary_model="command//usr/bin/claude -p"), "command//usr/bin/claude -p"),
+        ("claude-x", "anthropic", "anthropic/claude-x"),
+        ("openai/gpt", "anthropic", "openai/gpt"),
+        ("openrouter/meta/llama", "", "openrouter/meta/llama"),
+        ("command/claude -p --model haiku", "", "command/claude -p --model haiku"),
+        ("command//usr/bin/claude -p", "", "command//usr/bin/claude -p"),
     ],
 )
-def test_provider_and_model(choices: ModelChoices, expected: str) -> None:
-    assert names(choices) == [expected]
+def test_provider_and_model(model: str, provider: str, expected: str) -> None:
+    assert names(model, provider) == [expected]
+    assert names("", "", [("openrouter", "meta/llama")]) == ["openrouter/meta/llama"]
 
 
-@pytest.mark.parametrize(
-    "choices", [ModelChoices(env_model="m"), ModelChoices(summary_model="m"), ModelChoices(fallbacks=(("", "m"),))]
-)
-def test_a_configured_model_without_a_provider_is_an_error(choices: ModelChoices) -> None:
-    with pytest.raises(errors.BadSetting, match="provider/model"):
-        candidate_order(choices)
-
-
-def test_a_hint_without_a_provider_is_left_out() -> None:
-    assert names(ModelChoices(host_model="m", session_model="m")) == []
+def test_a_model_without_a_provider_is_an_error() -> None:
+    for fallbacks, model in (((), "m"), ([("", "m")], "")):
+        with pytest.raises(errors.BadSetting, match="provider/model"):
+            candidate_order(model, "", fallbacks)
 
 
 def test_keys_in_the_environment_name_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-lying-around")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-lying-around")
-    assert candidate_order(ModelChoices()) == ()
-
-
-def test_a_host_s_model_is_not_ours_to_call() -> None:
-    with pytest.raises(errors.ModelDenied, match="only the host"):
-        ModelConnector()(ModelCandidate("openai", "gpt", "host"))
+    assert candidate_order("") == ()
 
 
 WORDS = st.sampled_from(["", " ", "a", "a/b", "p/q/r", "/", "x/"])
 
 
-@given(st.builds(ModelChoices, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS, st.just(())))
-def test_no_candidate_twice_and_none_empty(choices: ModelChoices) -> None:
+@given(WORDS, WORDS, st.lists(st.tuples(WORDS, WORDS), max_size=3))
+def test_no_candidate_twice_and_none_empty(model: str, provider: str, fallbacks: list[tuple[str, str]]) -> None:
     try:
-        order = candidate_order(choices)
+        order = candidate_order(model, provider, fallbacks)
     except errors.BadSetting:
         return
     assert len({candidate.name for candidate in order}) == len(order)

@@ -147,7 +147,7 @@ def test_a_field_is_its_declaration() -> None:
 def test_no_name_means_two_things() -> None:
     keys = [name for setting in SETTINGS for name in (*setting.config_names, setting.key)]
     variables = [name for setting in SETTINGS for name in setting.env_names]
-    variables += [retired.env for retired in RETIRED_KEYS] + list(PATH_VARIABLES)
+    variables += [str(retired.env) for retired in RETIRED_KEYS] + list(PATH_VARIABLES)
     assert len(variables) == len(set(variables))
     assert len(set(keys)) + len(RETIRED_KEYS) == len(set(keys) | {retired.key for retired in RETIRED_KEYS})
     assert key_spellings()["auto_rotate_session_files.size_bytes"] == "autoRotateSessionFiles.sizeBytes"

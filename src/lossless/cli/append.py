@@ -318,44 +318,28 @@ class BatchAppender:
                 self._stop(engine, lines[:index], _bad_line(lines[index], error))
             good = []
             for line in lines:
-                bad = _checked(line)
-                if bad is None:
+                try:
+                    events.read_events([line.item])
                     good.append(line)
-                else:
-                    self.tally.add_bad(bad)
+                except BadMessage as wrong:
+                    self.tally.add_bad(_bad_line(line, wrong))
             self._store(engine, good)
             return
         self.tally.add(report, lines)
-
-    @property
-    def _remedy(self) -> str:
-        start = "Mend the line" if self.tally.is_dry_run else "Mend the line and append from it on"
-        return f"{start}, or leave such lines out with --skip-bad."
 
     def _stop(self, engine: Engine, before: list[InputLine], bad: BadInputLine) -> None:
         """End the work at a bad line; what came before it is stored, except where all or nothing was asked for."""
         if self.key is None:
             self._store(engine, before)
         self.tally.add_bad(bad)
-        raise failures.fail(
-            "bad_message",
-            f"{bad.where.opening}: {bad.reason}.",
-            hint=f"{self.tally.so_far} {self._remedy}",
-            file=bad.where.file,
-            line=bad.where.line,
-        )
+        start = "Mend the line" if self.tally.is_dry_run else "Mend the line and append from it on"
+        hint = f"{self.tally.so_far} {start}, or leave such lines out with --skip-bad."
+        message, (file, line) = f"{bad.where.opening}: {bad.reason}.", (bad.where.file, bad.where.line)
+        raise failures.fail("bad_message", message, hint=hint, file=file, line=line)
 
 
 def _bad_line(line: InputLine, error: BadMessage) -> BadInputLine:
     return BadInputLine(line.where, f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
-
-
-def _checked(line: InputLine) -> BadInputLine | None:
-    try:
-        events.read_events([line.item])
-    except BadMessage as error:
-        return _bad_line(line, error)
-    return None
 
 
 @contextmanager
@@ -468,14 +452,14 @@ def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
     screen.title(f"{plural(data['stored'], 'message')} stored", *where)
     if not data["messages"] and not data.get("badLines"):
         screen.line(f"  the {nothing} held no message")
-    told = {
+    meanings = {
         "replayed": "were there already",
         "stamped": "took over an entry id",
         "revised": "have other words now; those they had are kept as versions",
         "likely": "were matched by likeness",
         "ambiguous": "could not be told from a replay and count as one",
     }
-    for name, meaning in told.items():
+    for name, meaning in meanings.items():
         if data[name]:
             screen.line(f"  {format_count(data[name])} {meaning}")
     for reason, count in data["skippedReasons"].items():

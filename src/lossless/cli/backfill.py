@@ -236,10 +236,10 @@ class _BackfillRun:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
         ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
         exact = not self.how.may_ask_model and not is_real
-        found, left = [], self.most if exact else None
+        found, remaining = [], self.most if exact else None
         for id_ in ids:
-            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=left)
-            left = None if left is None else left - len(one.passes)
+            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=remaining)
+            remaining = None if remaining is None else remaining - len(one.passes)
             found.append(one)
         after = {} if self.after.is_nothing else self.after.check(engine, found[0], anew=self.how.recompact)
         planned = [one for one in found if not one.is_idle] if self.after.is_nothing else found
@@ -294,13 +294,13 @@ class _BackfillRun:
         items: list[dict[str, Any]],
         advance: Callable[[int], None] | None,
     ) -> None:
-        left = self.most
-        heard = (lambda _work, _written: advance(1)) if advance else None
+        remaining = self.most
+        progress = (lambda _work, _written: advance(1)) if advance else None
         for one in planned:
-            if left == 0:
+            if remaining == 0:
                 return
-            made = backfill_history(engine.loop, one.conversation, self.how, limit=left, progress=heard)
-            left = None if left is None else left - len(made.summary_ids)
+            made = backfill_history(engine.loop, one.conversation, self.how, limit=remaining, progress=progress)
+            remaining = None if remaining is None else remaining - len(made.summary_ids)
             plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)
 
@@ -314,7 +314,7 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
     """A conversation in the plan: how much would go below how many summaries."""
     return _named(one) | {
         "summaries": len(one.passes),
-        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf"),
+        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
         "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
         "roots": one.roots,
     }
@@ -341,15 +341,16 @@ def _backfill_plan(screen: Screen, data: Data) -> None:
     if not data["summaries"]:
         screen.line("There is nothing to fold.")
     _backfill_after(screen, data)
-    screen.line(styled(f"Written by: {data['writer']}.", "dim"))
-    screen.unchanged()
+    if data["summaries"] or data["title"] or data["transplant"]:
+        screen.line(styled(f"Written by: {data['writer']}.", "dim"))
+        screen.unchanged()
 
 
 def _backfill_done(screen: Screen, data: Data) -> None:
     if data["items"]:
         screen.items(
             data["items"],
-            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], ""),
+            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], "key"),
             ("summaries", "summaries", "count"),
             ("tokens", "tokensBefore", "count"),
             ("after", "tokensAfter", "count"),
@@ -383,9 +384,9 @@ def _backfill_after(screen: Screen, data: Data) -> None:
     for line in copied["text"].splitlines():
         screen.line(styled(line, "green" if line.startswith("+") else ""))
     where = f"conversation {copied['to']}"
-    said = {
+    outcomes = {
         "there": f"The summaries are in {where} already.",
         "planned": f"Then the summaries would be copied to {where}.",
         "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
     }
-    screen.line(said[copied["status"]])
+    screen.line(outcomes[copied["status"]])

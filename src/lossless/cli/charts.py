@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data, Screen
-    from lossless.engine import Engine
-    from lossless.model.conversations import Conversation
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -49,18 +47,12 @@ def column_chart(values: Sequence[float], height: int = 5) -> list[str]:
     >>> column_chart([0, 8, 16], 2)
     ['  █', ' ██']
     """
-    most = max(values, default=0)
-    eighths = [_eighths(value, most, height) for value in values]
+    highest = max(values, default=0)
+    # what is there is never invisible
+    eighths = [max(1, round(value / highest * height * 8)) if value > 0 < highest else 0 for value in values]
     return [
         "".join(_STEPS[min(8, max(0, eighth - 8 * below))] for eighth in eighths) for below in reversed(range(height))
     ]
-
-
-def _eighths(value: float, most: float, height: int) -> int:
-    """A value's height; what is there is never invisible."""
-    if value <= 0 or most <= 0:
-        return 0
-    return max(1, round(value / most * height * 8))
 
 
 def downsample(values: Sequence[float], width: int) -> list[float]:
@@ -208,9 +200,9 @@ def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
     layout = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
-    left = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in layout.rows.values())]))
+    margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in layout.rows.values())]))
     words = max(_HEAD * text_width(graph.title), text_width(heading))
-    width = round(max(left + layout.width + _RIGHT, 640, 2 * _EDGE + words))
+    width = round(max(margin + layout.width + _RIGHT, 640, 2 * _EDGE + words))
     height = _TOP + _ROW * max(0, len(layout.rows) - 1) + _BOX + _BOTTOM
     tops = {depth: _TOP + _ROW * place for place, depth in enumerate(layout.rows)}
     pieces = [
@@ -221,13 +213,15 @@ def graph_svg(graph: SummaryGraph) -> str:
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
         *_legend(width),
-        *_edges(layout, tops, left),
+        *_edges(layout, tops, margin),
     ]
     for depth, row in layout.rows.items():
-        pieces += _row_label(depth, row, tops[depth])
+        top = tops[depth]
+        name = "leaves" if depth == 0 else f"depth {depth}"
+        pieces += [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
         for box in row:
-            pieces += _box(box, left + box.x, tops[depth], graph.words.get(box.shape.id, ""))
-    pieces += _axis(layout, left, width, height - 20)
+            pieces += _box(box, margin + box.x, tops[depth], graph.words.get(box.shape.id, ""))
+    pieces += _axis(layout, margin, width, height - 20)
     return "\n".join([*pieces, "</svg>", ""])
 
 
@@ -235,7 +229,7 @@ def graph_dot(graph: SummaryGraph) -> str:
     """The graph in the language of Graphviz."""
     lines = ["digraph summaries {", "  rankdir=TB; node [shape=box, style=filled, fontname=sans];"]
     lines.append(f"  label={_quoted(graph.title)}; labelloc=t;")
-    most = max((shape.tokens for shape in graph.shapes), default=1) or 1
+    largest = max((shape.tokens for shape in graph.shapes), default=1) or 1
     for depth in sorted({shape.depth for shape in graph.shapes}, reverse=True):
         lines.append("  { rank=same;")
         for shape in graph.shapes:
@@ -243,7 +237,7 @@ def graph_dot(graph: SummaryGraph) -> str:
                 label = f"{shape.id}\ndepth {depth}, {shape.tokens:,} tokens"
                 colour = "#8fbdf5" if shape.in_context else "#e3e7ee"
                 tip = _quoted(_box_label(graph.words.get(shape.id, "")))
-                size = _DOT_LEAST + (_DOT_MOST - _DOT_LEAST) * shape.tokens / most
+                size = _DOT_LEAST + (_DOT_MOST - _DOT_LEAST) * shape.tokens / largest
                 look = f"fillcolor={_quoted(colour)}, width={size:.2f}, tooltip={tip}"
                 lines.append(f"    {_quoted(shape.id)} [label={_quoted(label)}, {look}];")
         lines.append("  }")
@@ -257,12 +251,12 @@ def graph_dot(graph: SummaryGraph) -> str:
 def _heading(graph: SummaryGraph) -> str:
     if not graph.shapes:
         return "nothing was summarised yet"
-    standing = [shape for shape in graph.shapes if shape.in_context]
+    in_context = [shape for shape in graph.shapes if shape.in_context]
     below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
     noun = "summary" if len(graph.shapes) == 1 else "summaries"
     return (
-        f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(standing):,} in the context "
-        f"with {sum(shape.tokens for shape in standing):,} tokens"
+        f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(in_context):,} in the context "
+        f"with {sum(shape.tokens for shape in in_context):,} tokens"
     )
 
 
@@ -270,11 +264,6 @@ def _legend(width: int) -> Iterator[str]:
     for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
         yield f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>'
         yield _text(at + 20, 70, about, "dim")
-
-
-def _row_label(depth: int, row: tuple[SummaryBox, ...], top: float) -> list[str]:
-    name = "leaves" if depth == 0 else f"depth {depth}"
-    return [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
 
 
 def _total(row: tuple[SummaryBox, ...]) -> str:
@@ -298,21 +287,21 @@ def _box(box: SummaryBox, x: float, top: float, words: str) -> list[str]:
     return [*pieces, "</g>"]
 
 
-def _edges(layout: GraphLayout, tops: Mapping[int, float], left: float) -> Iterator[str]:
+def _edges(layout: GraphLayout, tops: Mapping[int, float], margin: float) -> Iterator[str]:
     for user, source in layout.edges:
-        x, y = left + user.middle, tops[user.shape.depth] + _BOX
-        to_x, to_y = left + source.middle, tops[source.shape.depth]
+        x, y = margin + user.middle, tops[user.shape.depth] + _BOX
+        to_x, to_y = margin + source.middle, tops[source.shape.depth]
         bend = (y + to_y) / 2
         bow = f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}"
         yield f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>'
 
 
-def _axis(layout: GraphLayout, left: float, width: float, y: float) -> Iterator[str]:
+def _axis(layout: GraphLayout, margin: float, width: float, y: float) -> Iterator[str]:
     """When the first of the leaves was said, and some of the others: as many as there is room for."""
     row = list(layout.rows.values())[-1] if layout.rows else ()
     free = 0.0
     for box in row:
-        x, words = left + box.x, _minute(box.shape.earliest_at)
+        x, words = margin + box.x, _minute(box.shape.earliest_at)
         if box.shape.earliest_at is not None and free <= x <= width - text_width(words):
             yield _text(x, y, words, "dim")
             free = x + 190
@@ -364,9 +353,9 @@ def write_chart(file: Path, text: str, archive: str, *, overwrite: bool) -> None
         if _is_special(file):
             file.write_text(text, encoding="utf-8")
             return
-        with writing_file(file, overwrite=overwrite, source=archive, is_private=False) as beside:
-            beside.write_text(text, encoding="utf-8")
-            check_written(beside, hashlib.sha256(text.encode()).hexdigest())
+        with writing_file(file, overwrite=overwrite, source=archive, is_private=False) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            check_written(temporary, hashlib.sha256(text.encode()).hexdigest())
     except (OSError, ArchiveError) as error:
         raise _not_written(file, error) from None
 
@@ -396,12 +385,18 @@ def graph(
 
     Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
     """
-    language = language or _language_of(file)
+    suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
+    if not language and suffix and suffix not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
+    language = language or _SUFFIXES.get(suffix, "svg")
     if str(file) != "-":
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
-        drawn = _read_graph(engine, conversation)
+        title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
+        shapes, edges, beginnings = engine.browse.graph(conversation.id)
+        drawn = SummaryGraph(title, tuple(shapes), tuple(edges), beginnings)
     text = _LANGUAGES[language](drawn)
     if str(file) == "-":
         click.echo(text.encode(), nl=False)
@@ -410,35 +405,19 @@ def graph(
     invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
 
 
-def _language_of(file: Path) -> str:
-    """What a file's name asks for; a name without an ending is an SVG picture's."""
-    suffix = file.suffix.lower()
-    if suffix and suffix not in _SUFFIXES:
-        raise bad_option(
-            "FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as"
-        )
-    return _SUFFIXES.get(suffix, "svg")
-
-
-def _read_graph(engine: Engine, conversation: Conversation) -> SummaryGraph:
-    title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
-    shapes, edges, beginnings = engine.browse.graph(conversation.id)
-    return SummaryGraph(title, tuple(shapes), tuple(edges), beginnings)
-
-
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:
     depths = sorted({shape.depth for shape in drawn.shapes}, reverse=True)
     rows = []
     for depth in depths:
         here = [shape for shape in drawn.shapes if shape.depth == depth]
-        standing = [shape for shape in here if shape.in_context]
+        in_context = [shape for shape in here if shape.in_context]
         rows.append(
             {
                 "depth": depth,
                 "summaries": len(here),
                 "tokens": sum(shape.tokens for shape in here),
-                "inContext": len(standing),
-                "tokensInContext": sum(shape.tokens for shape in standing),
+                "inContext": len(in_context),
+                "tokensInContext": sum(shape.tokens for shape in in_context),
             }
         )
     return {
@@ -459,11 +438,11 @@ _LEAST = 2
 
 def print_graph(screen: Screen, data: Data) -> None:
     screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
-    most = max((row["tokens"] for row in data["depths"]), default=1) or 1
+    largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
     for row in data["depths"]:
-        whole = max(1, round(_BAR * row["tokens"] / most))
-        standing = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-        bars = joined(("█" * standing, "cyan"), ("█" * (whole - standing), "dim"))
+        whole = max(1, round(_BAR * row["tokens"] / largest))
+        in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
+        bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
         counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {format_count(row['tokens'])} tokens"
         screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {format_count(row['inContext'])} in the context")
 
@@ -572,16 +551,16 @@ def _run_tui(
     codex = Path(places.variable("CODEX_HOME") or places.home / ".codex")
     folders = (sessions,) if sessions else find_session_folders(places.state_dir, codex)
     settings = invocation.loaded.settings
-    room = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
+    access = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
     picture = ""
     try:
-        app = TerminalApp(room, sessions)
+        app = TerminalApp(access, sessions)
         if screenshot is None:
             app.run()
         else:
             picture = app.pictured(keys)
     finally:
-        room.close()
+        access.close()
     if app.return_code:
         raise click.exceptions.Exit(failures.INTERNAL)
     return picture

@@ -142,7 +142,7 @@ class Invocation:
         folder = TemporaryDirectory(prefix="lossless-")
         click.get_current_context().call_on_close(folder.cleanup)
         place = Path(folder.name, "copy.db")
-        if os.path.exists(self.file_path):
+        if _has_bytes(self.file_path):
             with self.reader() as engine:
                 make_backup(engine.archive, place)
         quiet = replace(self.loaded.settings, payloads_in_files=False, independent_log_file_enabled=False)
@@ -162,11 +162,12 @@ class Invocation:
 
     def _needs_create(self) -> bool:
         is_named = self.loaded.sources["databasePath"].kind == "option"
-        return is_named and not self.create and not os.path.exists(self.file_path)
+        return is_named and not self.create and not _has_bytes(self.file_path)
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        return failures.not_found(f"There is no archive at {path}.", hint=hint, databasePath=path)
+        what = "The file {} is empty: it is no archive." if os.path.exists(path) else "There is no archive at {}."
+        return failures.not_found(what.format(path), hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine
@@ -212,6 +213,13 @@ class Invocation:
             raise click.exceptions.Exit(exit_code)
 
 
+def _has_bytes(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except (OSError, ValueError):
+        return False
+
+
 def _expand_path(path: str | Path) -> Path:
     from lossless.model.paths import expand_path
 
@@ -227,7 +235,7 @@ def _near_archive(path: str) -> str:
         files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
     except OSError:
         return ""
-    files = [file for file in files if not file.endswith(("-wal", "-shm", "-journal"))]
+    files = [file for file in files if file != name and not file.endswith(("-wal", "-shm", "-journal"))]
     near = get_close_matches(name, files, 1, 0.75)
     return f"Did you mean {failures.printable(os.path.join(folder, near[0]))}?" if near else ""
 

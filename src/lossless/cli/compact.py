@@ -30,7 +30,7 @@ from lossless.model.times import parse_time
 from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from lossless.cli.commands import Invocation
@@ -81,7 +81,12 @@ def compact(
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
         invocation.engine() as engine,
     ):
-        record = _recorder(done, advance)
+
+        def record(work: Pass, written: WrittenSummary | None) -> None:
+            done.append(_pass_json(work) | _written_json(written))
+            if advance:
+                advance(1)
+
         try:
             report = engine.compact(conversation, budget=budget, force=force, until=until, progress=record)
         except KeyboardInterrupt:
@@ -108,19 +113,6 @@ def _advice(data: dict[str, Any], conversation: Conversation, size: int, target:
         )
     model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
-
-
-def _recorder(
-    done: list[dict[str, Any]], advance: Callable[[int], None] | None
-) -> Callable[[Pass, WrittenSummary | None], None]:
-    """Keeps in `done` what each pass came to, and moves the bar."""
-
-    def record(work: Pass, written: WrittenSummary | None) -> None:
-        done.append(_pass_json(work) | _written_json(written))
-        if advance:
-            advance(1)
-
-    return record
 
 
 def _plan_json(
@@ -250,18 +242,17 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
-    return [_worker_item_json(engine, id_, report) for id_, report in paid if report is not None]
-
-
-def _worker_item_json(engine: Engine, conversation_id: int, report: CompactionReport) -> dict[str, Any]:
-    conversation, left = engine.browse.get(conversation_id), engine.loop.debt(conversation_id)
-    return {
-        "conversationId": conversation_id,
-        **pick_json(conversation, "session_key", "session_id"),
-        **report_json(report),
-        "isPaid": not left.pending,
-        "nextAttemptAfter": left.next_attempt_after,
-    }
+    return [
+        {
+            "conversationId": id_,
+            **pick_json(engine.browse.get(id_), "session_key", "session_id"),
+            **report_json(report),
+            "isPaid": not (owed := engine.loop.debt(id_)).pending,
+            "nextAttemptAfter": owed.next_attempt_after,
+        }
+        for id_, report in paid
+        if report is not None
+    ]
 
 
 def _worker_json(items: list[dict[str, Any]], prepared: int | None) -> dict[str, Any]:
@@ -301,31 +292,24 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
         owing = engine.admin.pending(archived=True)
         if target is not None:
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
-        items = [_debt_item_json(engine, id_) for id_ in owing]
+        items = [
+            {
+                "conversationId": id_,
+                **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
+                "state": state,
+                **pick_json(owed, *_DEBT_FIELDS),
+            }
+            for id_ in owing
+            for owed, state in [engine.admin.debt(id_)]
+        ]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
 
 
-_DEBT_FIELDS = [
-    "reason",
-    "requested_at",
-    "next_attempt_after",
-    "retry_attempts",
-    "last_started_at",
-    "last_finished_at",
-    "last_failure_summary",
-    "token_budget",
-    "current_token_count",
-    "context_threshold",
-]
-
-
-def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
-    owed, state = engine.admin.debt(conversation_id)
-    named = pick_json(engine.browse.get(conversation_id), "session_key", "session_id", "active")
-    return {"conversationId": conversation_id, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)}
-
-
+_DEBT_FIELDS = (
+    "reason", "requested_at", "next_attempt_after", "retry_attempts", "last_started_at", "last_finished_at",
+    "last_failure_summary", "token_budget", "current_token_count", "context_threshold",
+)  # fmt: skip
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
 _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
 
@@ -449,7 +433,16 @@ def print_compaction(screen: Screen, data: Data) -> None:
         [_pass_row(item) for item in passes],
     )
     if not data["dryRun"]:
-        _print_ending(screen, data)
+        calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
+        until = f" Until {data['until']}." if data["until"] else ""
+        if not data["ok"]:
+            screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
+        elif data["reason"] != "compacted":
+            screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+        elif calls:
+            screen.line(calls.strip())
+        _print_advice(screen, data)
+        screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _pass_row(item: Data) -> tuple[Any, ...]:
@@ -464,19 +457,6 @@ def _pass_row(item: Data) -> tuple[Any, ...]:
         _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
     )
     return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
-
-
-def _print_ending(screen: Screen, data: Data) -> None:
-    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-    until = f" Until {data['until']}." if data["until"] else ""
-    if not data["ok"]:
-        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
-    elif data["reason"] != "compacted":
-        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
-    elif calls:
-        screen.line(calls.strip())
-    _print_advice(screen, data)
-    screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _print_advice(screen: Screen, data: Data) -> None:

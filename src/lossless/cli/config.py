@@ -13,6 +13,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, Group, dry_run_option, text_type
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.screen import styled
+from lossless.errors import BadSetting
 from lossless.settings import to_config
 from lossless.settings.load import (
     ProcessEnvironment,
@@ -69,7 +70,7 @@ def get_setting(invocation: Invocation, path: str) -> None:
     if setting is None and path in group_spellings():
         data = _group(loaded, path)
     elif setting is None:
-        raise _unknown(path, "not_found", failures.NOT_FOUND)
+        raise _unknown(path, "not_found")
     else:
         given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
         data = {
@@ -82,11 +83,11 @@ def get_setting(invocation: Invocation, path: str) -> None:
     invocation.emit("config.get", print_setting, data)
 
 
-def _unknown(path: str, code: str, exit_code: int) -> failures.CommandFailed:
+def _unknown(path: str, code: str) -> failures.CommandFailed:
     """The failure for a name that no setting has; it says which one is near."""
     meant = closest_name(path, key_spellings())
     hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
-    return failures.fail(code, f"There is no setting {path!r}.", exit_code, hint=hint, path=path)
+    return failures.fail(code, f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
 
 
 def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
     is made where there is no config file.
     """
     if path not in key_spellings() and path not in group_spellings():
-        raise _unknown(path, "bad_setting", failures.CONFIG)
+        raise _unknown(path, "bad_setting")
     setting = settings_by_key().get(path)
     file = config_file(invocation)
     if value.strip().lower() == "default":
@@ -128,7 +129,13 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
         except ValueError as error:
             allowed = str(error) if setting else "JSON"
             raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
-        written = set_value(file, path, wanted, dry_run=dry_run)
+        try:
+            written = set_value(file, path, wanted, dry_run=dry_run)
+        except BadSetting as error:
+            if error.source != "config set":  # the file is at fault, not what was typed
+                raise
+            outcome = failures.error_envelope(error)._replace(exit_code=failures.BAD_ARGUMENTS)
+            raise failures.CommandFailed(outcome) from None
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),

@@ -392,8 +392,8 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     )
 
 
-def _join(left: Text, right: str) -> Text:
-    return joined(left, "  ", right)
+def _join(first: Text, right: str) -> Text:
+    return joined(first, "  ", right)
 
 
 def _percent(share: float) -> str:

@@ -153,15 +153,15 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
-    most, cap = count or settings.fresh_tail_count, _tail_cap(settings)
+    limit, cap = count or settings.fresh_tail_count, _tail_cap(settings)
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        tail = engine.browse.tails([id_], most, cap)[id_]
+        tail = engine.browse.tails([id_], limit, cap)[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
     data = {
         "conversationId": id_,
-        "limits": {"count": most, "maxTokens": cap},
+        "limits": {"count": limit, "maxTokens": cap},
         "selected": {
             "messages": len(rows),
             "tokens": sum(item.tokens for item in tail),
@@ -188,7 +188,7 @@ def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
         raise failures.not_found(f"No message has number {message_id}.", kind="message", id=message_id)
-    stored, standing = engine.browse.message(message_id), engine.browse.message_status(message_id)
+    stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "message": row_json(rows[0], whole=True),
         "format": stored.message.format,
@@ -197,9 +197,9 @@ def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
         "toolCalls": to_json(stored.message.tool_calls),
         "original": stored.message.original,
         "standing": {
-            "contextOrdinal": standing.ordinal,
-            "summarizedIn": standing.leaf_id,
-            "hiddenCause": standing.hidden_cause,
+            "contextOrdinal": status.ordinal,
+            "summarizedIn": status.leaf_id,
+            "hiddenCause": status.hidden_cause,
         },
         "versions": [
             pick_json(version, "kind", "at")
@@ -307,8 +307,8 @@ def _is_in(row: ConversationRow, span: TimeRange) -> bool:
 def _first_words(engine: Engine, row: ConversationRow) -> str:
     """How the user began."""
     rows = engine.browse.messages_by_id(engine.browse.messages_after(row.conversation_id, 0, 4))
-    said = [message for message in rows if message.content.strip()]
-    return preview(next((message for message in said if message.role == "user"), said[0]).content) if said else ""
+    found = sorted((one for one in rows if one.content.strip()), key=lambda one: one.role != "user")
+    return preview(found[0].content) if found else ""
 
 
 _NUMBER = re.compile(r"#?\d{1,18}", re.ASCII)
@@ -345,8 +345,8 @@ def show(
         page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
-    said = rows_json(page.rows[::-1], whole=True)
-    data = {"type": "conversation", "conversation": row_json(row), "messages": said, "full": full}
+    messages = rows_json(page.rows[::-1], whole=True)
+    data = {"type": "conversation", "conversation": row_json(row), "messages": messages, "full": full}
     invocation.emit("show", print_shown, data, pagination("messages", limit, page))
 
 
@@ -384,20 +384,22 @@ def ago_and_time(screen: Screen, moment: Any) -> str:
 def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
     names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
-    told = {name: f"{format_count(counts[name])} {name}" for name in names}
+    counted = {name: f"{format_count(counts[name])} {name}" for name in names}
     return (
-        ("Arrived", f"{told['seen']}, {told['stored']}"),
-        ("  the rest", f"{told['replayed']}, {told['skipped']}, {told['ambiguous']}"),
-        ("  matched", f"{told['revised']}, {told['likely']}"),
+        ("Arrived", f"{counted['seen']}, {counted['stored']}"),
+        ("  the rest", f"{counted['replayed']}, {counted['skipped']}, {counted['ambiguous']}"),
+        ("  matched", f"{counted['revised']}, {counted['likely']}"),
     )
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
     if data["items"]:
+        is_titled = any(item["title"] for item in data["items"])
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", _conversation_name, "rest"),
+            ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
+            *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
             ("messages", "messageCount", "count"),
             ("tokens", "messageTokens", "count"),
             ("sums", "summaryCount", "count"),
@@ -406,8 +408,9 @@ def print_conversations(screen: Screen, data: Data) -> None:
         )
 
 
-def _conversation_name(item: Data) -> Text:
-    return styled(item["title"] or item["sessionKey"] or item["sessionId"], "" if item["active"] else "dim")
+def session_name(item: Data) -> str:
+    """What a conversation is called in commands."""
+    return str(item["sessionKey"] or item["sessionId"])
 
 
 def print_list(screen: Screen, data: Data) -> None:
@@ -415,20 +418,20 @@ def print_list(screen: Screen, data: Data) -> None:
     if not data["items"]:
         return
     is_wide = screen.width >= _WIDE
-    most = 48 if is_wide else 22
+
+    def about(item: Data) -> Text:
+        words = item["firstWords"]
+        return styled(words if len(words) <= 60 else words[:59] + "…", "" if item["active"] else "dim")
+
     screen.items(
         data["items"],
         ("#", "conversationId", "right"),
-        ("conversation", lambda item: styled(_cut(item["firstWords"], 60), "" if item["active"] else "dim"), "rest"),
-        ("session", lambda item: styled(_cut(item["sessionKey"] or item["sessionId"], most), "dim"), ""),
+        ("conversation", about, "rest"),
+        ("session", lambda item: styled(session_name(item), "dim"), "key"),
         ("messages", "messageCount", "count"),
         *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
         ("last", "latestMessageAt", "date"),
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 #: From this width on, lists have more columns.
@@ -448,14 +451,13 @@ def print_shown(screen: Screen, data: Data) -> None:
     item = data["conversation"]
     screen.title(f"Conversation {item['conversationId']}", item["title"] or "", *(() if item["active"] else ["closed"]))
     span = f"{screen.date(item['earliestMessageAt'])} … {screen.date(item['latestMessageAt'])}"
-    told = f"{plural(item['messageCount'], 'message')}, {span}"
-    screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {told}", "dim"))
+    about = f"{plural(item['messageCount'], 'message')}, {span}"
+    screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {about}", "dim"))
     for message in data["messages"]:
-        text, most = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
-        if not data["full"] and len(text) > most:
-            text = (
-                f"{text[:most].rstrip()} …\n[{format_count(len(text))} characters: lcm show msg#{message['messageId']}]"
-            )
+        text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
+        if not data["full"] and len(text) > limit:
+            size = f"{format_count(len(text))} characters"
+            text = f"{text[:limit].rstrip()} …\n[{size}: lcm show msg#{message['messageId']}]"
         _print_message_text(screen, message | {"content": text})
 
 
@@ -502,8 +504,8 @@ def print_conversation(screen: Screen, data: Data) -> None:
 def _conversation_debt_text(debt: Data | None) -> str:
     if debt is None or not (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
         return "none"
-    said = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
-    return f"{said}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
+    state = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
+    return f"{state}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
 
 
 def print_messages(screen: Screen, data: Data) -> None:
@@ -552,14 +554,14 @@ def print_tail(screen: Screen, data: Data) -> None:
 
 
 def print_message(screen: Screen, data: Data) -> None:
-    item, standing = data["message"], data["standing"]
+    item, status = data["message"], data["standing"]
     screen.title(f"Message {item['messageId']}")
     screen.gap()
-    place = "in the context" if standing["contextOrdinal"] is not None else "in no context"
-    if standing["summarizedIn"]:
-        place = f"below {standing['summarizedIn']}"
-    elif standing["hiddenCause"]:
-        place = f"hidden ({standing['hiddenCause']})"
+    place = "in the context" if status["contextOrdinal"] is not None else "in no context"
+    if status["summarizedIn"]:
+        place = f"below {status['summarizedIn']}"
+    elif status["hiddenCause"]:
+        place = f"hidden ({status['hiddenCause']})"
     rows: list[tuple[str, Any]] = [
         ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
         ("Role", role_text(item["role"])),
@@ -574,8 +576,8 @@ def print_message(screen: Screen, data: Data) -> None:
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
     for call in data["toolCalls"]:
-        said = call["input"] if isinstance(call["input"], str) else json.dumps(call["input"], ensure_ascii=False)
-        screen.prose(f"{call['name']} {said}")
+        arguments = call["input"] if isinstance(call["input"], str) else json.dumps(call["input"], ensure_ascii=False)
+        screen.prose(f"{call['name']} {arguments}")
     for version in data["versions"]:
         screen.gap()
         kind = "Said before" if version["kind"] == "earlier" else "As the host shortened it"
@@ -590,7 +592,7 @@ def print_summaries(screen: Screen, data: Data) -> None:
     if items:
         screen.items(
             items,
-            ("id", "summaryId", ""),
+            ("id", "summaryId", "key"),
             *(() if one else (("conv", "conversationId", "right"),)),
             ("depth", "depth", "right"),
             ("tokens", "tokenCount", "count"),

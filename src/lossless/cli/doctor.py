@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import VerificationProblem
 
@@ -293,7 +292,10 @@ def _examine(invocation: Invocation, *, offline: bool) -> None:
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
             found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
-    invocation.emit("doctor", print_examination, _examination_json(found, offline=offline), ok=found.healthy)
+    live = to_json(found.liveness)
+    live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
+    data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
+    invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
 def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFinding]:
@@ -306,14 +308,6 @@ def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFi
         message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
         ids = tuple(problem.id for problem in some[:MAX_NAMED_IDS])
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
-
-
-def _examination_json(found: Examination, *, offline: bool) -> dict[str, Any]:
-    live = to_json(found.liveness)
-    names = ("conversationId", "since", "reason")
-    live["blocked"] = [dict(zip(names, row, strict=True)) for row in live["blocked"]]
-    plain: dict[str, Any] = to_json(found)
-    return plain | {"healthy": found.healthy, "liveness": live, "offline": offline}
 
 
 def _filter(plan: CleanPlan) -> dict[str, Any]:
@@ -426,9 +420,9 @@ def print_verify(screen: Screen, data: Data) -> None:
         screen.line(
             styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
         )
-    left = data["errors"] + data["warnings"] - len(data["problems"])
-    if left > 0:
-        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
+    unlisted = data["errors"] + data["warnings"] - len(data["problems"])
+    if unlisted > 0:
+        screen.line(styled(f"and {format_count(unlisted)} more; see them with --limit", "dim"))
     if data["problems"]:
         screen.gap()
     checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
@@ -471,7 +465,10 @@ def print_examination(screen: Screen, data: Data) -> None:
     screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
     seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
     rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
-    rows += [(f"Model {model['name']}", _model_answer(model)) for model in data["models"]]
+    rows += [
+        (f"Model {model['name']}", f"answers in {model['seconds']} s" if model["ok"] else str(model["error"]))
+        for model in data["models"]
+    ]
     if not data["models"]:
         rows.append(("Model", "not asked" if data["offline"] else "none is configured; summaries are extracted"))
     screen.fields(rows)
@@ -492,10 +489,6 @@ def print_examination(screen: Screen, data: Data) -> None:
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
 
 
-def _model_answer(model: Data) -> str:
-    return f"answers in {model['seconds']} s" if model["ok"] else str(model["error"])
-
-
 def print_clean(screen: Screen, data: Data) -> None:
     screen.items(
         data["items"],
@@ -507,7 +500,13 @@ def print_clean(screen: Screen, data: Data) -> None:
     )
     report = data["done"]
     if report is None:
-        _print_clean_plan(screen, data)
+        for item in data["items"]:
+            for held in item["conversations"]:
+                name = held["sessionKey"] or held["sessionId"]
+                rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
+                screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+            if (more := item["count"] - len(item["conversations"])) > 0:
+                screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
         screen.unchanged("--apply FILTER deletes, after a backup.")
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
@@ -517,17 +516,6 @@ def print_clean(screen: Screen, data: Data) -> None:
         screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
 
 
-def _print_clean_plan(screen: Screen, data: Data) -> None:
-    """Which conversations would go, filter by filter."""
-    for item in data["items"]:
-        for held in item["conversations"]:
-            name = held["sessionKey"] or held["sessionId"]
-            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
-            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
-        if (more := item["count"] - len(item["conversations"])) > 0:
-            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
-
-
 def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No compaction is pending.")
@@ -535,7 +523,7 @@ def print_maintenance(screen: Screen, data: Data) -> None:
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", "sessionKey", "rest"),
+            ("session", "sessionKey", "key"),
             ("state", _maintenance_state, ""),
             ("reason", "reason", ""),
             ("since", "requestedAt", "time"),
@@ -613,7 +601,7 @@ def print_absent(screen: Screen, data: Data) -> None:
         screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
         return
     if data["traces"]:
-        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "rest"))
+        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "key"))
     for reason in data["unreadable"]:
         screen.line(styled("Not read: ", "yellow"), reason)
     screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import click
 
 from lossless.cli.commands import CommandEntry, LazyGroup, command, text_option, text_type
 from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
-from lossless.cli.options import complete_sessions, session_names
+from lossless.cli.options import ConversationTarget, complete_sessions, session_names
 from lossless.cli.output import to_json
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
@@ -75,6 +76,13 @@ def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[
     return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 
+def _chosen(engine: Engine, names: tuple[str, ...]) -> frozenset[str]:
+    """The sessions that are named; each must be there."""
+    for name in names:
+        ConversationTarget(name=name).settled(engine)
+    return frozenset(session_names(engine, names))
+
+
 def _emit(invocation: Invocation, command: str, report: ExportReport | PagesReport) -> None:
     invocation.emit(command, print_export, limit_warnings(to_json(report)))
 
@@ -98,7 +106,7 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite)
+        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite)
         report = export_archive(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.archive", report)
 
@@ -119,9 +127,7 @@ def lossless_claw(
     compared before it takes its place.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(
-            False, frozenset(session_names(engine, sessions)), files_dir, advance, overwrite, plain
-        )
+        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite, plain)
         report = export_lossless_claw(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.lossless-claw", report)
 
@@ -162,13 +168,14 @@ def remnic(
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
+                options = replace(options, sessions=_chosen(engine, sessions))
                 report = export_remnic(engine.archive, engine.vault, place, options)
     invocation.emit("export.remnic", print_export, limit_warnings(to_json(report)) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, frozenset(session_names(engine, sessions)), None, advance, overwrite)
+        options = TransferOptions(False, _chosen(engine, sessions), None, advance, overwrite)
         report = export_pages(engine.archive, engine.vault, target, kind, options)
     _emit(invocation, f"export.{kind}", report)
 

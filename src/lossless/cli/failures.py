@@ -66,21 +66,19 @@ def error_envelope(error: errors.LosslessError | click.ClickException | CommandF
     if isinstance(error, CommandFailed):
         return error.outcome
     if isinstance(error, click.ClickException):
-        return _usage_envelope(error)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f"See `{context.command_path if context else 'lcm'} --help`."
+        return ErrorEnvelope("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
     exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
-    return ErrorEnvelope(error.code, str(error), exit_code, _details(error))
+    is_config = isinstance(error, errors.BadSetting) and error.key == "config"
+    hint = "Correct the file, or name another one with --config." if is_config else ""
+    return ErrorEnvelope(error.code, str(error), exit_code, _details(error), hint)
 
 
 def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
     """The same failure with more details."""
     outcome = error_envelope(error)
     return CommandFailed(outcome._replace(details={**outcome.details, **details}))
-
-
-def _usage_envelope(error: click.ClickException) -> ErrorEnvelope:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    hint = f"See `{context.command_path if context else 'lcm'} --help`."
-    return ErrorEnvelope("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
 
 
 def _details(error: errors.LosslessError) -> dict[str, Any]:

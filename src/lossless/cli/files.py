@@ -168,7 +168,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     """
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
-        left = engine.browse.undescribed_files(id_)
+        remaining = engine.browse.undescribed_files(id_)
     models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
     if not models and not dry_run:
         raise failures.fail(
@@ -177,9 +177,9 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
             failures.CONFIG,
             hint="Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`.",
         )
-    done = DescribeReport(left=left)
-    if left and not dry_run:
-        with invocation.progress("Describing", min(left, limit)) as advance, invocation.engine() as engine:
+    done = DescribeReport(left=remaining)
+    if remaining and not dry_run:
+        with invocation.progress("Describing", min(remaining, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.browse.get(id_)
             done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
             items = engine.browse.files_by_id(done.file_ids)
@@ -339,11 +339,11 @@ def print_explored(screen: Screen, data: Data) -> None:
     """The files that are better described now, and why no more of them are."""
     for item in data["items"]:
         screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
-    left = plural(data["left"], "file")
+    remaining = plural(data["left"], "file")
     if data["dryRun"]:
-        screen.line(f"{left} of prose would be described by {', '.join(data['models']) or 'no model'}.")
+        screen.line(f"{remaining} of prose would be described by {', '.join(data['models']) or 'no model'}.")
         return
-    screen.line(f"Described {plural(data['described'], 'file')}; {left} left with the summary made here.")
+    screen.line(f"Described {plural(data['described'], 'file')}; {remaining} left with the summary made here.")
     if data["stop"]:
         screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
 

@@ -19,7 +19,7 @@ from lossless.cli.options import parse_when, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
-from lossless.engine import Engine, open_engine
+from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.ingest.transcripts.records import is_sqlite
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.failures import CommandFailed
     from lossless.cli.screen import Data, Screen
 
 
@@ -99,71 +100,22 @@ import_ = _ImportGroup(
 )
 
 
-if TYPE_CHECKING:
-    from lossless.cli.failures import CommandFailed
-    from lossless.files.vault import Vault
-    from lossless.transfer.reports import ImportReport
-
-    #: Brings a source in.
-    Importer = Callable[[Engine, Vault, TransferOptions], ImportReport]
-
 #: What is left to do once everything is over.
 _HINT = (
     'Once all is well, drop contextEngine: "lossless-claw" from plugins.slots: OpenClaw falls back to its built-in '
-    "compaction, and lossless keeps the archive beside it."
+    "compaction, "
 )
-_REMNIC_HINT = (
-    'Once all is well, drop contextEngine: "lossless-claw" from plugins.slots: OpenClaw falls back to its built-in '
-    "compaction, which Remnic complements and does not replace."
-)
+_REMNIC_HINT = f"{_HINT}which Remnic complements and does not replace."
+_HINT += "and lossless keeps the archive beside it."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
 
 
-def _claw_importer(source: str) -> Importer:
-    """Looks at a source before anything is made, as the others do."""
-    check_lossless_claw(source)
-    return lambda engine, vault, options: import_lossless_claw(source, engine.archive, vault, options)
-
-
-def _remnic_importer(source: str) -> Importer:
-    check_remnic_source(source)
-    return lambda engine, vault, options: import_remnic(source, engine.archive, vault, options)
-
-
-def _archive_importer(source: str) -> Importer:
-    found = check_archive(source)
-    return lambda engine, vault, options: import_archive(source, engine.archive, vault, options, found)
-
-
-def _import_options(function: Any) -> Any:
-    """What all imports take."""
-    for decorate in (
-        click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
-        text_option(
-            "--session",
-            "--session-filter",
-            "sessions",
-            metavar="ID",
-            multiple=True,
-            help="Only this session, by its id or key; may be given several times.",
-        ),
-        click.option("--dry-run", is_flag=True, help="Only count; nothing is written."),
-        click.argument("source", metavar="SRC", type=text_type),
-    ):
-        function = decorate(function)
-    return function
-
-
-_files_dir = text_option(
-    "--files-dir", metavar="DIR", help="The folder of the source's large files, if not next to it."
-)
-
-
-_IMPORTERS: dict[str, Callable[[str], Importer]] = {
-    "archive": _archive_importer,
-    "lossless-claw": _claw_importer,
-    "remnic": _remnic_importer,
+#: What looks at an archive of each kind before anything is made.
+_CHECKS: dict[str, Callable[[str], Any]] = {
+    "archive": check_archive,
+    "lossless-claw": check_lossless_claw,
+    "remnic": check_remnic_source,
 }
 
 
@@ -177,9 +129,22 @@ def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool =
         files_dir: str | None = None,
     ) -> None:
         options = TransferOptions(dry_run, frozenset(sessions), files_dir)
-        _import_source(invocation, f"import.{kind}", source, _IMPORTERS[kind], options, is_verified, hint)
+        _import_source(invocation, f"import.{kind}", source, kind, options, is_verified, hint)
 
-    return command(kind, help=about)(_import_options(_files_dir(bring) if has_files else bring))
+    made: Any = bring
+    if has_files:
+        made = text_option(
+            "--files-dir", metavar="DIR", help="The folder of the source's large files, if not next to it."
+        )(made)
+    about_session = "Only this session, by its id or key; may be given several times."
+    for decorate in (
+        click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
+        text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=about_session),
+        click.option("--dry-run", is_flag=True, help="Only count; nothing is written."),
+        click.argument("source", metavar="SRC", type=text_type),
+    ):
+        made = decorate(made)
+    return command(kind, help=about)(made)
 
 
 lossless_claw = _archive_command(
@@ -214,36 +179,33 @@ def _import_source(
     invocation: Invocation,
     command: str,
     source: str,
-    look: Callable[[str], Importer],
+    kind: str,
     options: TransferOptions,
     is_verified: bool,
     hint: str = "",
 ) -> None:
-    bring = look(source)
-    with _target(invocation, dry_run=options.dry_run) as engine, invocation.progress("Importing") as advance:
-        wanted = replace(options, progress=advance)
-        report = bring(engine, invocation.vault, wanted)
+    """Merge an archive, which is looked at before anything is made; a dry run opens ours for reading."""
+    found = _CHECKS[kind](source)
+    if not options.dry_run:
+        target = invocation.engine()
+    elif Path(invocation.file_path).exists():
+        target = invocation.reader()
+    else:
+        target = open_engine(":memory:", invocation.loaded.settings, background=False)
+    problems: list[str] = []
+    with target as engine, invocation.progress("Importing") as advance:
+        given = (source, engine.archive, invocation.vault, replace(options, progress=advance))
+        if kind == "archive":
+            report = import_archive(*given, found)
+        else:
+            report = import_remnic(*given) if kind == "remnic" else import_lossless_claw(*given)
         is_over = bool(report.sessions_touched) and not options.dry_run
         data = limit_warnings(to_json(report)) | ({"hint": hint} if hint and is_over else {})
-        problems = _problems(engine) if is_verified and not options.dry_run else None
-    if problems is not None:
-        data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
+        if is_verified and not options.dry_run:  # the report tells of bytes that were not found
+            wrong = [one for one in engine.verify().problems if one.severity == "error" and one.check != "files"]
+            problems = list(map(str, wrong))
+            data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
     invocation.emit(command, print_import, data, ok=not problems)
-
-
-def _target(invocation: Invocation, *, dry_run: bool) -> Engine:
-    """The engine that things come into; a dry run opens it for reading, or an empty one where none is."""
-    if not dry_run:
-        return invocation.engine()
-    if Path(invocation.file_path).exists():
-        return invocation.reader()
-    return open_engine(":memory:", invocation.loaded.settings, background=False)
-
-
-def _problems(engine: Engine) -> list[str]:
-    """What is wrong with an archive that something was brought into; the report tells of bytes that were not found."""
-    found = engine.verify().problems
-    return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
 
 def limit_warnings(data: dict[str, Any]) -> dict[str, Any]:
@@ -308,9 +270,12 @@ def import_lossless_claw_command(
     try:
         if memory_dir is None:
             options = TransferOptions(dry_run, frozenset(session_filter))
-            _import_source(invocation, "import-lossless-claw", src, _claw_importer, options, False, _HINT)
+            _import_source(invocation, "import-lossless-claw", src, "lossless-claw", options, False, _HINT)
             return
-        place = _memory(memory_dir)
+        place = expand_path(memory_dir)
+        if place.exists() and not place.is_dir():
+            raise BadInput(f"--memory-dir {memory_dir!r} is not a folder")
+        place = place / "state" / "lcm.sqlite"
         with invocation.progress("Importing") as advance:
             wanted = TransferOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
             report = export_claw_to_remnic(src, place, wanted)
@@ -318,14 +283,6 @@ def import_lossless_claw_command(
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
     data = limit_warnings(to_json(report)) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
     invocation.emit("import-lossless-claw", print_import, data | {"path": str(place)})
-
-
-def _memory(folder: str) -> Path:
-    """Where Remnic keeps its database in a memory folder, which may not be there yet."""
-    place = expand_path(folder)
-    if place.exists() and not place.is_dir():
-        raise BadInput(f"--memory-dir {folder!r} is not a folder")
-    return place / "state" / "lcm.sqlite"
 
 
 #: Kinds of transcripts that programs keep where they can be found.
@@ -377,20 +334,24 @@ def _import_files(
         stat_named(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
         options = TransferOptions(not is_real)
-        _import_source(invocation, "import.archive", str(paths[0]), _archive_importer, options, is_verified=True)
+        _import_source(invocation, "import.archive", str(paths[0]), "archive", options, is_verified=True)
         return
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     files, unreadable = find_files(kind, paths, since=from_when)
     chosen = files if limit is None else files[:limit]
     others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
-    found = (
-        _import(invocation, kind, own, fold=not no_summaries, again=again)
-        if is_real
-        else _preview(invocation, kind, own, again=again)
-    )
+    found = _bring_in(invocation, kind, own, is_real=is_real, fold=not no_summaries, again=again)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [_other_kind_outcome(file, kind, other, is_named=file in named) for file, other in others.items()]
+    strange = [  # what a folder holds is passed over, but whoever names it is told
+        ImportOutcome(
+            file,
+            Session(id=file.name),
+            "error" if file in named else "skipped",
+            reason=f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`",
+        )
+        for file, other in others.items()
+    ]
     unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
@@ -417,44 +378,36 @@ def _emit_outcomes(
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
         "pruned": sum(item.pruned for item in found),
-        "items": [_outcome_json(item) for item in found[:_LISTED_FILES]],
+        "items": [
+            {
+                "path": str(item.path),
+                "sessionKey": item.session.key,
+                "sessionId": item.session.id,
+                **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
+            }
+            for item in found[:_LISTED_FILES]
+        ],
     }
     invocation.emit("import", print_transcript_import, data, ok=not failed)
 
 
-def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) -> ImportOutcome:
-    """A file of another kind: what a folder holds is passed over, but whoever names it is told."""
-    reason = f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`"
-    return ImportOutcome(file, Session(id=file.name), "error" if is_named else "skipped", reason=reason)
-
-
-def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: bool) -> list[ImportOutcome]:
+def _bring_in(
+    invocation: Invocation, kind: str, files: list[Path], *, is_real: bool, fold: bool, again: bool
+) -> list[ImportOutcome]:
+    """Import transcripts, or say what an import would do."""
+    total = sum(map(file_size, files))
+    if is_real:
+        with invocation.engine() as engine, invocation.progress("Importing", total, in_bytes=True) as advance:
+            return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
     from lossless.transfer.transcripts import preview_transcripts
 
-    settings = invocation.loaded.settings
     there = Path(invocation.file_path).exists()
     with (
-        invocation.reader() if there else nullcontext() as engine,
-        invocation.progress("Looking at", sum(map(file_size, files)), in_bytes=True) as advance,
+        invocation.reader() if there else nullcontext() as reader,
+        invocation.progress("Looking at", total, in_bytes=True) as advance,
     ):
-        return preview_transcripts(
-            None if engine is None else engine.archive, settings, kind, files, again=again, progress=advance
-        )
-
-
-def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:
-    total = sum(map(file_size, files))
-    with invocation.engine() as engine, invocation.progress("Importing", total, in_bytes=True) as advance:
-        return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
-
-
-def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
-    return {
-        "path": str(item.path),
-        "sessionKey": item.session.key,
-        "sessionId": item.session.id,
-        **pick_json(item, "status", "messages", "pruned", "conversation_id", "title", "reason", "problems"),
-    }
+        archive, settings = None if reader is None else reader.archive, invocation.loaded.settings
+        return preview_transcripts(archive, settings, kind, files, again=again, progress=advance)
 
 
 def _command(kind: str) -> click.Command:
@@ -512,40 +465,36 @@ def auto(
     from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     named = paths or _local_folders(invocation)
     for path in named:
-        if not path.exists() and (kind := _nearest_kind(str(path))) is not None:
-            raise usage_error(f"There is no file {str(path)!r}. Did you mean `lcm import {kind}`?")
+        if not path.exists():
+            from difflib import get_close_matches
+
+            kinds, word = list(import_.entries), str(path)
+            near = [kind for kind in kinds if kind.startswith(word.lower())] or get_close_matches(word, kinds, 1)
+            if near:
+                raise usage_error(f"There is no file {word!r}. Did you mean `lcm import {near[0]}`?")
     archives = {path: kind for path in named if (kind := _archive_kind(path)) is not None}
     by_kind, unknown = _sort_files([path for path in named if path not in archives], from_when)
     if not (archives or by_kind):
-        why = f"it holds nothing of a known kind: {', '.join((*TRANSCRIPT_KINDS, *_IMPORTERS))}"
+        why = f"it holds nothing of a known kind: {', '.join((*TRANSCRIPT_KINDS, *_CHECKS))}"
         raise BadInput(f"{', '.join(map(str, named))}: {why}")
     if not paths and not dry_run:
-        dry_run = not _wants_import(by_kind, yes=yes)
+        for kind, files in by_kind.items():
+            size = format_bytes(sum(map(file_size, files)))
+            click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
+        dry_run = not (yes or ask_person("Import them?"))
     for path, kind in archives.items():
         options = TransferOptions(dry_run)
-        _import_source(invocation, f"import.{kind}", str(path), _IMPORTERS[kind], options, is_verified=False)
+        _import_source(invocation, f"import.{kind}", str(path), kind, options, is_verified=False)
     if by_kind:
         found = [
             item
             for kind, files in by_kind.items()
-            for item in (
-                _preview(invocation, kind, files, again=again)
-                if dry_run
-                else _import(invocation, kind, files, fold=not no_summaries, again=again)
-            )
+            for item in _bring_in(invocation, kind, files, is_real=not dry_run, fold=not no_summaries, again=again)
         ]
         found.sort(key=lambda item: item.status != "error")
         counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
-        kinds, others = ", ".join(by_kind), Counter({"unknown": unknown} if unknown else {})
-        _emit_outcomes(invocation, kinds, found, is_real=not dry_run, counts=counts, others=others)
-
-
-def _nearest_kind(word: str) -> str | None:
-    from difflib import get_close_matches
-
-    kinds = list(import_.entries)
-    near = [kind for kind in kinds if word and kind.startswith(word.lower())] or get_close_matches(word, kinds, 1)
-    return near[0] if near else None
+        others = Counter({"unknown": unknown} if unknown else {})
+        _emit_outcomes(invocation, ", ".join(by_kind), found, is_real=not dry_run, counts=counts, others=others)
 
 
 def _archive_kind(path: Path) -> str | None:
@@ -578,14 +527,6 @@ def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, li
         else:
             by_kind.setdefault(kind, []).append(file)
     return {kind: by_kind[kind] for kind in TRANSCRIPT_KINDS if kind in by_kind}, unknown
-
-
-def _wants_import(by_kind: dict[str, list[Path]], *, yes: bool) -> bool:
-    """Show what was found on this machine, and ask."""
-    for kind, files in by_kind.items():
-        size = format_bytes(sum(map(file_size, files)))
-        click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
-    return yes or ask_person("Import them?")
 
 
 #: How each count is called; those that are not here are not shown.
@@ -666,9 +607,9 @@ def print_counts(screen: Screen, data: Data) -> None:
 def print_warnings(screen: Screen, data: Data) -> None:
     for warning in data["warnings"]:
         screen.line(styled("  note: ", "yellow"), warning)
-    left = data["warningCount"] - len(data["warnings"])
-    if left:
-        screen.line(styled(f"  and {format_count(left)} more", "dim"))
+    unlisted = data["warningCount"] - len(data["warnings"])
+    if unlisted:
+        screen.line(styled(f"  and {format_count(unlisted)} more", "dim"))
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
@@ -689,8 +630,10 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
     for reason, count in skipped.items():
         screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
-    told = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
-    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    statuses = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+    screen.line(
+        styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
+    )
     print_pruned(screen, data["pruned"])
     if data["otherKinds"].get("unknown"):
         screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))

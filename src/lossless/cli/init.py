@@ -75,16 +75,11 @@ def _archive_json(invocation: Invocation) -> dict[str, Any]:
             "lastStoredAt": health.last_stored_at,
             "summariesBy": writer_name(invocation.loaded.settings),
         }
-    return {"archive": archive, "path": invocation.file_path, "otherArchive": _other_archive(invocation)}
-
-
-def _other_archive(invocation: Invocation) -> str | None:
-    """A second archive in the other usual place, which is easily overlooked."""
-    if invocation.loaded.sources["databasePath"].kind != "default":
-        return None
-    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
-    other = places.data_dir / "lcm.db"
-    return str(other) if other.is_file() and str(other) != invocation.file_path else None
+    # a second archive in the other usual place is easily overlooked
+    other = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).data_dir / "lcm.db"
+    is_chosen = invocation.loaded.sources["databasePath"].kind != "default"
+    seen = None if is_chosen or not other.is_file() or str(other) == invocation.file_path else str(other)
+    return {"archive": archive, "path": invocation.file_path, "otherArchive": seen}
 
 
 def print_overview(screen: Screen, data: dict[str, Any]) -> None:
@@ -222,7 +217,7 @@ class _Setup:
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
         if self.dry_run:
-            self._finish_dry_run(can_import if imports else [], hosts, model)
+            self._finish_dry_run(self._unread(can_import) if imports else [], hosts, model)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -292,12 +287,12 @@ class _Setup:
         first: list[tuple[str, list[Path]]] = []
         later: list[tuple[str, list[Path]]] = []
         for item in found:
-            room, now = _FIRST_BYTES, set[Path]()
+            bytes_left, now = _FIRST_BYTES, set[Path]()
             for file in item.files:
                 size = file_size(file)
-                if size <= room:
+                if size <= bytes_left:
                     now.add(file)
-                    room -= size
+                    bytes_left -= size
             now = now or set(item.files[:1])
             oldest_first = item.files[::-1]
             first.append((item.kind, [file for file in oldest_first if file in now]))
@@ -330,14 +325,14 @@ class _Setup:
     @contextmanager
     def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar for somebody who watches, else a line now and then."""
-        done = said = 0
+        done = reported = 0
 
         def advance(more: int) -> None:
-            nonlocal done, said
+            nonlocal done, reported
             done += more
             part = _LINES_OF_PROGRESS * done // max(1, total)
-            if part > said:
-                said = part
+            if part > reported:
+                reported = part
                 self._say(f"{what}: {format_bytes(done)} of {format_bytes(total)}")
                 sys.stdout.flush()
 
@@ -380,10 +375,20 @@ class _Setup:
 
     # --- the end ---
 
-    def _finish_dry_run(self, found: Sequence[LocalHistory], hosts: Sequence[str], model: str | None) -> None:
-        self.data |= {"imports": sum(len(item.files) for item in found), "connects": list(hosts), "model": model}
+    def _unread(self, found: Sequence[LocalHistory]) -> list[Path]:
+        """The transcripts that are new, or have changed since they were imported."""
+        from lossless.transfer.transcripts import unread_files
+
+        files = [file for item in found for file in item.files]
+        if self.is_new:
+            return files
+        with self.invocation.reader() as engine:
+            return unread_files(engine.archive, files)
+
+    def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
+        self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
         self._say("", "Nothing was changed (--dry-run). It would:")
-        self._say(f"  import {plural(self.data['imports'], 'transcript')}")
+        self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
         for host in hosts:
             self._say(f"  connect {host}")
         self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
@@ -26,24 +27,21 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.setup import ConfigSetup
 
 
-install = LazyGroup(
-    "install",
-    help="Connect a host: give it the hooks and tools that it needs.",
-    entries={
-        "claude-code": CommandEntry("install:install_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry("install:install_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry("install:install_openclaw", "OpenClaw: the context engine."),
-    },
-)
-
-uninstall = LazyGroup(
-    "uninstall",
-    help="Take away from a host what `lcm connect` gave it.",
-    entries={
-        "claude-code": CommandEntry("install:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": CommandEntry("install:uninstall_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": CommandEntry("install:uninstall_openclaw", "OpenClaw: the context engine."),
-    },
+_ABOUT = {
+    "claude-code": "Claude Code: hooks, MCP server, skill.",
+    "codex": "Codex CLI: hooks, MCP server.",
+    "openclaw": "OpenClaw: the context engine.",
+}
+install, uninstall = (
+    LazyGroup(
+        verb,
+        help=about,
+        entries={host: CommandEntry(f"install:{verb}_{host.replace('-', '_')}", help) for host, help in _ABOUT.items()},
+    )
+    for verb, about in (
+        ("install", "Connect a host: give it the hooks and tools that it needs."),
+        ("uninstall", "Take away from a host what `lcm connect` gave it."),
+    )
 )
 
 
@@ -160,7 +158,9 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
     listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
-    invocation.emit("install.doctor", print_checks, {"host": host, "checks": listed}, ok=ok)
+    unknown = {found.name for found in checks if not found.is_known}
+    view = partial(print_checks, unknown=unknown)
+    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
@@ -324,10 +324,11 @@ def print_changes(screen: Screen, data: Data) -> None:
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 
 
-def print_checks(screen: Screen, data: Data) -> None:
+def print_checks(screen: Screen, data: Data, unknown: Collection[str] = ()) -> None:
     screen.title(data["host"])
     for check in data["checks"]:
         mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")
+        mark = styled("?   ", "yellow") if check["name"] in unknown else mark
         screen.line(mark, f"{check['name']:<14}{check['said']}")
         if check["hint"]:
             screen.line(f"{'':<18}{check['hint']}")

@@ -239,15 +239,10 @@ cli = Root(
 def main() -> None:
     """The entry point."""
     sys.excepthook = _unexpected
-    _open_streams()
-    cli()
-
-
-def _open_streams() -> None:
-    """Streams that whoever started this has closed lead nowhere."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    cli()
 
 
 # --- lcm-tui ---------------------------------------------------------------------------------------------------
@@ -312,11 +307,15 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
     if not arguments or arguments[0].startswith("-"):
         return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
-    command, words = arguments[0], [f"-{word}" if _has_one_dash(word) else word for word in arguments[1:]]
+    # an option with one dash is one with two in Go's programs
+    is_single = [word[:1] == "-" and word[1:3].isalpha() and len(word) > 2 for word in arguments[1:]]
+    words = [f"-{word}" if single else word for word, single in zip(arguments[1:], is_single, strict=True)]
+    command = arguments[0]
     given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
     if command == "help" or {"-h", "--help"} & set(given):
         return []
-    names, options = _leading_names(given)
+    end = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
+    names, options = given[:end], given[end:]
     if command == "prompts":
         return [["prompts", *_prompt_words(given)]]
     if command in ("doctor", "repair", "rewrite"):
@@ -334,17 +333,6 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         _need(names, 2, "lcm-tui backfill AGENT SESSION")
         return _backfill(names[0], names[1], options)
     return [arguments]
-
-
-def _has_one_dash(word: str) -> bool:
-    """Whether a word is an option with one dash, which Go's programs take for two."""
-    return word.startswith("-") and word[1:3].isalpha() and len(word) > 2
-
-
-def _leading_names(given: list[str]) -> tuple[list[str], list[str]]:
-    """The positional arguments that come first, and the rest."""
-    end = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
-    return given[:end], given[end:]
 
 
 def _need(names: list[str], count: int, call: str) -> None:

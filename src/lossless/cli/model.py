@@ -244,7 +244,8 @@ def use_model(
     )
     summariser = Summariser(settings)
     candidate = next(one for one in summariser.candidates() if one.name == value)
-    _check_candidate(summariser, candidate)
+    if tries:
+        _check_candidate(summariser, candidate)
     data = {"name": value, "before": before, "saved": saves, "configPath": None}
     data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
     if tries:
@@ -254,7 +255,11 @@ def use_model(
                 tried["error"], tried["message"], failures.INTERNAL, hint=_key_hint(candidate), model=value
             )
         data |= {"tried": tried}
-    data |= {"archive": _archive_price(invocation, data["price"])}
+    data["archive"] = None
+    if Path(invocation.file_path).exists():
+        with invocation.reader() as engine:
+            tokens = engine.browse.totals().message_tokens
+        data["archive"] = archive_price(tokens, invocation.loaded.settings, data["price"])
     return data | (_save_model(invocation, value, base_url) if saves else {})
 
 
@@ -365,13 +370,6 @@ def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, 
     return {"price": {"input": listed["input"], "output": listed["output"], "from": f"list price of {as_of}"}}
 
 
-def _archive_price(invocation: Invocation, price: dict[str, Any] | None) -> dict[str, Any] | None:
-    if not Path(invocation.file_path).exists():
-        return None
-    with invocation.reader() as engine:
-        return archive_price(engine.browse.totals().message_tokens, invocation.loaded.settings, price)
-
-
 def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dict[str, Any]:
     """Write the model into the config file; what belongs to another model is taken out."""
     file = config_file(invocation)
@@ -418,6 +416,8 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
     if data["configPath"]:
         rows.append(("saved in", data["configPath"]))
     screen.fields(rows)
+    if data.get("problem"):
+        screen.line(styled(f"It cannot be asked yet: {data['problem']}", "yellow"))
     if data.get("overriddenBy"):
         names = " and ".join(data["overriddenBy"])
         screen.line(styled(f"{names} is set in the environment, and wins over the config file.", "yellow"))
@@ -480,19 +480,16 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
     try:
         answer = chain(prompt)
     except LosslessError as error:
-        return {"ok": False, "seconds": _seconds_since(started), "error": error.code, "message": str(error)}
+        seconds = round(time.monotonic() - started, 3)
+        return {"ok": False, "seconds": seconds, "error": error.code, "message": str(error)}
     return {
         "ok": True,
-        "seconds": _seconds_since(started),
+        "seconds": round(time.monotonic() - started, 3),
         "answer": preview(answer.text),
         "inputTokens": answer.usage.input_tokens,
         "outputTokens": answer.usage.output_tokens,
         "cost": format_cost(answer.usage.cost),
     }
-
-
-def _seconds_since(started: float) -> float:
-    return round(time.monotonic() - started, 3)
 
 
 def print_model_test(screen: Screen, data: Data) -> None:

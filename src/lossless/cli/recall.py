@@ -31,6 +31,7 @@ from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import unpack_cursor
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
+from lossless.recall.query import EMPTY_HINT
 from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
 from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
@@ -455,6 +456,8 @@ def print_hits(screen: Screen, data: Data) -> None:
         screen.prose(snippet)
     if data["hint"] and data["hint"] != NOTHING_FOUND_HINT:
         screen.line(styled(data["hint"], "dim"))
+    if data["hint"] == EMPTY_HINT:
+        screen.line(styled("--fixed finds signs such as *; `lcm list` shows all conversations.", "dim"))
 
 
 def _speaker_text(item: Data) -> Text:

@@ -18,6 +18,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
 from lossless.cli.commands import command, text_option, text_type
+from lossless.cli.conversations import session_name
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
-    from lossless.maintenance.prune import PruneFilter, PrunePlan
-    from lossless.maintenance.rotate import RotateReport
+    from lossless.maintenance.prune import PrunePlan
     from lossless.maintenance.verify import Verification
-    from lossless.model.conversations import Conversation
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -72,10 +71,10 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     """Copy the archive to PATH, or next to it under a name with the time.
 
     The copy is whole even while others write. Large payloads are put into a folder next to it, as links where that is
-    possible, so that they take no room twice.
+    possible, so that they take no room twice. Exit code 1 when the archive is damaged: the copy has the same damage.
     """
     if lists:
-        _emit_backups(invocation)
+        click.get_current_context().invoke(backups)
         return
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
@@ -85,16 +84,14 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
     ):
         made = engine.backup(place, rolling=rolling, progress=advance)
-    invocation.emit("backup", print_backup, {**_backup_json(made), "files": made.files})
+        damage = engine.admin.damage()
+    data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
+    invocation.emit("backup", print_backup, data, ok=damage is None)
 
 
 @command("backups")
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
-    _emit_backups(invocation)
-
-
-def _emit_backups(invocation: Invocation) -> None:
     found = copies.list_backups(invocation.file_path)
     data = {
         "count": len(found),
@@ -116,7 +113,12 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     you are asked.
     """
     archive_path = invocation.file_path
-    place = _find_backup(source, archive_path)
+    place, neighbour = expand_path(source), Path(archive_path).parent / source
+    place = place if place.is_file() or not neighbour.is_file() else neighbour
+    if not place.is_file():
+        hint = "`lcm backup --list` shows those beside the archive."
+        raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
+    place = place.absolute()
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
     if not yes or dry_run:
@@ -151,25 +153,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
 
 
 def _backup_json(made: Backup) -> dict[str, Any]:
-    return {
-        "path": str(made.path),
-        "label": made.label,
-        "madeAt": made.made_at,
-        "bytes": made.bytes,
-        "rolling": made.is_rolling,
-    }
-
-
-def _find_backup(source: str, archive_path: str) -> Path:
-    """The file that a person means: a path, or a name beside the archive."""
-    given = expand_path(source)
-    beside = Path(archive_path).parent / source
-    place = given if given.is_file() or not beside.is_file() else beside
-    if not place.is_file():
-        raise failures.not_found(
-            f"There is no backup {source!r}.", hint="`lcm backup --list` shows those beside the archive.", path=source
-        )
-    return place.absolute()
+    return pick_json(made, "path", "label", "made_at", "bytes") | {"rolling": made.is_rolling}
 
 
 def _problems(proof: Verification, warnings: list[str]) -> list[str]:
@@ -224,7 +208,14 @@ def prune(
     nothing is deleted without --yes. A backup is made first, and a hundred conversations at a time are deleted:
     interrupting leaves an archive in which everything holds. With --vacuum and no condition it only frees space.
     """
-    choice = _prune_choice(older_than, limit, patterns, include_active)
+    option = "--older-than"
+    try:
+        age = None if older_than is None else pruning.parse_age(older_than)
+        option = "--to"
+        max_bytes = None if limit is None else pruning.parse_size(limit)
+    except BadInput as error:
+        raise bad_option(option, str(error)) from None
+    choice = pruning.PruneFilter(age, max_bytes, patterns, include_active)
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
@@ -239,19 +230,6 @@ def prune(
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", print_prune, data)
-
-
-def _prune_choice(
-    older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool
-) -> PruneFilter:
-    option = "--older-than"
-    try:
-        age = None if older_than is None else pruning.parse_age(older_than)
-        option = "--to"
-        most = None if limit is None else pruning.parse_size(limit)
-    except BadInput as error:
-        raise bad_option(option, str(error)) from None
-    return pruning.PruneFilter(age, most, patterns, include_active)
 
 
 def _prune_json(work: PrunePlan) -> dict[str, Any]:
@@ -276,13 +254,13 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
                 backup_path = str(engine.admin.copy("prune", advance, with_files=ours).path)
         with invocation.progress("Deleting", len(work.chosen)) as advance:
             report = engine.admin.prune(work, backup=False, with_files=ours, progress=advance)
-        room = None if vacuum is False else engine.admin.vacuum(always=bool(vacuum))
+        vacuumed = None if vacuum is False else engine.admin.vacuum(always=bool(vacuum))
         database, free = engine.browse.size()
     return {
         **pick_json(report, "conversations", "messages", "summaries", "files", "files_left", "left"),
         "backupPath": backup_path,
-        "vacuumed": room is not None and room.done,
-        "vacuumReason": None if room is None else room.reason,
+        "vacuumed": vacuumed is not None and vacuumed.done,
+        "vacuumReason": None if vacuumed is None else vacuumed.reason,
         "databaseSizeBytes": database,
         "freeBytes": free,
     }
@@ -313,19 +291,16 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    invocation.emit("rotate", print_rotate, _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
-
-
-def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: bool) -> dict[str, Any]:
-    return {
+    data = {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
         "sessionFile": str(report.path),
         "applied": is_real,
         **pick_json(report, "rotated", "reason", "size_before", "size_after", "kept_messages", "dropped_messages"),
-        "backupPath": None if report.backup is None else str(report.backup),
+        "backupPath": to_json(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
+    invocation.emit("rotate", print_rotate, data, ok=is_fine)
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
@@ -433,13 +408,16 @@ def print_backup(screen: Screen, data: Data) -> None:
     screen.line(styled(f"{format_bytes(data['bytes'])} copied ", "bold"), f"to {data['path']}")
     if data["files"]:
         screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
+    if data.get("damage"):
+        screen.line(styled("The archive is damaged, and the copy has the same damage: ", "bold red"), data["damage"])
+        screen.line(styled("`lcm verify` lists what is wrong; `lcm backup --list` shows older copies.", "dim"))
 
 
 def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups beside the archive. `lcm backup` makes one.")
         return
-    file = ("file", lambda item: Path(item["path"]).name, "rest")
+    file = ("file", lambda item: Path(item["path"]).name, "key")
     screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
@@ -484,7 +462,7 @@ def print_size(screen: Screen, data: Data) -> None:
     if data["couldGo"]:
         screen.gap()
         sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
-        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", ""))
+        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", "key"))
 
 
 def _percent(share: float) -> str:
@@ -496,7 +474,8 @@ def print_prune(screen: Screen, data: Data) -> None:
         screen.items(
             data["items"],
             ("#", "conversationId", "right"),
-            ("session", lambda item: styled(_name(item), "bold" if item["active"] else ""), "rest"),
+            ("session", lambda item: styled(session_name(item), "bold" if item["active"] else ""), "key"),
+            ("title", lambda item: item["title"] or "", "rest"),
             ("newest", "newestAt", "date"),
             ("messages", "messages", "count"),
             ("files", "files", "count"),
@@ -519,10 +498,6 @@ def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
     """How it is done, unless the question comes next."""
     if not data.get("isAsked"):
         screen.unchanged(how)
-
-
-def _name(item: Data) -> str:
-    return str(item["title"] or item["sessionKey"] or item["sessionId"])
 
 
 def _print_pruned(screen: Screen, data: Data) -> None:

@@ -177,8 +177,8 @@ def _rewrite_json(
 ) -> dict[str, Any]:
     """A plan, what was written for it, and what became of it."""
     drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
-    stop, reached, left = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
-    progress = {"reached": reached, "left": left, "stop": stop}
+    stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
+    progress = {"reached": reached, "left": remaining, "stop": stop}
     return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
 
 
@@ -263,6 +263,7 @@ def repair(
     written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
     how = draft_options(invocation, **more)
+    everything = everything or (target is None and invocation.rule is not None and not how.is_real)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
@@ -402,7 +403,8 @@ def print_repairs(screen: Screen, data: Data) -> None:
 def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
     """Which summaries, the diffs of their texts, and what became of them."""
     if not data["targets"]:
-        screen.line("There is no such summary: nothing to do.")
+        what = "No summary is broken" if "kinds" in data else "There is no such summary"
+        screen.line(f"{what}: nothing to do.")
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
     if data["calls"]:
@@ -423,19 +425,14 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, "" if data["wanted"] else word)
-        _print_refused(screen, item)
+        refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+        if refused:
+            count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+            verb = "stays" if len(refused) == 1 else "stay"
+            screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
         _print_stopped(screen, item)
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
-
-
-def _print_refused(screen: Screen, item: Data) -> None:
-    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
-    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
-    if refused:
-        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
-        verb = "stays" if len(refused) == 1 else "stay"
-        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
 
 
 def _print_stopped(screen: Screen, item: Data) -> None:
@@ -460,8 +457,8 @@ def print_prompt(screen: Screen, data: Data) -> None:
 
 
 def print_prompts_export(screen: Screen, data: Data) -> None:
-    left = data["all"] - len(data["written"])
-    stayed = f"; {plural(left, 'file')} stayed" if left else ""
+    skipped = data["all"] - len(data["written"])
+    stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
     screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
 
 

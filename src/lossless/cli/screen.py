@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -26,6 +27,8 @@ Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200
+#: So narrow may the column become that takes what remains.
+_MIN_REST = 12
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
 
 
@@ -111,35 +114,33 @@ class Screen:
         self._console.print(grid)
 
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
-        """A table; a column is a name, alone or with `right`, or with `rest` for the one that takes what is left."""
-        from rich import box
-        from rich.table import Table
+        """A table; a column is a name, alone or with its kind.
 
-        table = Table(
-            box=None if self._is_piped else box.SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            show_edge=False,
-            pad_edge=False,
-            expand=not self._is_piped,
-        )
-        table.header_style = "dim"
-        for column in columns:
-            name, kind = column if isinstance(column, tuple) else (column, "")
-            table.add_column(
-                name,
-                justify="right" if kind == "right" else "left",
-                ratio=1 if kind == "rest" else None,
-                no_wrap=True,
-                overflow="ellipsis",
-            )
-        for row in rows:
-            table.add_row(*(safe_text(cell) for cell in row))
-        self._console.print(table)
+        `right` is for numbers; `rest` may be cut; `key`, and the first column, are what other commands take: they are
+        never cut. Where a terminal is too narrow, columns of other kinds are left out, the last ones first. In a pipe
+        everything is there.
+        """
+        titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
+        cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
+        widths = [max(row[n].cell_len for row in cells) for n in range(len(titles))]
+        if sys.stdout.isatty():
+            widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
+            cells.insert(1, [styled("─" * width, "dim") for width in widths])
+        shown = [n for n, width in enumerate(widths) if width]
+        for row in cells:
+            parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
+            for line in zip_longest(*parts, fillvalue=""):
+                padded = [safe_text(text).copy() for text in line]
+                for n, text in zip(shown, padded, strict=True):
+                    text.align("right" if kinds[n] == "right" else "left", widths[n])
+                whole = safe_text("  ").join(padded)
+                whole.rstrip()
+                self._console.print(whole, soft_wrap=True)
 
     def items(self, items: Iterable[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
         """A table of items: of each column the title, the key or function of its values, and how they are shown.
 
-        That is `count`, `bytes`, `time`, `date`, or what `table` knows.
+        That is `count`, `bytes`, `time`, `date`, or a kind that `table` knows.
         """
         shown: dict[str, Callable[[Any], str]] = {
             "count": format_count,
@@ -182,6 +183,38 @@ class Screen:
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
             self._console.print(styled("Nothing found.", "dim"))
+
+
+def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
+    """How wide each column is so that a row fits; 0 for those that are left out."""
+    fitted = [min(width, _MIN_REST) if kind == "rest" else width for kind, width in zip(kinds, widths, strict=True)]
+
+    def remaining() -> int:
+        return space - sum(width + 2 for width in fitted if width) + 2
+
+    droppable = sorted((n for n, kind in enumerate(kinds) if kind != "key"), key=lambda n: (kinds[n] != "rest", n))
+    while remaining() < 0 and droppable:
+        fitted[droppable.pop()] = 0
+    if remaining() < 0:
+        widest = fitted.index(max(fitted))
+        fitted[widest] = max(_MIN_REST, fitted[widest] + remaining())
+    for n, kind in enumerate(kinds):
+        if kind == "rest" and fitted[n]:
+            fitted[n] = min(widths[n], fitted[n] + remaining())
+    return fitted
+
+
+def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
+    """The lines of a cell: one, unless it is a name that is too long for a line."""
+    if text.cell_len <= width and "\n" not in text.plain:
+        return [text]
+    if kind == "rest":
+        text = text.copy()
+        text.truncate(width, overflow="ellipsis")
+        return [text]
+    from rich.console import Console
+
+    return list(text.wrap(Console(), width, overflow="fold"))
 
 
 def safe_text(value: Any) -> Text:

@@ -62,17 +62,17 @@ def mcp(
         )
     from lossless.serve.archive_tools import ArchiveTools, host_session
 
-    room = ArchiveTools(lambda: _open_engine(invocation), session_key, None if over_http else host_session())
+    tools = ArchiveTools(lambda: _open_engine(invocation), session_key, None if over_http else host_session())
     if not over_http:
         from lossless.serve.mcp import serve_stdio
 
-        serve_stdio(room)
+        serve_stdio(tools)
         return
     from lossless.serve.access import load_token
     from lossless.serve.mcp_http import serve_http
 
     secret, source = load_token(token_file)
-    serve_http(room, secret, _MCP_PORT if port is None else port, ready=lambda url: _check_ready(url, source))
+    serve_http(tools, secret, _MCP_PORT if port is None else port, ready=lambda url: _check_ready(url, source))
 
 
 def _check_ready(url: str, source: str) -> None:
@@ -157,7 +157,7 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         history=given["history"],
     )
     token, source = load_proxy_token(token_file)
-    said = {
+    announced = {
         "openaiUrl": options.openai_url,
         "anthropicUrl": options.anthropic_url,
         "ownKeys": sorted(keys),
@@ -169,12 +169,12 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
-        invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
+        invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **announced})
         return
     access = Access(token, frozenset(given["origins"]))
 
     def ready(url: str) -> None:
-        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **said})
+        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
 
     _serve(invocation, access, options, port, ready)
 
@@ -187,15 +187,18 @@ def _serve(
     from lossless.engine import open_engine
     from lossless.serve.proxy import http_protocol, proxy_app
 
-    with open_engine(invocation.file_path, invocation.loaded.settings) as engine, _listen_message() as listening:
+    with (
+        open_engine(invocation.file_path, invocation.loaded.settings) as engine,
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening,
+    ):
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
             listening.listen(64)  # so that whoever reads the address can connect at once
         except OSError as error:
-            told = f"Port {port} cannot be used: {error.strerror}."
+            message = f"Port {port} cannot be used: {error.strerror}."
             raise usage_error(
-                f"{told} If a proxy runs there already, use that one; else choose another with --port."
+                f"{message} If a proxy runs there already, use that one; else choose another with --port."
             ) from error
         app = proxy_app(engine, access, options)
         quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
@@ -203,11 +206,6 @@ def _serve(
         ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-
-
-def _listen_message() -> socket.socket:
-    """A socket that says it is TCP: then nothing that is written waits for more."""
-    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
 
 def _key(name: str) -> str:

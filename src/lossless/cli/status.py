@@ -242,20 +242,16 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
         prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
         share = f", {format_count(read)} of {format_count(prompt)} tokens read from it" if prompt and read else ""
         cold = one["consecutiveColdObservations"]
-        told = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
+        streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
         when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
-        rows.append(
-            (
-                "" if n else "Prompt cache",
-                f"conversation {one['conversationId']}: {one['cacheState']}{share}{told}{when}",
-            )
-        )
+        text = f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
+        rows.append(("" if n else "Prompt cache", text))
     return rows
 
 
 def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
-    told = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
-    return [("", styled(told, style))] if count else []
+    text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
+    return [("", styled(text, style))] if count else []
 
 
 def _debt_text(debt: Data) -> str:

@@ -25,8 +25,6 @@ from lossless.model.times import parse_time
 from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.maintenance.surgery.focus import FocusStatus
@@ -274,11 +272,7 @@ def print_operation(screen: Screen, data: Data) -> None:
 
 def print_diff_lines(screen: Screen, text: str) -> None:
     for line in text.splitlines():
-        screen.line(_diff_line(line))
-
-
-def _diff_line(line: str) -> Text:
-    return styled(line, _COLOURS.get(line[:1], ""))
+        screen.line(styled(line, _COLOURS.get(line[:1], "")))
 
 
 def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:

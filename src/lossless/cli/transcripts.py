@@ -212,7 +212,7 @@ def print_transcripts(screen: Screen, data: Data) -> None:
     if not items:
         screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
         return
-    screen.items(items, ("no.", "id", ""), *_DECIDED, ("file", "path", "rest"))
+    screen.items(items, ("no.", "id", ""), *_DECIDED, ("file", "path", "key"))
     for item in items:
         if item["decision"] == "held":
             screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
@@ -230,9 +230,9 @@ def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    beside = ("beside", lambda item: item["beside"] or "", "")
+    neighbour = ("beside", lambda item: item["beside"] or "", "")
     screen.items(
-        data["items"], *_DECIDED, beside, ("session", lambda item: item["sessionKey"] or item["sessionId"], "rest")
+        data["items"], *_DECIDED, neighbour, ("session", lambda item: item["sessionKey"] or item["sessionId"], "key")
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
 

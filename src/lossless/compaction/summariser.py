@@ -20,7 +20,7 @@ from lossless.llm.providers import HostModel, ModelConnector
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.settings.load import ProcessEnvironment
-from lossless.settings.model_rules import ModelCandidate, ModelChoices, candidate_order, configured_candidates
+from lossless.settings.model_rules import ModelCandidate, candidate_order
 from lossless.store.state import LedgerRow, new_holder
 
 if TYPE_CHECKING:
@@ -328,12 +328,7 @@ class Summariser:
         if self.complete is not None:
             return (_HOST,)
         fallbacks = tuple((route.provider, route.model) for route in self.settings.fallback_providers)
-        choices = ModelChoices(
-            summary_model=self.settings.summary_model,
-            summary_provider=self.settings.summary_provider,
-            fallbacks=fallbacks,
-        )
-        return configured_candidates(candidate_order(choices))
+        return candidate_order(self.settings.summary_model, self.settings.summary_provider, fallbacks)
 
     @property
     def has_model(self) -> bool:
@@ -365,10 +360,10 @@ class Summariser:
         """Models that answer questions, by name: the one that was named for it, then the one that summarises."""
         settings = self.settings
         provider = settings.expansion_provider or settings.summary_provider
-        named = ModelChoices(summary_model=settings.expansion_model, summary_provider=provider)
+        named = candidate_order(settings.expansion_model, provider) if self.complete is None else ()
         seconds = settings.delegation_timeout_ms / 1000
-        orders = [configured_candidates(candidate_order(named)) if self.complete is None else (), self.candidates()]
-        return [(order[0].name, ModelChain(order, self._connect, seconds, gate)) for order in orders if order]
+        orders = [order for order in (named, self.candidates()) if order]
+        return [(order[0].name, ModelChain(order, self._connect, seconds, gate)) for order in orders]
 
     def ask(self, gate: ArchiveGate) -> AskForSummary:
         """One summary prompt to the chain."""
@@ -394,8 +389,7 @@ class Summariser:
         model, provider = self.settings.large_file_summary_model, self.settings.large_file_summary_provider
         if not model.strip() or not provider.strip():
             return ()
-        named = ModelChoices(summary_model=model, summary_provider=provider)
-        return (_HOST,) if self.complete is not None else configured_candidates(candidate_order(named))
+        return (_HOST,) if self.complete is not None else candidate_order(model, provider)
 
     def describe_with(self, gate: ArchiveGate) -> Callable[[str], str]:
         """Asks the describing model about a file, behind breaker and spend limit of files."""

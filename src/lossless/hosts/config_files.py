@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     #: A file's text, and what becomes of it; None where there is no file.
     Change = Callable[[str | None], str | None]
 
-_NOTE = "what `lcm uninstall` puts back"
+_NOTE = "what `lcm disconnect` puts back"
 
 
 @dataclass(frozen=True, slots=True)

@@ -421,8 +421,6 @@ class ModelConnector:
     clock: Callable[[], float] = time.time
 
     def __call__(self, candidate: ModelCandidate, /) -> Complete:
-        if not candidate.is_configured:
-            raise ModelDenied(f"{candidate.name} is the host's model: only the host may call it")
         if candidate.provider == COMMAND_PROVIDER:
             return command_model(candidate.model, self.timeout_seconds)
         return ProviderModel(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))

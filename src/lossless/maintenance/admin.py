@@ -71,6 +71,10 @@ class Admin(EngineGroup):
 
         return measure_archive(self._archive, self._parts.vault, self._parts.clock())
 
+    def damage(self) -> str | None:
+        """The first damage of the file that a quick check finds, None when there is none."""
+        return self._archive.checks.damage()
+
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
         """Which conversations a filter would delete, and their size; changes nothing."""
         from lossless.maintenance import prune

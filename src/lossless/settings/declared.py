@@ -7,6 +7,7 @@ attribute in capitals unless `env` is given. `ours` marks settings that lossless
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Final, Literal
 
 from lossless.settings.kinds import (
@@ -18,30 +19,30 @@ from lossless.settings.kinds import (
     TEXT,
     TIME_ZONE,
     Number,
-    OneOf,
     TextList,
+    one_of,
     whole_number,
 )
 from lossless.settings.model_rules import (
     OVERRIDES,
     PRICES,
     ROUTES,
+    SCOPES,
     ContextThresholdOverride,
     ModelPrice,
     RecallScopeRule,
-    RecallScopeRules,
     Route,
 )
-from lossless.settings.setting import Setting, SettingAlias, SettingSection, mask_passwords
+from lossless.settings.setting import Setting, SettingAlias, declare, mask_passwords
 
-storage = SettingSection("Storage", "Where the archive and its files are.")
-sessions = SettingSection("Sessions", "Which conversations are kept, and what a host's session commands do.")
-tail = SettingSection("Context", "What stays verbatim in front of the model, and how much fits.")
-compaction = SettingSection("Compaction", "When older history is folded into summaries, and how far.")
-summaries = SettingSection("Summaries", "Which model writes summaries, how long they are, and what they may cost.")
-recall = SettingSection("Recall", "How the agent gets details back.")
-files = SettingSection("Transcripts and logs", "Files next to the archive.")
-terminal = SettingSection("Terminal", "Only for the terminal browser; only from the environment.")
+storage = partial(declare, ("Storage", "Where the archive and its files are."))
+sessions = partial(declare, ("Sessions", "Which conversations are kept, and what a host's session commands do."))
+tail = partial(declare, ("Context", "What stays verbatim in front of the model, and how much fits."))
+compaction = partial(declare, ("Compaction", "When older history is folded into summaries, and how far."))
+summaries = partial(declare, ("Summaries", "Which model writes summaries, how long they are, and what they may cost."))
+recall = partial(declare, ("Recall", "How the agent gets details back."))
+files = partial(declare, ("Transcripts and logs", "Files next to the archive."))
+terminal = partial(declare, ("Terminal", "Only for the terminal browser; only from the environment."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -73,10 +74,7 @@ class Settings:
         aliases=(SettingAlias("largeFileTokenThreshold"),),
     )
     payloads_in_files: bool = storage(
-        True,
-        ON,
-        "Whether images and large payloads are moved out of messages into files.",
-        ours=True,
+        True, ON, "Whether images and large payloads are moved out of messages into files.", ours=True
     )
     redact_secrets: bool = storage(
         False,
@@ -100,7 +98,7 @@ class Settings:
     skip_stateless_sessions: bool = sessions(True, ON, "Whether `statelessSessionPatterns` is enforced.")
     host_fallback_mode: Literal["error", "capture-only"] = sessions(
         "error",
-        OneOf("error", "capture-only"),
+        one_of("error", "capture-only"),
         "What to do on a host that lacks a needed capability: refuse, or only store messages.",
     )
     new_session_retain_depth: int = sessions(
@@ -166,12 +164,12 @@ class Settings:
     )
     proactive_threshold_compaction_mode: Literal["deferred", "inline"] = compaction(
         "deferred",
-        OneOf("deferred", "inline"),
+        one_of("deferred", "inline"),
         "Whether compaction above the threshold is deferred or runs within the turn.",
     )
     hard_limit_summariser: Literal["extractive", "model"] = compaction(
         "extractive",
-        OneOf("extractive", "model"),
+        one_of("extractive", "model"),
         "What summarises when a turn reaches the hard limit: the built-in summariser at once, or the model.",
         ours=True,
     )
@@ -278,13 +276,13 @@ class Settings:
     recall_max_tokens: int = recall(2000, whole_number(1), "How much `lcm_recall` returns by default.", ours=True)
     recall_scope: Literal["session", "project", "agent", "all"] = recall(
         "all",
-        OneOf("session", "project", "agent", "all"),
+        one_of("session", "project", "agent", "all"),
         "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
         ours=True,
     )
     recall_scope_overrides: tuple[RecallScopeRule, ...] = recall(
         (),
-        RecallScopeRules(),
+        SCOPES,
         "Another `recallScope` for some hosts, agents or sessions, by the key: `agent:support:**=session`; the first "
         "rule that fits holds.",
         ours=True,
@@ -294,13 +292,13 @@ class Settings:
     delegation_timeout_ms: int = recall(120_000, whole_number(1), "The time limit for `lcm_expand_query`.")
     expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
         "auto",
-        OneOf("auto", "allow", "refuse"),
+        one_of("auto", "allow", "refuse"),
         "Whether a main agent may call `lcm_expand`; auto refuses it only where the host has sub-agents.",
         ours=True,
     )
     expand_query_strategy: Literal["auto", "loop", "pack"] = recall(
         "auto",
-        OneOf("auto", "loop", "pack"),
+        one_of("auto", "loop", "pack"),
         "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
         ours=True,
     )
@@ -319,7 +317,7 @@ class Settings:
     )
     regex_engine: Literal["regex", "re2"] = recall(
         "regex",
-        OneOf("regex", "re2"),
+        one_of("regex", "re2"),
         "re2 is linear in time but knows no look-around; it must be installed.",
         ours=True,
     )
@@ -328,7 +326,7 @@ class Settings:
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
         "auto",
-        OneOf("auto", "on", "off"),
+        one_of("auto", "on", "off"),
         "An index for substrings; auto builds it once a scan was too slow.",
         ours=True,
     )
@@ -344,10 +342,10 @@ class Settings:
         2_097_152, whole_number(1), "A transcript above this size is too large.", key="autoRotateSessionFiles.sizeBytes"
     )
     auto_rotate_session_files_startup: Literal["rotate", "warn", "off"] = files(
-        "rotate", OneOf("rotate", "warn", "off"), "What happens at start.", key="autoRotateSessionFiles.startup"
+        "rotate", one_of("rotate", "warn", "off"), "What happens at start.", key="autoRotateSessionFiles.startup"
     )
     auto_rotate_session_files_runtime: Literal["rotate", "warn", "off"] = files(
-        "rotate", OneOf("rotate", "warn", "off"), "What happens between turns.", key="autoRotateSessionFiles.runtime"
+        "rotate", one_of("rotate", "warn", "off"), "What happens between turns.", key="autoRotateSessionFiles.runtime"
     )
     independent_log_file_enabled: bool = files(
         True, ON, "Write a log of our own.", key="independentLogFile.enabled", env="LCM_LOG_FILE_ENABLED"

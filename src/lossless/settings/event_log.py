@@ -127,20 +127,15 @@ class EventLog:
 
 def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields that may be logged, in order: counts and short identifiers."""
-    kept = {name: _clean(name, value) for name, value in fields.items()}
-    return {name: value for name, value in kept.items() if value is not None}
-
-
-def _clean(name: str, value: object) -> object:
-    if name in _COUNTS and isinstance(value, int | float):
-        return value
-    if name in _WORDS and isinstance(value, bool | int | float):
-        return value
-    if name in _WORDS and isinstance(value, str | os.PathLike):
-        return clean_text(os.fspath(value) if isinstance(value, os.PathLike) else value)
-    if name in _WORDS and isinstance(value, BaseException):
-        return clean_text(str(getattr(value, "code", type(value).__name__)))
-    return None
+    kept: dict[str, object] = {}
+    for name, value in fields.items():
+        if name in _COUNTS | _WORDS and isinstance(value, int | float):
+            kept[name] = value
+        elif name in _WORDS and isinstance(value, str | os.PathLike):
+            kept[name] = clean_text(str(os.fspath(value)))
+        elif name in _WORDS and isinstance(value, BaseException):
+            kept[name] = clean_text(str(getattr(value, "code", type(value).__name__)))
+    return kept
 
 
 def clean_text(text: str) -> str:
@@ -159,13 +154,12 @@ def format_line(event: str, fields: Mapping[str, object]) -> str:
     >>> format_line("auto-rotate", {"phase": "runtime", "action": "warn", "reason": "too large", "sizeBytes": 12})
     '[lcm] auto-rotate: phase=runtime action=warn reason="too large" sizeBytes=12'
     """
-    shown = " ".join(f"{name}={_format_value(value)}" for name, value in loggable_fields(fields).items())
-    return f"[lcm] {event}: {shown}".rstrip()
-
-
-def _format_value(value: object) -> str:
-    text = json.dumps(value) if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
+    shown = f"[lcm] {event}:"
+    for name, value in loggable_fields(fields).items():
+        text = json.dumps(value) if isinstance(value, bool) else str(value)
+        is_plain = re.fullmatch(r"[^\s\"=]+", text)
+        shown += f" {name}={text if is_plain else json.dumps(text, ensure_ascii=False)}"
+    return shown
 
 
 # --- files ----------------------------------------------------------------------------------------------------

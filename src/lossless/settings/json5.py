@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -31,123 +31,118 @@ class NotJson5(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Json5Node:
-    """A value and the position of its text; members of an object or list, in text order."""
+    """A value and the position of its text; members of an object or list, in text order.
+
+    A member also has its name, if it is one of an object, the position where its name or it begins, and where its
+    comma is.
+    """
 
     value: Any
     start: int
     end: int
-    members: tuple[Json5Member, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Json5Member:
-    """A member of an object or list: where it begins (with its name, if it has one) and where its comma is."""
-
-    key: str | None
-    start: int
-    node: Json5Node
+    members: tuple[Json5Node, ...] = ()
+    key: str | None = None
+    first: int = -1
     comma: int | None = None
 
 
 def parse_json5(text: str) -> Json5Node:
     """The value of a text; raises `NotJson5`."""
-    reader = _Json5Reader(text)
-    found = reader.value(reader.space(0), 0)
-    end = reader.space(found.end)
+    found = _value(text, _space(text, 0), 0)
+    end = _space(text, found.end)
     if end != len(text):
-        raise reader.wrong(end, "nothing may follow here")
+        raise _wrong(text, end, "nothing may follow here")
     return found
 
 
-class _Json5Reader:
-    """Parses one text; each method takes a position and returns the value there."""
+def _wrong(text: str, at: int, why: str) -> NotJson5:
+    line = text.count("\n", 0, at) + 1
+    return NotJson5(f"{why}: line {line} column {at - text.rfind(chr(10), 0, at)}")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
 
-    def wrong(self, at: int, why: str) -> NotJson5:
-        line = self.text.count("\n", 0, at) + 1
-        return NotJson5(f"{why}: line {line} column {at - self.text.rfind(chr(10), 0, at)}")
+def _space(text: str, at: int) -> int:
+    """Where space and comments at a position end."""
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
 
-    def space(self, at: int) -> int:
-        found = _SPACE.match(self.text, at)
-        return at if found is None else found.end()
 
-    def value(self, at: int, depth: int) -> Json5Node:
-        if depth > _DEEPEST:
-            raise self.wrong(at, "this is nested too deeply")
-        first = self.text[at : at + 1]
-        if first in ("{", "["):
-            return self._held(at, depth)
-        if first in ("'", '"'):
-            return self._string(at)
-        if (found := _NAME.match(self.text, at)) and found[0] in _WORDS:
-            return Json5Node(_WORDS[found[0]], at, found.end())
-        if found := _NUMBER.match(self.text, at):
-            return Json5Node(_number(found[1], found[2]), at, found.end())
-        raise self.wrong(at, "a value is missing")
+def _value(text: str, at: int, depth: int) -> Json5Node:
+    if depth > _DEEPEST:
+        raise _wrong(text, at, "this is nested too deeply")
+    first = text[at : at + 1]
+    if first in ("{", "["):
+        return _held(text, at, depth)
+    if first in ("'", '"'):
+        return _string(text, at)
+    if (found := _NAME.match(text, at)) and found[0] in _WORDS:
+        return Json5Node(_WORDS[found[0]], at, found.end())
+    if found := _NUMBER.match(text, at):
+        return Json5Node(_number(found[1], found[2]), at, found.end())
+    raise _wrong(text, at, "a value is missing")
 
-    def _held(self, start: int, depth: int) -> Json5Node:
-        is_object = self.text[start] == "{"
-        close = "}" if is_object else "]"
-        members: list[Json5Member] = []
-        at = self.space(start + 1)
-        while self.text[at : at + 1] != close:
-            if members and members[-1].comma is None:
-                raise self.wrong(at, f"a comma or {close} is missing")
-            members.append(self._member(at, depth) if is_object else Json5Member(None, at, self.value(at, depth + 1)))
-            at = self.space(members[-1].node.end)
-            if self.text[at : at + 1] == ",":
-                members[-1] = Json5Member(members[-1].key, members[-1].start, members[-1].node, at)
-                at = self.space(at + 1)
-        made: Any = [one.node.value for one in members]
-        if is_object:
-            made = {one.key: one.node.value for one in members}
-        return Json5Node(made, start, at + 1, tuple(members))
 
-    def _member(self, start: int, depth: int) -> Json5Member:
-        if self.text[start : start + 1] in ("'", '"'):
-            name = self._string(start)
-        elif (found := _NAME.match(self.text, start)) and not found[0][0].isdigit():
-            name = Json5Node(re.sub(r"\\u(.{4})", lambda one: chr(int(one[1], 16)), found[0]), start, found.end())
+def _held(text: str, start: int, depth: int) -> Json5Node:
+    """An object or a list."""
+    is_object = text[start] == "{"
+    close = "}" if is_object else "]"
+    members: list[Json5Node] = []
+    at = _space(text, start + 1)
+    while text[at : at + 1] != close:
+        if members and members[-1].comma is None:
+            raise _wrong(text, at, f"a comma or {close} is missing")
+        name = _member_name(text, at) if is_object else None
+        begin = at if name is None else _space(text, name.end)
+        if name is not None and text[begin : begin + 1] != ":":
+            raise _wrong(text, begin, "a colon is missing")
+        node = _value(text, at if name is None else _space(text, begin + 1), depth + 1)
+        end = _space(text, node.end)
+        comma = end if text[end : end + 1] == "," else None
+        members.append(replace(node, key=None if name is None else str(name.value), first=at, comma=comma))
+        at = end if comma is None else _space(text, comma + 1)
+    made: Any = {one.key: one.value for one in members} if is_object else [one.value for one in members]
+    return Json5Node(made, start, at + 1, tuple(members))
+
+
+def _member_name(text: str, start: int) -> Json5Node:
+    if text[start : start + 1] in ("'", '"'):
+        return _string(text, start)
+    found = _NAME.match(text, start)
+    if not found or found[0][0].isdigit():
+        raise _wrong(text, start, "a name is missing")
+    return Json5Node(re.sub(r"\\u(.{4})", lambda one: chr(int(one[1], 16)), found[0]), start, found.end())
+
+
+def _string(text: str, start: int) -> Json5Node:
+    quote, at, pieces = text[start], start + 1, []
+    while (char := text[at : at + 1]) != quote:
+        if found := _PLAIN.match(text, at):
+            pieces.append(found[0])
+            at = found.end()
+        elif char == "\\":
+            piece, at = _escape(text, at + 1)
+            pieces.append(piece)
+        elif char in ("'", '"'):
+            pieces.append(char)
+            at += 1
         else:
-            raise self.wrong(start, "a name is missing")
-        colon = self.space(name.end)
-        if self.text[colon : colon + 1] != ":":
-            raise self.wrong(colon, "a colon is missing")
-        return Json5Member(str(name.value), start, self.value(self.space(colon + 1), depth + 1))
+            raise _wrong(text, start, "a text is not terminated")
+    made = "".join(pieces)
+    if _HALF.search(made):  # two escapes may be one character
+        made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return Json5Node(made, start, at + 1)
 
-    def _string(self, start: int) -> Json5Node:
-        quote, at, pieces = self.text[start], start + 1, []
-        while (char := self.text[at : at + 1]) != quote:
-            if found := _PLAIN.match(self.text, at):
-                pieces.append(found[0])
-                at = found.end()
-            elif char == "\\":
-                piece, at = self._escape(at + 1)
-                pieces.append(piece)
-            elif char in ("'", '"'):
-                pieces.append(char)
-                at += 1
-            else:
-                raise self.wrong(start, "a text is not terminated")
-        made = "".join(pieces)
-        if _HALF.search(made):  # two escapes may be one character
-            made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        return Json5Node(made, start, at + 1)
 
-    def _escape(self, at: int) -> tuple[str, int]:
-        """The character of an escape sequence, and where it ends."""
-        char = self.text[at : at + 1]
-        for letter, digits in (("u", 4), ("x", 2)):
-            code = self.text[at + 1 : at + 1 + digits]
-            if char == letter:
-                if not re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", code):
-                    raise self.wrong(at, "an escape is incomplete")
-                return chr(int(code, 16)), at + 1 + digits
-        if char in ("\n", "\r", "\u2028", "\u2029"):
-            return "", at + 2 if self.text[at : at + 2] == "\r\n" else at + 1
-        return _ESCAPES.get(char, char), at + 1
+def _escape(text: str, at: int) -> tuple[str, int]:
+    """The character of an escape sequence, and where it ends."""
+    char = text[at : at + 1]
+    if digits := {"u": 4, "x": 2}.get(char):
+        code = text[at + 1 : at + 1 + digits]
+        if not re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", code):
+            raise _wrong(text, at, "an escape is incomplete")
+        return chr(int(code, 16)), at + 1 + digits
+    if char in ("\n", "\r", "\u2028", "\u2029"):
+        return "", at + 2 if text[at : at + 2] == "\r\n" else at + 1
+    return _ESCAPES.get(char, char), at + 1
 
 
 def _number(sign: str, digits: str) -> int | float:
@@ -189,7 +184,7 @@ def repeated_key(node: Json5Node) -> str | None:
     """
     keys = [one.key for one in node.members if one.key is not None]
     found = [key for at, key in enumerate(keys) if key in keys[:at]]
-    return found[0] if found else next(filter(None, (repeated_key(one.node) for one in node.members)), None)
+    return found[0] if found else next(filter(None, (repeated_key(one) for one in node.members)), None)
 
 
 def line_ending(text: str) -> str:
@@ -219,31 +214,25 @@ def _changes(text: str, node: Json5Node, after: object) -> list[_TextEdit]:
         last = {one.key: one for one in node.members}
         gone = [one for one in node.members if one.key not in after or last[one.key] is not one]
         kept = [one for one in node.members if one not in gone]
-        inner = [cut for one in kept for cut in _changes(text, one.node, after[one.key])]
+        inner = [cut for one in kept for cut in _changes(text, one, after[one.key])]
         new = [(key, value) for key, value in after.items() if key not in last]
         return inner + _edit_members(text, node, kept, gone, new)
     if isinstance(node.value, list) and isinstance(after, list):
-        kept = _still_there(node.members, after)
-        if _same([one.node.value for one in kept], after[: len(kept)]):
+        kept = []  # those that remain when the others are removed and new ones are appended
+        for one in node.members:
+            if len(kept) < len(after) and _same(one.value, after[len(kept)]):
+                kept.append(one)
+        if _same([one.value for one in kept], after[: len(kept)]):
             gone = [one for one in node.members if one not in kept]
             return _edit_members(text, node, kept, gone, [(None, value) for value in after[len(kept) :]])
     return [(node.start, node.end, _written(after, _indent(text, node.start), _step(text)))]
 
 
-def _still_there(members: Sequence[Json5Member], after: list[Any]) -> list[Json5Member]:
-    """The items that remain when the others are removed and new ones are appended."""
-    kept: list[Json5Member] = []
-    for one in members:
-        if len(kept) < len(after) and _same(one.node.value, after[len(kept)]):
-            kept.append(one)
-    return kept
-
-
 def _edit_members(
     text: str,
     node: Json5Node,
-    kept: Sequence[Json5Member],
-    gone: Sequence[Json5Member],
+    kept: Sequence[Json5Node],
+    gone: Sequence[Json5Node],
     new: Sequence[tuple[str | None, Any]],
 ) -> list[_TextEdit]:
     """Edits that remove members of an object or list and append new ones."""
@@ -256,7 +245,7 @@ def _edit_members(
         return cuts
     is_flat = "\n" not in text[node.start : node.end] and bool(kept)
     outer = _indent(text, node.start)
-    inner = _indent(text, kept[0].start) if kept and not is_flat else outer + _step(text)
+    inner = _indent(text, kept[0].first) if kept and not is_flat else outer + _step(text)
     named = [
         ("" if key is None else _written(key, None, "") + ": ")
         + _written(value, None if is_flat else inner, _step(text))
@@ -265,7 +254,7 @@ def _edit_members(
     if not kept:
         return [*cuts, _into_empty(text, node, cuts, named, inner, outer)]
     last = kept[-1]
-    at, comma = last.node.end, []
+    at, comma = last.end, []
     if last.comma is None:
         comma = [(at, at, ",")]
     else:
@@ -296,9 +285,9 @@ def _into_empty(
     return (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
 
 
-def _without(text: str, one: Json5Member) -> _TextEdit:
+def _without(text: str, one: Json5Node) -> _TextEdit:
     """The edit that removes a member with its comma, and its line when nothing else is on it."""
-    start, end = one.start, one.node.end if one.comma is None else one.comma + 1
+    start, end = one.first, one.end if one.comma is None else one.comma + 1
     line = text.rfind("\n", 0, start)
     rest = _line_rest(text, end, len(text))
     is_first = line >= 0 and not text[line:start].strip()
@@ -309,9 +298,9 @@ def _without(text: str, one: Json5Member) -> _TextEdit:
     return (start, end, "")
 
 
-def _line_rest(text: str, at: int, most: int) -> int:
+def _line_rest(text: str, at: int, limit: int) -> int:
     """The end of the comments after a position on the same line; the position itself if anything else follows."""
-    found = _LINE_REST.match(text, at, most)
+    found = _LINE_REST.match(text, at, limit)
     end = at if found is None else found.end()
     return end if text[end : end + 1] in ("\n", "\r", "") else at
 

@@ -164,16 +164,24 @@ def whole_number(low: int, high: int | None = None, outside: Literal["refuse", "
 
 
 class TextValue(ValueKind):
-    """A text that passes a test. `blank` is what a blank environment variable means; `is_lenient` ignores others that
-    fail the test, for variables that belong to the system.
+    """A text that passes a test, or one of a few `words`, which config files may spell in any case. `blank` is what a
+    blank environment variable means; `is_lenient` ignores others that fail the test, for variables of the system.
     """
 
-    __slots__ = ("blank", "is_lenient", "sentence", "test", "word")
+    __slots__ = ("blank", "is_lenient", "sentence", "test", "word", "words")
 
     def __init__(
-        self, word: str, sentence: str, test: Callable[[str], bool], blank: object = UNSET, *, is_lenient: bool = False
+        self,
+        word: str,
+        sentence: str,
+        test: Callable[[str], bool],
+        blank: object = UNSET,
+        *,
+        is_lenient: bool = False,
+        words: tuple[str, ...] = (),
     ) -> None:
         self.word, self.sentence, self.test, self.blank, self.is_lenient = word, sentence, test, blank, is_lenient
+        self.words = words
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and self.test(value):
@@ -182,40 +190,23 @@ class TextValue(ValueKind):
 
     def read(self, value: object) -> object:
         text = value.strip() if isinstance(value, str) else value
+        if self.words:
+            return self.check(text.lower() if isinstance(text, str) else text)
         return UNSET if text == "" else self.check(text)
 
     def parse(self, text: str) -> tuple[object, str]:
         text = text.strip()
         if text and self.is_lenient and not self.test(text):
             return UNSET, f"is ignored; allowed is {self.allowed()}"
-        return self.check(text) if text else self.blank, ""
-
-
-class OneOf(ValueKind):
-    """One of a few words."""
-
-    __slots__ = ("words",)
-    word = "choice"
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def allowed(self) -> str:
-        return "one of " + ", ".join(self.words)
-
-    def check(self, value: object) -> str:
-        if isinstance(value, str) and value in self.words:
-            return value
-        raise InvalidValue(self.allowed())
-
-    def read(self, value: object) -> str:
-        return self.check(value.strip().lower() if isinstance(value, str) else value)
-
-    def parse(self, text: str) -> tuple[object, str]:
-        return self.read(text) if text.strip() else UNSET, ""
+        return self.read(text) if text else self.blank, ""
 
     def schema(self) -> dict[str, object]:
-        return {"type": "string", "enum": list(self.words)}
+        return {"type": "string", "enum": list(self.words)} if self.words else super().schema()
+
+
+def one_of(*words: str) -> TextValue:
+    """One of a few words."""
+    return TextValue("choice", "one of " + ", ".join(words), lambda text: text in words, words=words)
 
 
 class TextList(ValueKind):
@@ -282,13 +273,11 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _is_path(text: str) -> bool:
-    return bool(text.strip()) and "\0" not in text
-
-
 _UTF8_TEXT = ("string", "a text that UTF-8 can carry", _is_utf8)
 #: Any text; for `BLANKABLE_TEXT` a blank environment variable means "empty", not "not set".
 TEXT, BLANKABLE_TEXT = TextValue(*_UTF8_TEXT), TextValue(*_UTF8_TEXT, "")
 #: A file, a folder or the address of a database. `~` stands for the home folder.
-PATH, BLANKABLE_PATH = TextValue("path", "a path", _is_path), TextValue("path", "a path", _is_path, None)
+PATH, BLANKABLE_PATH = (
+    TextValue("path", "a path", lambda text: bool(text.strip()) and "\0" not in text, blank) for blank in (UNSET, None)
+)
 TIME_ZONE = TextValue("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)

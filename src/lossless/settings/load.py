@@ -173,7 +173,7 @@ def is_toml(path: Path) -> bool:
 
 
 def unusable_config(path: Path, why: str) -> BadSetting:
-    return BadSetting("config", str(path), "the config file", why)
+    return BadSetting("config", str(path), "the config file", why, f"the config file {path} cannot be used: {why}")
 
 
 def read_config(path: Path) -> ConfigText:
@@ -235,46 +235,32 @@ def _inside(document: object, block: tuple[str, ...]) -> object:
     return document
 
 
-class RetiredKey(NamedTuple):
-    """A key that is accepted so that old files load, but has no effect."""
-
-    key: str
-    env: str
-    kind: ValueKind
-    #: Why it has no effect.
-    why: str
-
-
-_CACHE = "the threshold alone decides when to fold"
-_CHUNKS = "chunks have one size"
-_REPLAYS = "replays are recognised message by message, and no batch is refused for their number"
-#: Every key of lossless-claw that is accepted and has no effect here.
-RETIRED_KEYS: Final = (
-    RetiredKey("cacheAwareCompaction.enabled", "LCM_CACHE_AWARE_COMPACTION_ENABLED", ON, _CACHE),
-    RetiredKey("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", whole_number(1), _CACHE),
-    RetiredKey(
-        "cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", whole_number(1), _CACHE
+_WHOLE: Final = whole_number(1)
+#: Every key of lossless-claw that is accepted and has no effect here: its variable, its kind, and why.
+_NO_EFFECT: Final[Mapping[str, tuple[tuple[str, str, ValueKind], ...]]] = {
+    "the threshold alone decides when to fold": (
+        ("cacheAwareCompaction.enabled", "CACHE_AWARE_COMPACTION_ENABLED", ON),
+        ("cacheAwareCompaction.cacheTTLSeconds", "CACHE_TTL_SECONDS", _WHOLE),
+        ("cacheAwareCompaction.maxColdCacheCatchupPasses", "MAX_COLD_CACHE_CATCHUP_PASSES", _WHOLE),
+        ("cacheAwareCompaction.hotCachePressureFactor", "HOT_CACHE_PRESSURE_FACTOR", Number(1)),
+        ("cacheAwareCompaction.hotCacheBudgetHeadroomRatio", "HOT_CACHE_BUDGET_HEADROOM_RATIO", Number(0, 0.95)),
+        ("cacheAwareCompaction.coldCacheObservationThreshold", "COLD_CACHE_OBSERVATION_THRESHOLD", _WHOLE),
+        ("cacheAwareCompaction.criticalBudgetPressureRatio", "CRITICAL_BUDGET_PRESSURE_RATIO", Number(0, 1)),
     ),
-    RetiredKey("cacheAwareCompaction.hotCachePressureFactor", "LCM_HOT_CACHE_PRESSURE_FACTOR", Number(1), _CACHE),
-    RetiredKey(
-        "cacheAwareCompaction.hotCacheBudgetHeadroomRatio",
-        "LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO",
-        Number(0, 0.95),
-        _CACHE,
+    "chunks have one size": (
+        ("dynamicLeafChunkTokens.enabled", "DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF),
+        ("dynamicLeafChunkTokens.max", "DYNAMIC_LEAF_CHUNK_TOKENS_MAX", _WHOLE),
     ),
-    RetiredKey(
-        "cacheAwareCompaction.coldCacheObservationThreshold",
-        "LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
-        whole_number(1),
-        _CACHE,
+    "replays are recognised message by message, and no batch is refused for their number": (
+        ("replayFloodThresholdExternal", "REPLAY_FLOOD_THRESHOLD_EXTERNAL", _WHOLE),
+        ("replayFloodThresholdInternal", "REPLAY_FLOOD_THRESHOLD_INTERNAL", _WHOLE),
     ),
-    RetiredKey(
-        "cacheAwareCompaction.criticalBudgetPressureRatio", "LCM_CRITICAL_BUDGET_PRESSURE_RATIO", Number(0, 1), _CACHE
-    ),
-    RetiredKey("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF, _CHUNKS),
-    RetiredKey("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", whole_number(1), _CHUNKS),
-    RetiredKey("replayFloodThresholdExternal", "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL", whole_number(1), _REPLAYS),
-    RetiredKey("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", whole_number(1), _REPLAYS),
+}
+#: The same as settings; their help says why they have no effect.
+RETIRED_KEYS: Final = tuple(
+    Setting(key, "", ("", ""), kind, None, why, f"LCM_{env}")
+    for why, keys in _NO_EFFECT.items()
+    for key, env, kind in keys
 )
 
 #: Variables for locations; not settings.
@@ -308,10 +294,6 @@ def settings_by_key() -> Mapping[str, Setting]:
     """The setting that a key or an alias names, in any spelling."""
     owners = {name: setting for setting in SETTINGS for name in (*setting.config_names, setting.key)}
     return owners | {form: owners[key] for form, key in key_spellings().items() if key in owners}
-
-
-def retired_keys() -> frozenset[str]:
-    return frozenset(retired.key for retired in RETIRED_KEYS)
 
 
 def closest_name(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
@@ -450,7 +432,7 @@ def _take(
         raise BadSetting(key, shorten_value(value), str(origin), "one value; it is given in two spellings")
     else:
         given[key] = value
-        if key in retired_keys():
+        if any(key == retired.key for retired in RETIRED_KEYS):
             notices.append(SettingNotice("retired", key, origin, "has no effect any more"))
 
 
@@ -510,7 +492,7 @@ def _warn_of_variables(env: Mapping[str, str], notices: list[SettingNotice]) -> 
     ours = [name for name in env if name.startswith("LCM_")]
     if not ours:
         return
-    retired = {item.env for item in RETIRED_KEYS}
+    retired = {str(item.env) for item in RETIRED_KEYS}
     known = {name for setting in SETTINGS for name in setting.env_names} | retired | {"LCM_OPENCLAW_DIR"}
     for name in ours:
         source = SettingSource("env", name)

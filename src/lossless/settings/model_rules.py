@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, whole_number
+from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, ValueKind, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,8 @@ class ContextThresholdOverride:
     @property
     def specificity(self) -> int:
         """How specific the rule is: a model 100, a session pattern 50, each window bound 20."""
-        weights = (
-            (self.model, 100),
-            (self.session_pattern, 50),
-            (self.model_context_window_min, 20),
-            (self.model_context_window_max, 20),
-        )
-        return sum(weight for condition, weight in weights if condition is not None)
+        conditions = (self.model, self.session_pattern, self.model_context_window_min, self.model_context_window_max)
+        return sum(weight for one, weight in zip(conditions, (100, 50, 20, 20), strict=True) if one is not None)
 
     def holds(
         self,
@@ -59,8 +54,11 @@ class ContextThresholdOverride:
         """Whether every condition is met; a condition on an unknown value is not."""
         if self.model is not None and self.model not in (model, f"{provider}/{model}"):
             return False
-        if self.session_pattern is not None and not _matches_pattern(session or "", self.session_pattern):
-            return False
+        if self.session_pattern is not None:
+            from lossless.model.conversations import matches_any
+
+            if not matches_any(session or "", [self.session_pattern]):
+                return False
         low, high = self.model_context_window_min, self.model_context_window_max
         if low is None and high is None:
             return True
@@ -94,43 +92,36 @@ _EFFECTS: Mapping[str, tuple[str, ValueKind]] = {
 }
 
 
+RecallReach: TypeAlias = Literal["session", "project", "agent", "all"]
+
+
 @dataclass(frozen=True, slots=True)
 class RecallScopeRule:
     """How far the sessions that fit a pattern can look."""
 
     pattern: str
-    scope: Literal["session", "project", "agent", "all"]
+    scope: RecallReach
 
     def __str__(self) -> str:
         return f"{self.pattern}={self.scope}"
 
 
-class RecallScopeRules(TextList):
-    """A list of rules, each a text `<session pattern>=<scope>`."""
+_SCOPE_SENTENCE = "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all"
 
-    __slots__ = ()
-    word = "list of rules"
-    sentence = "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all"
 
-    def check(self, value: object) -> tuple[RecallScopeRule, ...]:  # type: ignore[override]
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
-        return tuple(self._rule(f"[{place}]", rule) for place, rule in enumerate(value))
-
-    def _rule(self, at: str, rule: object) -> RecallScopeRule:
-        if isinstance(rule, RecallScopeRule):
-            rule = str(rule)
-        pattern, sign, scope = rule.strip().rpartition("=") if isinstance(rule, str) else ("", "", "")
-        for known in ("session", "project", "agent", "all"):
-            if sign and pattern.strip() and scope.strip() == known:
-                return RecallScopeRule(pattern.strip(), known)
-        raise InvalidValue("a text such as 'agent:support:**=session'", at, rule)
-
-    def read(self, value: object) -> tuple[RecallScopeRule, ...]:  # type: ignore[override]
-        return self.check([item for item in value.split(",") if item.strip()] if isinstance(value, str) else value)
-
-    def dump(self, value: object) -> object:
-        return [str(rule) for rule in self.check(value)]
+def _read_scopes(value: object) -> tuple[RecallScopeRule, ...]:
+    """Rules, each a text `<session pattern>=<scope>`."""
+    if isinstance(value, str):
+        value = [item for item in value.split(",") if item.strip()]
+    if not isinstance(value, (list, tuple)):
+        raise InvalidValue(_SCOPE_SENTENCE)
+    rules = []
+    for place, rule in enumerate(value):
+        pattern, _, scope = (part.strip() for part in (rule if isinstance(rule, str) else "").rpartition("="))
+        if not pattern or scope not in get_args(RecallReach):
+            raise InvalidValue("a text such as 'agent:support:**=session'", f"[{place}]", rule)
+        rules.append(RecallScopeRule(pattern, cast(RecallReach, scope)))
+    return tuple(rules)
 
 
 class RecordList(ValueKind):
@@ -140,7 +131,7 @@ class RecordList(ValueKind):
 
     def __init__(
         self,
-        record: type,
+        record: type | tuple[type, ...],
         word: str,
         sentence: str,
         read_all: Callable[[object], tuple[Any, ...]],
@@ -152,12 +143,12 @@ class RecordList(ValueKind):
         self.read_all, self.dump_all, self.from_text = read_all, dump_all, from_text
 
     def check(self, value: object) -> tuple[Any, ...]:
+        name = "text" if isinstance(self.record, tuple) else self.record.__name__
         if not isinstance(value, (list, tuple)):
-            is_list = self.sentence.startswith("a list")
-            raise InvalidValue(self.sentence if is_list else f"a list of {self.record.__name__}")
+            raise InvalidValue(self.sentence if self.sentence.startswith("a list") else f"a list of {name}")
         for place, item in enumerate(value):
             if not isinstance(item, self.record):
-                raise InvalidValue(f"a {self.record.__name__}", f"[{place}]", item)
+                raise InvalidValue(f"a {name}", f"[{place}]", item)
         return self.read(self.dump_all(value))
 
     def read(self, value: object) -> tuple[Any, ...]:
@@ -177,9 +168,12 @@ class RecordList(ValueKind):
 
 
 def _object_schema(
-    kinds: Mapping[str, tuple[str, ValueKind]], required: Sequence[str] = (), **more: object
+    kinds: Mapping[str, tuple[str, ValueKind]],
+    required: Sequence[str] = (),
+    inner: Mapping[str, object] | None = None,
+    **more: object,
 ) -> dict[str, object]:
-    described = {key: kind.schema() for key, (_, kind) in kinds.items()}
+    described = {**(inner or {}), **{key: kind.schema() for key, (_, kind) in kinds.items()}}
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "additionalProperties": False, **needed, **more, "properties": described}
 
@@ -192,13 +186,6 @@ def _read_overrides(value: object) -> tuple[ContextThresholdOverride, ...]:
     if not isinstance(value, (list, tuple)):
         raise InvalidValue(_OVERRIDE_SENTENCE)
     return tuple(_rule(f"[{place}]", rule) for place, rule in enumerate(value))
-
-
-def _override_schema() -> dict[str, object]:
-    rule = _object_schema(_EFFECTS, ("match", "contextThreshold"))
-    match = _object_schema(_CONDITIONS, minProperties=1)
-    effects: Any = rule["properties"]
-    return {"type": "array", "items": rule | {"properties": {"match": match, **effects}}}
 
 
 _ROUTE_FIELDS: Mapping[str, tuple[str, ValueKind]] = {"provider": ("provider", TEXT), "model": ("model", TEXT)}
@@ -217,17 +204,6 @@ def _read_routes(value: object) -> tuple[Route, ...]:
             raise InvalidValue("an object with both provider and model", f"[{place}]", dict(item))
         routes.append(Route(str(found["provider"]), str(found["model"])))
     return tuple(routes)
-
-
-def _routes_in_text(text: str) -> list[dict[str, str]]:
-    pairs = [pair.strip().partition("/") for pair in text.split(",") if pair.strip()]
-    return [{"provider": provider, "model": model} for provider, _, model in pairs]
-
-
-def _matches_pattern(session: str, pattern: str) -> bool:
-    from lossless.model.conversations import matches_any
-
-    return matches_any(session, [pattern])
 
 
 def _rule(at: str, value: object) -> ContextThresholdOverride:
@@ -274,14 +250,16 @@ def read_fields(
     return found
 
 
-def _override_json(rule: ContextThresholdOverride) -> dict[str, object]:
-    def named(kinds: Mapping[str, tuple[str, ValueKind]]) -> dict[str, object]:
-        values = {key: getattr(rule, attribute) for key, (attribute, _) in kinds.items()}
-        return {key: value for key, value in values.items() if value is not None}
+def _present(record: object, kinds: Mapping[str, tuple[str, ValueKind]]) -> dict[str, object]:
+    """The fields of a record that have a value, under the names of config files."""
+    values = {key: getattr(record, attribute) for key, (attribute, _) in kinds.items()}
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
-    effects = named(_EFFECTS)
-    name = effects.pop("name")
-    return {**({"name": name} if name else {}), "match": named(_CONDITIONS), **effects}
+
+def _override_json(rule: ContextThresholdOverride) -> dict[str, object]:
+    effects = _present(rule, _EFFECTS)
+    name = {"name": effects.pop("name")} if "name" in effects else {}
+    return {**name, "match": _present(rule, _CONDITIONS), **effects}
 
 
 _FIELDS: Mapping[str, tuple[str, ValueKind]] = {
@@ -335,7 +313,7 @@ def _prices_in_text(text: str) -> object:
 def _dump_prices(prices: Sequence[ModelPrice]) -> dict[str, object]:
     if len({price.model for price in prices}) < len(prices):
         raise InvalidValue("each model once")
-    return {price.model: _price_json(price) for price in prices}
+    return {price.model: _present(price, _FIELDS) for price in prices}
 
 
 def _price(name: object, written: object) -> ModelPrice:
@@ -352,18 +330,18 @@ def _price(name: object, written: object) -> ModelPrice:
     return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)  # type: ignore[arg-type]
 
 
-def _price_json(price: ModelPrice) -> dict[str, object]:
-    values = {key: getattr(price, attribute) for key, (attribute, _) in _FIELDS.items()}
-    return {key: value for key, value in values.items() if value is not None}
-
-
 OVERRIDES = RecordList(
     ContextThresholdOverride,
     "list of rules",
     _OVERRIDE_SENTENCE,
     _read_overrides,
     lambda rules: [_override_json(rule) for rule in rules],
-    _override_schema(),
+    {
+        "type": "array",
+        "items": _object_schema(
+            _EFFECTS, ("match", "contextThreshold"), {"match": _object_schema(_CONDITIONS, minProperties=1)}
+        ),
+    },
 )
 ROUTES = RecordList(
     Route,
@@ -372,7 +350,19 @@ ROUTES = RecordList(
     _read_routes,
     lambda routes: [{"provider": route.provider, "model": route.model} for route in routes],
     {"type": "array", "items": _object_schema(_ROUTE_FIELDS, ("provider", "model"))},
-    _routes_in_text,
+    lambda text: [
+        {"provider": provider, "model": model}
+        for provider, _, model in (pair.strip().partition("/") for pair in text.split(",") if pair.strip())
+    ],
+)
+SCOPES = RecordList(
+    (RecallScopeRule, str),
+    "list of rules",
+    _SCOPE_SENTENCE,
+    _read_scopes,
+    lambda rules: list(map(str, rules)),
+    {"type": "array", "items": {"type": "string"}},
+    str,
 )
 PRICES = RecordList(
     ModelPrice,
@@ -384,9 +374,6 @@ PRICES = RecordList(
     _prices_in_text,
 )
 
-CandidateSource: TypeAlias = Literal["environment", "settings", "host-compaction", "host", "session", "fallback"]
-_CONFIGURED: frozenset[CandidateSource] = frozenset({"environment", "settings", "fallback"})
-
 
 @dataclass(frozen=True, slots=True)
 class ModelCandidate:
@@ -394,79 +381,31 @@ class ModelCandidate:
 
     provider: str
     model: str
-    source: CandidateSource = "settings"
+    source: Literal["settings", "fallback"] = "settings"
 
     @property
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
-    @property
-    def is_configured(self) -> bool:
-        """Whether the user configured it for this purpose; only the host may call its own or a session's model."""
-        return self.source in _CONFIGURED
 
+def candidate_order(
+    model: str, provider: str = "", fallbacks: Sequence[tuple[str, str]] = ()
+) -> tuple[ModelCandidate, ...]:
+    """The models to call, without duplicates; `fallbacks` are pairs of provider and model. Blank ones are ignored.
 
-@dataclass(frozen=True, slots=True)
-class ModelChoices:
-    """The models named by settings, host and session; empty strings are ignored.
-
-    A model may be written `provider/model`; that provider takes precedence over the separate one.
-    """
-
-    env_model: str = ""
-    env_provider: str = ""
-    summary_model: str = ""
-    summary_provider: str = ""
-    #: The host's `agents.defaults.compaction.model` and `agents.defaults.model`.
-    host_compaction_model: str = ""
-    host_model: str = ""
-    #: The model that the session runs on.
-    session_model: str = ""
-    session_provider: str = ""
-    fallbacks: tuple[tuple[str, str], ...] = ()
-
-
-def candidate_order(choices: ModelChoices) -> tuple[ModelCandidate, ...]:
-    """The models to call, without duplicates, explicitly configured ones first.
-
-    Empty when none is configured: a key in the environment alone does not select a model. Raises `BadSetting` for a
-    configured model without a provider.
+    A model may be written `provider/model`; that provider takes precedence over `provider`. Empty when none is named:
+    a key in the environment alone does not select a model. Raises `BadSetting` for a model without a provider.
     """
     unique: dict[tuple[str, str], ModelCandidate] = {}
-    for candidate in _in_order(choices):
-        unique.setdefault((candidate.provider, candidate.model), candidate)
+    for number, (owner, name) in enumerate([(provider, model), *fallbacks]):
+        owner, name = owner.strip(), name.strip()
+        prefix, _, rest = (part.strip() for part in name.partition("/"))
+        if prefix and rest and not (number and owner):
+            owner, name = prefix, rest
+        if name and not owner:
+            key, source = ("fallbackProviders", "fallback") if number else ("summaryModel", "settings")
+            raise BadSetting(key, name, source, "provider/model, or a model with its provider set separately")
+        if name:
+            found = ModelCandidate(owner.lower(), name, "fallback" if number else "settings")
+            unique.setdefault((found.provider, found.model), found)
     return tuple(unique.values())
-
-
-def configured_candidates(candidates: tuple[ModelCandidate, ...]) -> tuple[ModelCandidate, ...]:
-    """The candidates that we may call ourselves: those configured by the user."""
-    return tuple(candidate for candidate in candidates if candidate.is_configured)
-
-
-def _in_order(choices: ModelChoices) -> Iterator[ModelCandidate]:
-    env_provider = choices.env_provider or choices.summary_provider
-    yield from _candidate(choices.env_model, env_provider, "environment", "LCM_SUMMARY_MODEL")
-    provider = choices.summary_provider or choices.env_provider
-    yield from _candidate(choices.summary_model, provider, "settings", "summaryModel")
-    yield from _candidate(choices.host_compaction_model, "", "host-compaction")
-    yield from _candidate(choices.host_model, "", "host")
-    session_provider = choices.session_provider
-    yield from _candidate(choices.session_model, session_provider, "session", split=not session_provider.strip())
-    for provider, model in choices.fallbacks:
-        yield from _candidate(model, provider, "fallback", "fallbackProviders", split=not provider.strip())
-
-
-def _candidate(
-    model: str, provider: str, source: CandidateSource, setting: str = "", *, split: bool = True
-) -> Iterator[ModelCandidate]:
-    model, provider = model.strip(), provider.strip()
-    if not model:
-        return
-    if split and "/" in model:
-        prefix, _, rest = model.partition("/")
-        if prefix.strip() and rest.strip():
-            provider, model = prefix.strip(), rest.strip()
-    if provider:
-        yield ModelCandidate(provider.lower(), model, source)
-    elif setting:
-        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set separately")

@@ -56,7 +56,7 @@ def manifest_schema() -> dict[str, Any]:
         _put(schema, retired.key, {**retired.kind.schema(), "deprecated": True})
         hints[retired.key] = {
             "label": form_label(retired.key),
-            "help": f"Accepted, without effect: {retired.why}.",
+            "help": f"Accepted, without effect: {retired.help}.",
             "advanced": True,
         }
     return {"configSchema": schema, "uiHints": hints}
@@ -85,8 +85,8 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 def settings_page() -> str:
     sections = [
-        f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}"
-        for section, settings in groupby(SETTINGS, key=lambda setting: setting.section)
+        f"## {title}\n\n{about}\n\n{_table(_COLUMNS, map(_row, settings))}"
+        for (title, about), settings in groupby(SETTINGS, key=lambda setting: setting.section)
     ]
     paths = _table(("Variable", "Meaning"), [(_code(name), about) for name, about in PATH_VARIABLES.items()])
     text = files("lossless.settings").joinpath("page.md").read_text(encoding="utf-8")
@@ -137,7 +137,7 @@ def _old_names() -> str:
         for setting in SETTINGS
         for alias in setting.aliases
     ]
-    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.why}") for item in RETIRED_KEYS]
+    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.help}") for item in RETIRED_KEYS]
     return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
 
 

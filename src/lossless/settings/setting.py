@@ -31,7 +31,8 @@ class Setting(NamedTuple):
 
     key: str
     attribute: str
-    section: SettingSection
+    #: The title of its section of the settings page, and what the section is about.
+    section: tuple[str, str]
     kind: ValueKind
     default: object
     help: str
@@ -86,28 +87,22 @@ class Setting(NamedTuple):
             raise BadSetting(self.key + refused.at, shorten_value(wrong), source, refused.allowed) from None
 
 
-class SettingSection(NamedTuple):
-    """A section of the settings page. Calling it declares a setting as a dataclass field."""
-
-    title: str
-    about: str
-
-    def __call__(
-        self,
-        default: T,
-        kind: ValueKind,
-        help: str,
-        *,
-        key: str = "",
-        env: str | None = "",
-        aliases: tuple[SettingAlias, ...] = (),
-        derived: str = "",
-        ours: bool = False,
-        env_only: bool = False,
-    ) -> T:
-        """A field with this default; `Setting.named` gives it the key and the variable that are not given."""
-        declared = Setting(key, "", self, kind, default, help, env, aliases, derived, ours, env_only)
-        return field(default=default, metadata={"setting": declared})
+def declare(
+    section: tuple[str, str],
+    default: T,
+    kind: ValueKind,
+    help: str,
+    *,
+    key: str = "",
+    env: str | None = "",
+    aliases: tuple[SettingAlias, ...] = (),
+    derived: str = "",
+    ours: bool = False,
+    env_only: bool = False,
+) -> T:
+    """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given."""
+    declared = Setting(key, "", section, kind, default, help, env, aliases, derived, ours, env_only)
+    return field(default=default, metadata={"setting": declared})
 
 
 def camel_case(name: str) -> str:

@@ -1,9 +1,7 @@
 """Writes one setting into a config file: checked first, atomically, with a copy of the old file.
 
-In a `lossless.toml` one line is replaced or added and every other line stays. Only a value on one line can be replaced
-(a comment after it stays); a value over several lines, in an inline table or in a `[[list]]` is refused. In an
-`openclaw.json`, which may be JSON5, the value changes and all other text stays. A file that is a symlink or includes
-other files is refused.
+In a `lossless.toml`, which tomlkit edits, one value is replaced, added or removed and all other text stays. So it is in
+an `openclaw.json`, which may be JSON5: see `json5.py`. A file that is a symlink or includes other files is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, Number, OneOf, TextList, TextValue
+from lossless.settings.kinds import UNSET, Flag, Number, TextList, TextValue
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -61,7 +59,7 @@ def set_value(
     preferred = setting.config_names[: setting.config_names.index(setting.key)]
     name = next((name for name in preferred if name in before), setting.key)
     text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
-    new = _edit_toml(text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
+    new = _edit_toml(path, text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
     _prove(path, config, new, name, setting, wanted)
     backup = None if dry_run else _replace(path, old, new, now)
     return WrittenSetting(path, backup, setting.key, before.get(name), after)
@@ -80,7 +78,7 @@ def remove_value(
         if name not in given:
             continue
         before, text = given[name], (after or b"").decode("utf-8-sig")
-        after = _edit_toml(text, name, UNSET) if is_toml(path) else _edit_json(path, text, config, name, UNSET)
+        after = _edit_toml(path, text, name, UNSET) if is_toml(path) else _edit_json(path, text, config, name, UNSET)
         _prove(path, config, after, name, setting, UNSET)
     if after is None or after == old:
         return WrittenSetting(path, None, setting.key, None, None)
@@ -101,7 +99,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, TextValue | OneOf | TextList)
+    is_text = isinstance(kind, TextValue | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -174,7 +172,7 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
     except BadSetting:
         is_set = False
     if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
-        raise unusable_config(path, f"{name} is written in a form that must be edited by hand")
+        raise _by_hand(path, name)
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
@@ -186,8 +184,7 @@ def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> obj
             if not block and key_spellings().get(prefix + key) == name:
                 continue
             if isinstance(value, dict) and (not block or key == block[0]):
-                inner = group_spellings().get(key, key) if not block else ""
-                value = kept(value, block[1:], f"{prefix}{inner}." if not block else "")
+                value = kept(value, block[1:], "" if block else f"{prefix}{key}.")
             if value is not None and value != {}:
                 found[key] = value
         return found
@@ -195,67 +192,52 @@ def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> obj
     return kept(document, block, "")
 
 
-def _edit_toml(text: str, name: str, value: object) -> bytes:
-    lines = text.splitlines(keepends=True)
-    ending = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    tables = _tables(lines)
-    group, _, inner = name.rpartition(".")
-    for number, line in enumerate(lines):
-        found = re.match(r"(\s*)([A-Za-z0-9_.\s-]+?)(\s*=\s*)(.*?)(\s*)$", line)
-        if found and key_spellings().get(_dotted(tables[number], found[2])) == name:
-            if value is UNSET:
-                return "".join(lines[:number] + lines[number + 1 :]).encode()
-            comment = _comment(found[4])
-            lines[number] = f"{found[1]}{found[2]}{found[3]}{_toml(value)}{comment}{found[5] or ending}"
-            return "".join(lines).encode()
-    if value is UNSET:
-        return text.encode()
-    header = _end_of_top(lines, tables)
-    own = next((n for n, table in enumerate(tables) if group and group_spellings().get(table) == group), None)
-    is_snake = own is not None and tables[own] != group
-    at, written = (header, name) if own is None else (own + 1, snake_case(inner) if is_snake else inner)
-    if at and not lines[at - 1].endswith(("\n", "\r")):
-        lines[at - 1] += ending
-    lines.insert(at, f"{written} = {_toml(value)}{ending}")
-    return "".join(lines).encode()
+def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import AoT, Table
+
+    try:
+        document: Any = tomlkit.parse(text)
+        place, key, table, group = _find_toml(document, name)
+        if place is not None and value is UNSET:
+            del place[key]
+        elif place is not None:
+            place[key] = tomlkit.value(_toml(value))
+        elif isinstance(table, Table) or table is None:
+            # `append` would put it between a table and the comments above that
+            body = document.body if table is None else table.value.body
+            inner = name.rpartition(".")[2]
+            names = name.split(".") if table is None else [inner if group in name else snake_case(inner)]
+            item, ending = tomlkit.value(_toml(value)), "\r\n" if "\r\n" in text else "\n"
+            item.trivia.trail = ending
+            is_table = [isinstance(one, Table | AoT) and not (own and own.is_dotted()) for own, one in body]
+            values = [n for n, (own, _) in enumerate(body) if own is not None and not is_table[n]]
+            at = values[-1] + 1 if values else 0 if table is not None or any(is_table) else len(body)
+            if at and not body[at - 1][1].as_string().endswith("\n") and not body[at - 1][1].trivia.trail:
+                body[at - 1][1].trivia.trail = ending
+            body.insert(at, (tomlkit.key(names), item))
+        else:
+            table.append(name.rpartition(".")[2], tomlkit.value(_toml(value)))
+        return tomlkit.dumps(document).encode()
+    except (TOMLKitError, AttributeError, KeyError, RecursionError) as error:
+        raise _by_hand(path, name) from error
 
 
-def _tables(lines: list[str]) -> list[str]:
-    """The table of each line, by a simple line parser; `_prove` catches what it misses."""
-    table, tables = "", []
-    for line in lines:
-        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
-        table = header[1] if header else table
-        tables.append(table)
-    return tables
+def _find_toml(document: Any, name: str) -> tuple[Any, str, Any, str]:
+    """The table and key of a setting, None when it is not there; and the table of its group, with that one's name."""
+    groups = [(key, item) for key, item in document.items() if isinstance(item, dict)]
+    for table, prefix in [(document, ""), *((item, f"{key}.") for key, item in groups)]:
+        for key in table:
+            if key_spellings().get(prefix + key) == name:
+                return table, key, None, ""
+    group = name.rpartition(".")[0]
+    own = next(((item, key) for key, item in groups if group and group_spellings().get(key) == group), (None, ""))
+    return None, "", *own
 
 
-def _end_of_top(lines: list[str], tables: list[str]) -> int:
-    """The line before which a top-level key can be inserted, above the comments of the first table."""
-    at = next((number for number, table in enumerate(tables) if table), None)
-    if at is None:
-        return len(lines)
-    while at and lines[at - 1].strip()[:1] in ("", "#"):
-        at -= 1
-    return at
-
-
-def _dotted(table: str, key: str) -> str:
-    bare = re.sub(r"\s*\.\s*", ".", key.strip())
-    return f"{table}.{bare}" if table else bare
-
-
-def _comment(rest: str) -> str:
-    """The comment after a value, with the space before it."""
-    import tomllib
-
-    for found in re.finditer(r"\s*#", rest):
-        try:
-            tomllib.loads(f"x = {rest[: found.start()]}")
-        except (ValueError, RecursionError):
-            continue
-        return rest[found.start() :]
-    return ""
+def _by_hand(path: Path, name: str) -> BadSetting:
+    return unusable_config(path, f"{name} is written in a form that must be edited by hand")
 
 
 def _toml(value: object) -> str:
@@ -307,8 +289,8 @@ def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) ->
     """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as beside:
-            beside.write_bytes(new)
+        with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as temporary:
+            temporary.write_bytes(new)
             if _old_bytes(path) != old:
                 raise unusable_config(path, "the file must not change while it is being written")
             backup = _backup(path, old, now)

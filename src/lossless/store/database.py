@@ -196,7 +196,7 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
     (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
     (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
     (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some space and try again"),
-    (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
+    (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (see `lcm backup --list`)"),
     (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
     (apsw.CantOpenError, errors.ArchiveDenied, _NO_ACCESS),
     (apsw.PermissionsError, errors.ArchiveDenied, "no permission to read or write it"),

@@ -314,6 +314,18 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
     return [ImportOutcome(state.path, c.session, "up-to-date", conversation_id=c.id, title=c.title) for c in found]
 
 
+def unread_files(archive: Archive, files: Iterable[Path]) -> list[Path]:
+    """The files that were not fully read in their current state."""
+
+    def is_read(file: Path) -> bool:
+        try:
+            return bool(_read_before(archive, file_state(file)))
+        except (LosslessError, OSError):  # reading it will report that
+            return False
+
+    return [file for file in files if not is_read(file)]
+
+
 def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None:
     """Record with one of its conversations that a file was fully read."""
     mark = _mark_of(state)

@@ -173,6 +173,8 @@ class SetupCheck:
     said: str
     #: What helps.
     hint: str = ""
+    #: Whether it could be looked at; if not, it may well be as it should.
+    is_known: bool = True
 
 
 def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
@@ -180,14 +182,16 @@ def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
     wanted = ".".join(map(str, least))
     place = shutil.which(name)
     if place is None:
-        return SetupCheck("host", True, f"{name} is not on the path; it must be {wanted} or newer")
+        said = f"{name} is not on the path; it must be {wanted} or newer"
+        return SetupCheck("host", True, said, is_known=False)
     try:
         done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return SetupCheck("host", True, f"{place} does not say which version it is: {error}")
+        return SetupCheck("host", True, f"{place} does not say which version it is: {error}", is_known=False)
     found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
     if found is None:
-        return SetupCheck("host", True, f"{place} does not say which version it is; it must be {wanted} or newer")
+        said = f"{place} does not say which version it is; it must be {wanted} or newer"
+        return SetupCheck("host", True, said, is_known=False)
     ok = tuple(map(int, found[0].split("."))) >= least
     return SetupCheck("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
 

@@ -101,7 +101,7 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
     work.edits = [FileEdit(path, text, made, "; ".join(work.changes))]
     noted = _record(work.replaced, old)
     if old is not None or noted is not None:
-        work.edits.append(FileEdit(record, old, noted, "what `lcm uninstall openclaw` puts back", is_private=True))
+        work.edits.append(FileEdit(record, old, noted, "what `lcm disconnect openclaw` puts back", is_private=True))
     return work
 
 

@@ -240,6 +240,13 @@ class VerifyReads(TableAccess):
         for table, rowid, parent, _ in self._rows("foreign_keys"):
             yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
+    def damage(self) -> str | None:
+        """The first damage of the file that a quick check finds, None when there is none."""
+        try:
+            return next((text.splitlines()[-1] for (text,) in self._rows("quick_check") if text != "ok"), None)
+        except ArchiveCorrupt as error:
+            return str(error)
+
     def tables(self) -> list[BrokenRow]:
         """Tables with a changed declaration: renamed or missing columns."""
         return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]

@@ -4,6 +4,9 @@
 -- name: integrity
 PRAGMA integrity_check(100);
 
+-- name: quick_check
+PRAGMA quick_check(1);
+
 -- name: foreign_keys
 PRAGMA foreign_key_check;
 
