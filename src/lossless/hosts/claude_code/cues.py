@@ -63,7 +63,7 @@ def _looked_up(names: list[str], known: dict[str, object]) -> dict[str, str]:
         return {}
     if not isinstance(conversation_id, int) or not isinstance(through, int):
         return {}
-    from lossless.store.search import find_mentions
+    from lossless.recall.mentions import find_mentions
 
-    found = find_mentions(archive, conversation_id, names, through=through, most=MAX_MESSAGES + 1)
+    found = find_mentions(archive, conversation_id, names, through=through, limit=MAX_MESSAGES + 1)
     return {name: message_references(ids) for name, ids in found.items() if 0 < len(ids) <= MAX_MESSAGES}
