@@ -230,7 +230,7 @@ class Engine:
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
         request = self._parts.request(who, budget, observed_tokens=observed, model=seen.model)
-        request = replace(request, window=context_window, beside=overhead, reply=reply)
+        request = replace(request, window=context_window, overhead=overhead, reply=reply)
         if usage or (observed and (sent or request.conversation.id in self._parts.sent)):
             self._parts.learn_usage(request, replace(seen, prompt_tokens=observed or None), sent)
         outcome = self.loop.after_turn(request)
@@ -277,7 +277,7 @@ class Engine:
         from lossless.context import run as assembly
 
         request = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
-        request = replace(request, beside=overhead, reply=reply)
+        request = replace(request, overhead=overhead, reply=reply)
         conversation, policy = request.conversation, self.loop.policy(request)
         history = self.loop.history(request, policy)
         prompt_request = assembly.AssembleRequest(
@@ -581,7 +581,7 @@ class Engine:
         request = self._parts.request(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
-        request = replace(request, beside=overhead)
+        request = replace(request, overhead=overhead)
         if observed_tokens and request.conversation.id in self._parts.sent:
             self._parts.learn_usage(request, parse_usage({"prompt_tokens": observed_tokens}, model))
         if force or until is not None or self.loop.evaluate(request).should_compact:

@@ -54,8 +54,8 @@ class LosslessSession:
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
         self.session_id, self.engine, self.budget = session_id, engine, check_budget(budget)
         self.session = required_session(session_id, "a session id")
-        #: What is sent beside the items, in tokens, and to which model, as far as this session knows.
-        self._beside = 0
+        #: What is sent besides the items, in tokens, and to which model, as far as this session knows.
+        self._overhead = 0
         self._model: str | None = None
         #: What the last request had, by our estimate, until its reply is there.
         self._sent: int | None = None
@@ -74,7 +74,7 @@ class LosslessSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._beside, self._model = (
+        self._overhead, self._model = (
             overhead_tokens(given.instructions, agent_tool_definitions(data.agent)),
             _name(data.agent),
         )
@@ -93,12 +93,12 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done beside the turns."""
         if args and args.get("force"):
-            known: dict[str, Any] = {"budget": self._size, "overhead": self._beside, "model": self._model}
+            known: dict[str, Any] = {"budget": self._size, "overhead": self._overhead, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
         """The recall tools for this session's agents."""
-        self._beside = self._beside or recall_tool_tokens(policy=False)
+        self._overhead = self._overhead or recall_tool_tokens(policy=False)
         return [recall_tool(tool, self._answer) for tool in TOOLS]
 
     def _answer(self, name: str, arguments: Any) -> str:
@@ -126,7 +126,7 @@ class LosslessSession:
 
     @property
     def _limits(self) -> PromptLimits:
-        return PromptLimits(self.engine, self._size, self._beside, model=self._model)
+        return PromptLimits(self.engine, self._size, self._overhead, model=self._model)
 
     @property
     def _size(self) -> int:

@@ -316,7 +316,7 @@ class HostSupport(EngineGroup):
     ) -> HistoryBudget:
         """The conversation's share of a prompt: `.tokens`, by our estimate, and what it was computed from."""
         request = self._parts.request(session, budget, model=model_name(model))
-        return self._parts.loop.history(replace(request, beside=overhead, reply=reply))
+        return self._parts.loop.history(replace(request, overhead=overhead, reply=reply))
 
     def refused(
         self,
@@ -335,7 +335,7 @@ class HostSupport(EngineGroup):
         from lossless.compaction.compactor import learn_from_usage
 
         request = self._parts.request(session, budget, model=model_name(model))
-        request = replace(request, beside=overhead)
+        request = replace(request, overhead=overhead)
         assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
         with self._archive.writing():

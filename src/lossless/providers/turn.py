@@ -95,9 +95,9 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def conversation_budget_of(self, body: Raw, beside: int) -> tuple[int, int, str]:
+    def conversation_budget_of(self, body: Raw, overhead: int) -> tuple[int, int, str]:
         """The conversation's share of the model's window, besides so many other tokens; what is over it, and why."""
-        return conversation_budget(self.size(body), self.reply(body), beside)
+        return conversation_budget(self.size(body), self.reply(body), overhead)
 
     def reply(self, body: Raw) -> int:
         """The tokens reserved for the reply: what replies have needed, at most what the request allows."""
@@ -145,7 +145,7 @@ class Turn:
     #: The window's size, the tokens reserved for the reply, and those besides the conversation, recall tools included.
     _window_size: int = 0
     _reply: int = 0
-    _beside: int = 0
+    _total_overhead: int = 0
     #: Whether the model has the recall tools, or gets them if it needs them.
     _may_recall: bool = True
     #: Whether it was sent again with less after the provider refused it as too long.
@@ -172,7 +172,7 @@ class Turn:
             may_add = may_add and share >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
         self.budget, over, why_over = keeping.conversation_budget_of(self.body, self._overhead + ours)
-        self._beside, self._may_recall = self._overhead + ours, may_add
+        self._total_overhead, self._may_recall = self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -203,10 +203,10 @@ class Turn:
         """Lowers the output limit to the window's free space: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
         most = self.most_tokens
-        if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
+        if not asked or (most is not None and _DENSEST * most + asked + self._total_overhead <= self._window_size // 2):
             return body
         history = self._history(self.keeping.session)
-        sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
+        sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
         left = max(self._window_size - sent, self._reply)
         return body if asked <= left else dialect.with_most_output(body, left)
 
@@ -327,7 +327,7 @@ class Turn:
 
     @property
     def _limits(self) -> PromptLimits:
-        return PromptLimits(self.keeping.engine, self._window_size, self._beside, self._reply, self._identity())
+        return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, self._identity())
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with so many tokens left free."""
@@ -399,8 +399,8 @@ def _is_whole(made: Assembled, count: int) -> bool:
     """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
     receipt = made.receipt
     only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
-    beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
-    return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
+    added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+    return only_messages and not receipt.left_out and not added and len(receipt.included) == count
 
 
 def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:

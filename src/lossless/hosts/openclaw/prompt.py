@@ -185,8 +185,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         return _live(window, offset, all_there_is)
     more = window[start:]
     if more:
-        beside = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, limits | {"overhead": max(beside, frame)})
+        overhead = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
+        made = _made(bridge, conversation, params, limits | {"overhead": max(overhead, frame)})
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
