@@ -67,7 +67,7 @@ def media_block(kind: str | None, data: bytes | str, name: str | None = None) ->
 
 
 def mention_block(what: str, *known: object) -> Block:
-    """A block of text in the place of something that lies elsewhere, or that nobody here can read.
+    """A block of text in the place of something that lies elsewhere, or that cannot be read here.
 
     >>> mention_block("video", "https://example.org/a.mp4", None)
     {'type': 'text', 'text': '[video: https://example.org/a.mp4]'}
@@ -217,7 +217,7 @@ def messages_with_warning(made: Assembled) -> list[Raw]:
 
 
 def frame_tokens(messages: Sequence[Raw], counted: int | None) -> int:
-    """What is sent besides messages, when somebody has counted a whole prompt; else what we add ourselves."""
+    """What is sent besides messages, when a whole prompt was counted; else what we add ourselves."""
     return recall_tool_tokens(policy=False) if counted is None else max(counted - wire_tokens(messages), 0)
 
 
@@ -249,7 +249,7 @@ def required_session(name: Any, what: str) -> Session:
 
 
 def session_or_new(session: str | Session | None, kind: str) -> Session:
-    """The session that is meant; without one, another than all there are: nobody means to go on with somebody's."""
+    """The session that is meant; without one, a new one: another user's session is never continued by accident."""
     if isinstance(session, Session):
         return session
     program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"

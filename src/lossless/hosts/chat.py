@@ -96,7 +96,7 @@ class Chat:
             calls.close(self)
 
     def _finish(self) -> None:
-        """Keep what had come of streams that nobody read to their end, then let go of the archive."""
+        """Keep what had come of streams that were not read to their end, then close the archive."""
         for events in list(self.streams):
             events.broken()
         if self._engine is not None and not isinstance(self._archive, Engine):

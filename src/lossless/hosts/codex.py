@@ -153,7 +153,7 @@ def installed_command(places: HostFiles) -> list[str] | None:
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
-    """A config with our MCP server; of one that is there only the command changes, what is beside and below stays."""
+    """A config with our MCP server; of one that is there only the command changes, all else stays."""
     found = servers_in(path, text or "").get(SERVER_NAME)
     if found is None:
         made = with_table(text or "", command)

@@ -34,7 +34,7 @@ _MOST_SENT = 1_000
 class LosslessPlugin(BasePlugin):
     """Keeps sessions in an archive, by app, user and session id, and gives the model the recall tools.
 
-    All agents of a session have one history. One that is shown only a part of it (it runs beside others, on a task of
+    All agents of a session have one history. One that is shown only a part of it (it runs in parallel, on a task of
     its own, or without earlier turns) has a session of its own, named after it.
     """
 

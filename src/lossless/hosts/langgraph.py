@@ -1,4 +1,4 @@
-"""LangGraph: a checkpointer that keeps the messages of every thread in an archive, beside the one that you have.
+"""LangGraph: a checkpointer that keeps the messages of every thread in an archive, in addition to your own.
 
 saver = LosslessSaver(InMemorySaver(), engine, budget=128_000)
 graph = builder.compile(checkpointer=saver)  # and in a node: model.invoke(saver.fit(state["messages"]))

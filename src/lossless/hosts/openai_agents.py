@@ -86,12 +86,12 @@ class LosslessSession:
         return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
-        """Begin afresh; the conversation so far stays in the archive and in search."""
+        """Start a new conversation; the conversation so far stays in the archive and in search."""
         if self.engine.browse.find(self.session) is not None:
             await asyncio.to_thread(self.engine.reset, self.session, cause="cleared")
 
     async def run_compaction(self, args: Any = None) -> None:
-        """Fold when the SDK insists; else it is done beside the turns."""
+        """Fold when the SDK insists; else it is done in the background."""
         if args and args.get("force"):
             known: dict[str, Any] = {"budget": self._size, "overhead": self._overhead, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
@@ -148,7 +148,7 @@ class LosslessSession:
         return self.engine.host.with_payloads(stored).original
 
     def _assembled(self, more: int = 0) -> list[Any]:
-        """What fits of the stored items beside so many tokens of others."""
+        """What fits of the stored items besides so many tokens of others."""
         made = self._limits.assemble(self.session, more, format=_FORMAT, allow_trailing_assistant=True)
         return list(made.messages) if made is not None and made.receipt.included else []
 

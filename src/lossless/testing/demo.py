@@ -28,7 +28,7 @@ SESSION = lossless.Session(key="agent:demo:ferry")
 #: Small numbers, so that a short conversation has something to fold; and no log, which would stay.
 SETTINGS = lossless.Settings(fresh_tail_count=24, leaf_chunk_tokens=3_000, independent_log_file_enabled=False)
 BUDGET = 8_000
-#: What somebody said once, weeks ago, and how it is looked for.
+#: What was said once, weeks ago, and how it is looked for.
 PATTERN = "sandbox merchant"
 #: Questions of which we know the answers; they were all said in what is folded by then.
 QUESTIONS = PLANTED[:3]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: So many reasons why a draft was of no use are told.
 _REASONS = 3
 
-#: Summaries that are to be written anew: a title, a preview, and the plan.
+#: Summaries that are to be rewritten: a title, a preview, and the plan.
 PlannedRewrite: TypeAlias = "tuple[str, str, RewritePlan]"
 
 

@@ -1,4 +1,4 @@
-"""The terminal interface as a whole: its screens, its keys, and a look now and then whether somebody has written."""
+"""The terminal interface as a whole: its screens, its keys, and a regular check for changes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class TerminalApp(App[None]):
                 screen.tick()
 
     def _fatal_error(self) -> None:
-        """What nobody foresaw ends with one line; with LCM_DEBUG=1 with the whole story."""
+        """An unexpected error ends with one line; with LCM_DEBUG=1 with the whole story."""
         if os.environ.get("LCM_DEBUG"):
             super()._fatal_error()
         else:

@@ -197,7 +197,7 @@ def call_summary(arguments: Json) -> str:
 
 
 def speaker(role: str, at: str) -> RichText:
-    """The line above what somebody said."""
+    """The line above a message."""
     return RichText(no_wrap=True).append(role.capitalize(), f"bold {ROLES.get(role, '')}").append(f"  {at}", "dim")
 
 

@@ -97,12 +97,12 @@ def find_transcript(room: ArchiveAccess, conversation_id: int) -> Path | None:
     with room.browse.reading():
         found = room.browse.get(conversation_id)
         point = room.engine.transcripts.followed(conversation_id)
-    beside = [folder / f"{found.session_id}.jsonl" for folder in room.folders]
+    siblings = [folder / f"{found.session_id}.jsonl" for folder in room.folders]
     read = [Path(point.path)] if point is not None and point.path else []
     ids = [found.session_id, *rollouts_in_index(room.folders, found.session_key, found.session_id)]
-    for file in (*read, *beside):
+    for file in (*read, *siblings):
         ids += rollout_named_beside(file)
-    return rollout(room.codex, ids) or next((file for file in (*read, *beside) if _is_file(file)), None)
+    return rollout(room.codex, ids) or next((file for file in (*read, *siblings) if _is_file(file)), None)
 
 
 def backend_session_id(room: ArchiveAccess, file: Path, session_id: str) -> Path:
@@ -134,7 +134,7 @@ def rollouts_in_index(folders: Iterable[Path], key: str | None, session_id: str)
 
 
 def rollout_named_beside(file: Path) -> list[str]:
-    """The threads of Codex that a file beside a session file names."""
+    """The threads of Codex that a file next to a session file names."""
     try:
         names = [entry.path for entry in os.scandir(file.parent) if entry.name.startswith(f"{file.name}.")]
     except OSError:

@@ -1,4 +1,4 @@
-"""A short word beside a prompt: names in it that were spoken of before the compaction, and where."""
+"""A short note for a prompt: names in it that were spoken of before the compaction, and where."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_MESSAGES, _PLACES = 12, 3
 #: How many names of a prompt are looked up in the archive.
 _LOOKED_UP = 12
 _NAME = re.compile(r"[\w~][\w./@+-]{2,79}")
-#: What a name looks like that nobody has written down: snake_case, a/path, ERR-4597, file.py, camelCase.
+#: What a name looks like that is not written down: snake_case, a/path, ERR-4597, file.py, camelCase.
 _TELLING = re.compile(
     r"\w*[^\W_]_[^\W_].*|.*\w/\w.*|[A-Za-z]{2,12}-\d{2,12}|[\w-]+\.(?:[a-z]{1,5}|[a-z]\w{1,3})|[A-Za-z]*[a-z0-9][A-Z][a-z0-9]\w*"
 )

@@ -1,4 +1,4 @@
-"""Evidence beside a prompt: what was said earlier about what it asks, for a host that has compacted its context."""
+"""Evidence for a prompt: what was said earlier about what it asks, for a host that has compacted its context."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def read_state(browse: Browse, conversation_id: int) -> ConversationState:
 
 
 def is_spoken(row: MessageRow) -> bool:
-    """Whether somebody said this: neither a tool's call or answer, nor what a host puts in somebody's place."""
+    """Whether a person or a model said this: no tool's call or answer, and nothing that a host made up."""
     return not row.tools and bool(row.content.strip()) and _NOT_SAID.match(row.content) is None
 
 

@@ -61,7 +61,7 @@ def save(event: dict[str, object], known: dict[str, object]) -> None:
 
 
 def forget_old(days: float = 30.0) -> None:
-    """Remove notes that nobody has written for a month."""
+    """Remove notes that were not written for a month."""
     import time
 
     with suppress(OSError), os.scandir(cache_folder()) as entries:

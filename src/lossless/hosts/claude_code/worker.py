@@ -50,7 +50,7 @@ def has_no_messages(transcript: Transcript, lane: str | None = None) -> bool:
 
 #: How much of a host's context a reference may take.
 REFERENCE_TOKENS = 1_800
-#: What one event may spend on sweeps that were put off; the rest stays a debt for `lcm worker`.
+#: What one event may spend on postponed sweeps; the rest stays a debt for `lcm worker`.
 _DRAIN_SECONDS = 0.25
 #: More messages than this at once are an import, whose older part is folded at once.
 _IMPORT = 500
@@ -225,7 +225,7 @@ def _open() -> Engine:
 
 
 def _answer(answer: dict[str, object]) -> None:
-    """Tell the hook, if it still waits; afterwards there is nobody to tell."""
+    """Tell the hook, if it still waits; afterwards no process reads it."""
     with suppress(OSError, ValueError):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

@@ -66,7 +66,7 @@ class Bridge:
     def limits(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         """The budget and model of a session's turn, as arguments of the engine, now that a call says this about them.
 
-        The host names what is left beside its system prompt when a turn begins, and the model's whole window from
+        The host names what is left besides its system prompt when a turn begins, and the model's whole window from
         then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the
         way; what it lacks of the largest is the host's frame. While no window is named, the budget counts as one.
         """

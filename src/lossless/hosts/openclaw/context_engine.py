@@ -209,7 +209,7 @@ def _with_ends(
 
 
 def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """The user says /new or /reset: read the rest of the transcript, then begin afresh."""
+    """The user says /new or /reset: read the rest of the transcript, then start a new conversation."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     if is_ignored(engine.settings, session):
         return {"done": False}
@@ -331,7 +331,7 @@ def reason_text(report: CompactionReport) -> str:
 
 
 def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """Between turns: pay what is owed if the host allows it, and look after its transcript."""
+    """Between turns: run postponed work if the host allows it, and look after its transcript."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
@@ -366,7 +366,7 @@ def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved
 
 
 def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
-    """The host has started and nobody writes yet: shorten transcripts that grew too large, if the settings say so."""
+    """The host has started and does not write yet: shorten transcripts that grew too large, if the settings say so."""
     if bridge.state_dir is None:
         return {"rotated": 0}
     try:

@@ -59,7 +59,7 @@ _STORING: dict[str, Method] = {
     "hook.before_reset": context_engine.before_reset,
     "hook.session_end": context_engine.session_end,
 }
-#: What folds: one after the other within a session, beside what is stored.
+#: What folds: one after the other within a session, in parallel to storing.
 _FOLDING: dict[str, Method] = {"compact": context_engine.compact, "maintain": context_engine.maintain}
 _FREE: dict[str, Method] = {
     "assemble": prompt.assemble,
@@ -105,7 +105,7 @@ class Service:
         return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
-        """Let go of the archive."""
+        """Close the archive."""
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             bridge.engine.close()
@@ -166,7 +166,7 @@ def main() -> int:
 
 
 def serve(reader: IO[bytes], writer: IO[bytes]) -> None:
-    """Serve one plugin, then let go of the archive."""
+    """Serve one plugin, then close the archive."""
     peer = Peer(reader, writer)
     service = Service(peer)
     try:

@@ -54,7 +54,7 @@ class ConfigSetup:
 
 
 def plugin_folder() -> Path:
-    """Where the plugin lies: inside the package when it was installed, beside it in a checkout."""
+    """Where the plugin lies: inside the package when it was installed, next to it in a checkout."""
     here = Path(__file__).resolve()
     for place in (here.parent / "plugin", here.parents[4] / "bridges" / "openclaw"):
         if (place / _MANIFEST).is_file():
@@ -106,7 +106,7 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
 
 
 def _is_installed(document: dict[str, Any]) -> bool:
-    """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be somebody's own."""
+    """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be the user's own."""
     paths = _at(document, ("plugins", "load", "paths"))
     return _at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
@@ -210,7 +210,7 @@ def _note_missing(document: dict[str, Any], work: ConfigSetup) -> None:
 
 
 def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
-    """Remember what was put into an entry that somebody had written already."""
+    """Remember what was put into an entry that was there already."""
     for key, value in after.items():
         if key not in before:
             work.replaced[*path, key] = {"after": value}
@@ -341,14 +341,14 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
 
 
 def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
-    """Whether the plugin's entry was made by an installation, and not by somebody before it."""
+    """Whether the plugin's entry was made by an installation, and not by the user before it."""
     if _ENTRY in former:
         return False
     return bool(former) or _is_installed(document) or _at(document, (*_ENTRY, "config", "python")) is not None
 
 
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
-    """What stood at a path before, unless somebody has put something else there meanwhile."""
+    """What stood at a path before, unless it was changed meanwhile."""
     inside = _at(document, path[:-1])
     if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
         return

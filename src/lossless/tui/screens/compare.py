@@ -193,7 +193,7 @@ _WORDS = {
 
 
 class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
-    """Lines of a file beside the seqs of a conversation; Enter opens the conversation there."""
+    """Lines of a file next to the seqs of a conversation; Enter opens the conversation there."""
 
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
@@ -242,8 +242,8 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         pair, browse, times = self._pairs[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
             id_, said = pair.row.message_id, pair.said
-            beside = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
-            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, beside))
+            addition = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
+            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
         elif pair.said is not None:
             self.pane.show(_with_note(pair.said.detail(times), pair))
         else:
@@ -286,5 +286,5 @@ _COUNTED: tuple[tuple[PairMark, str], ...] = (
 )
 
 
-def _with_note(detail: DetailView, pair: MessagePair, beside: str = "") -> DetailView:
-    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + beside)
+def _with_note(detail: DetailView, pair: MessagePair, addition: str = "") -> DetailView:
+    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + addition)

@@ -46,14 +46,14 @@ _TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
 )
 BATCH = 50
 _NAME_CHARS = 44
-#: So many of the newest messages of a conversation can be read beside the list.
+#: So many of the newest messages of a conversation can be read next to the list.
 _PREVIEW = 30
 
 
 class SessionsScreen(TableScreen):
     """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end.
 
-    Where there is room, the newest messages of the chosen one stand beside the list.
+    Where there is room, the newest messages of the chosen one stand next to the list.
     """
 
     COLUMNS = ("id", "title", "messages", "last said")
@@ -159,7 +159,7 @@ class SessionsScreen(TableScreen):
         if self._next is not None and self.rows.is_at_end:
             self._read_page(self._next, self._show_more)
 
-    # --- what can be read beside the list ---
+    # --- what can be read next to the list ---
 
     def _preview(self, row: ConversationRow) -> None:
         """Show the newest messages, if there is room for them."""
@@ -202,7 +202,7 @@ class SessionsScreen(TableScreen):
 class ConversationScreen(TableScreen):
     """A conversation to read; the newest window first, which follows the conversation while it goes on.
 
-    Where there is room, a list of the messages stands beside what they say.
+    Where there is room, a list of the messages stands next to their texts.
     """
 
     AUTO_FOCUS = ""

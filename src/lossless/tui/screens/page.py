@@ -201,7 +201,7 @@ class BackgroundFetch(Widget):
     ) -> None:
         """Read, then show; a newer call of the same group takes the place of this one.
 
-        What `stays` goes on when the screen is left, beside others of its kind.
+        What `stays` goes on when the screen is left, in parallel to others of its kind.
         """
 
         async def run() -> None:
@@ -244,7 +244,7 @@ class BackgroundFetch(Widget):
         self.app.notify(make_visible(message), timeout=_SECONDS_SHOWN, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """What nobody foresaw is a message, too."""
+        """An unexpected error is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.complain(unexpected_error(event.worker.error))
 
@@ -310,7 +310,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         return RowTable(*self.COLUMNS, wide=self.WIDE_COLUMN)
 
     def side_panes(self) -> ComposeResult:
-        """What stands beside the list, or below it."""
+        """What stands next to the list, or below it."""
         pane = DetailPane()
         pane.border_title = Text(self.PANE_TITLE)
         yield pane
@@ -367,7 +367,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         super().complain(message)
 
     def tick(self) -> None:
-        """Read again when somebody has written, and not too often."""
+        """Read again when the archive was written, and not too often."""
         pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
         is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:

@@ -101,7 +101,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._chosen = 0
         self._open: set[str] = set()
         self._is_all_open = False
-        #: The chosen message is kept in sight until somebody scrolls; the way says from where it was reached.
+        #: The chosen message is kept in sight until the user scrolls; the way says from where it was reached.
         self.is_following, self._way = True, 1
         self._is_reading, self._is_dark, self._width = False, True, 0
         #: The names of tools by the ids of their calls, as far as these were drawn.
@@ -151,7 +151,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
             self._read()
 
     def redraw(self) -> None:
-        """Draw everything anew; what is there stays until then."""
+        """Draw everything again; what is there stays until then."""
         for block in self._blocks:
             block.is_drawn = False
         self._read()
@@ -292,7 +292,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._lay_out()
 
     def notify_style_update(self) -> None:
-        """Draw anew when the ground turns light or dark."""
+        """Draw again when the ground turns light or dark."""
         super().notify_style_update()
         if self.is_attached and self._is_dark != self.app.current_theme.dark:
             self.redraw()

@@ -284,7 +284,7 @@ class SummariesScreen(SurgeryScreen):
         self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
 
     def changed(self) -> None:
-        """Texts and sources may be others: rows are read anew."""
+        """Texts and sources may be others: rows are read again."""
         self.summaries.clear()
         super().changed()
 

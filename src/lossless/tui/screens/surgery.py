@@ -229,7 +229,7 @@ class SurgeryScreen(PaneScreen):
         if id_ is not None:
             self.propose(lambda: actions.plan_undo(engine, id_))
 
-    # --- writing anew ---
+    # --- rewriting ---
 
     def propose_rewriting(self, plan: Callable[[], PlannedRewrite]) -> None:
         """Plan, show what would be asked, then draft after draft."""
