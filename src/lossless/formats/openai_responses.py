@@ -54,7 +54,10 @@ def decode(body: RawObject) -> Message:
     """Read one item; an unknown type is kept unchanged."""
     kind = body.get("type")
     if kind is None or kind == "message":
-        return _message(body)
+        role = role_in(body, _ROLES)
+        text, parts = read_content(body.get("content"), lambda part: part.text if isinstance(part, Text) else None)
+        tokens = content_tokens(body, role, text, parts)
+        return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
     if not isinstance(kind, str):
         raise BadMessage(f"must be a string, not {json_name(kind)}", field="type")
     if kind in _CALLS:
@@ -83,13 +86,6 @@ def encode(message: Message) -> list[RawObject]:
 def strict(body: RawObject) -> RawObject:
     """The item; a call with its arguments as text."""
     return with_text_arguments(body) if body.get("type") == "function_call" else body
-
-
-def _message(body: RawObject) -> Message:
-    role = role_in(body, _ROLES)
-    text, parts = read_content(body.get("content"), lambda part: part.text if isinstance(part, Text) else None)
-    tokens = content_tokens(body, role, text, parts)
-    return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
 
 
 def _call(body: RawObject, key: str) -> Message:

@@ -51,18 +51,6 @@ def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
 
 def serve_http(room: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; port 0 takes a free one. `ready` gets the address."""
-    listener = _listen(port)
-    number = int(listener.getsockname()[1])
-    config = uvicorn.Config(make_app(room, token, number), log_level="warning", access_log=False, ws="none")
-    ready(f"http://{HOST}:{number}{PATH}")
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        listener.close()
-        room.close()
-
-
-def _listen(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,4 +59,11 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BadInput(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
-    return listener
+    number = int(listener.getsockname()[1])
+    config = uvicorn.Config(make_app(room, token, number), log_level="warning", access_log=False, ws="none")
+    ready(f"http://{HOST}:{number}{PATH}")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+        room.close()

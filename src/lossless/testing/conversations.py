@@ -226,7 +226,7 @@ def session_jsonl(
     lines: list[str] = []
     parent: str | None = None
     for number, message in enumerate(messages):
-        at = _iso(message["timestamp"])
+        at = state_time(datetime.fromtimestamp(message["timestamp"] / 1000, UTC))
         if not lines:
             lines.append(json_line({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": cwd}))
         id = f"{0x10000000 + number:x}"
@@ -236,7 +236,3 @@ def session_jsonl(
     if not lines:
         raise ValueError("a transcript needs at least one message")
     return "\n".join(lines) + "\n"
-
-
-def _iso(epoch_ms: int) -> str:
-    return state_time(datetime.fromtimestamp(epoch_ms / 1000, UTC))

@@ -52,13 +52,10 @@ def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
         ids = {id_: browse.messages_after(id_, _FIRST, _OPENING) for id_, title in found.items() if not title}
         said = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
     for message in sorted(said, key=lambda message: message.role != "user"):
-        found[message.conversation_id] = found[message.conversation_id] or _first_line(message.content)
+        found[message.conversation_id] = found[message.conversation_id] or next(
+            (words for line in message.content.splitlines() if (words := without_marks(line))), ""
+        )
     return found
-
-
-def _first_line(text: str) -> str:
-    """The first line with words, without the marks of Markdown."""
-    return next((words for line in text.splitlines() if (words := without_marks(line))), "")
 
 
 def without_marks(text: str) -> str:

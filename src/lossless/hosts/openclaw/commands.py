@@ -153,7 +153,11 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
     rest = [word for word in words if word not in _SURE]
     match rest:
         case []:
-            return _examined(bridge)
+            found = bridge.engine.admin.examine()
+            if not found.findings:
+                return "The archive is healthy."
+            head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
+            return f"{head}\n{found.text}"
         case ["apply"]:
             return _repaired(bridge, session, is_sure=is_sure)
         case ["apply", number] if number.isdigit():
@@ -170,18 +174,13 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
         case ["maintenance"]:
             return _debts(bridge)
         case ["apply", "maintenance", number] if number.isdigit():
-            return _closed(bridge, int(number), is_sure=is_sure)
+            work = bridge.engine.admin.close_debt_plan(int(number))
+            if not is_sure:
+                return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
+            return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."
     raise BadInput(
         "doctor takes nothing, or: apply, clean, clean apply [FILTER] [vacuum], rollover-splits, maintenance"
     )
-
-
-def _examined(bridge: Bridge) -> str:
-    found = bridge.engine.admin.examine()
-    if not found.findings:
-        return "The archive is healthy."
-    head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
-    return f"{head}\n{found.text}"
 
 
 def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
@@ -221,10 +220,3 @@ def _debts(bridge: Bridge) -> str:
         for debt in found
     ]
     return "\n".join(rows) or "Nothing is owed."
-
-
-def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
-    work = bridge.engine.admin.close_debt_plan(number)
-    if not is_sure:
-        return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
-    return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."

@@ -27,15 +27,14 @@ from lossless.model.messages import Incoming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
     from lossless.engine import Engine
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
-    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
-    from lossless.model.conversations import Conversation, Session
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement
+    from lossless.model.conversations import Session
 
 #: How many tokens the host counts in its whole prompt, frame and tools included.
 _COUNTED = "currentTokenCount"
@@ -297,16 +296,6 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
         why = f"the newest turn is shown in part; {report.why}" if report.why else ""
         report = replace(report, ok=True, reason=reason, why=why)
-    return _compaction_result(report)
-
-
-def _fits(bridge: Bridge, session: Session, limits: dict[str, Any]) -> bool:
-    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
-    made = bridge.engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
-    return made.receipt.fits
-
-
-def _compaction_result(report: CompactionReport) -> dict[str, Any]:
     result = {
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
@@ -319,6 +308,12 @@ def _compaction_result(report: CompactionReport) -> dict[str, Any]:
         },
     }
     return {"ok": report.ok, "compacted": report.compacted, "reason": reason_text(report), "result": result}
+
+
+def _fits(bridge: Bridge, session: Session, limits: dict[str, Any]) -> bool:
+    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
+    made = bridge.engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
+    return made.receipt.fits
 
 
 def reason_text(report: CompactionReport) -> str:
@@ -344,25 +339,19 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     file = transcript_file(params)
     if file is None or not file.is_file():
         return nothing | told
-    collected = _collect(bridge, conversation, file, approved=allowed and params.get("canRewrite") is True)
-    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
-    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
-    told = {"reason": collected.reason} if collected.reason else told
-    return nothing | changes | {"rewrittenEntries": collected.changed} | told
-
-
-def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved: bool) -> TranscriptGcReport:
-    """Let the host replace old answers of tools in a transcript that is a file.
-
-    Where it is in the host's own database it stays: a turn that begins while the host rebuilds it would fail.
-    """
+    # The transcript is a file; one in the host's database stays: a turn that begins while it is rebuilt would fail.
+    approved = allowed and params.get("canRewrite") is True
 
     def rewrite(replacements: Sequence[EntryReplacement]) -> int:
         wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]
         done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
         return int((done or {}).get("rewrittenEntries") or 0)
 
-    return bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
+    collected = bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
+    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
+    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
+    told = {"reason": collected.reason} if collected.reason else told
+    return nothing | changes | {"rewrittenEntries": collected.changed} | told
 
 
 def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape

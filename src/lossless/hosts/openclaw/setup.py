@@ -173,14 +173,22 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
     was_there = _is_installed(document)
     if not was_there:
         work.replaced.clear()
-    _note_missing(document, work)
+    for path, left in _MADE:
+        inside = _at(document, path[:-1])
+        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
+            work.replaced[path] = {"after": left}
     notes, plugins = work.changes, _inner(document, "plugins")
     if plugins.get("enabled") is False:
         work.replace(plugins, ("plugins", "enabled"), True)
         notes.append("plugins.enabled is true (was false): all plugins that are enabled run now")
     if PLUGIN_ID in _list(plugins.get("deny")):
         work.remarks.append(f"plugins.deny holds {PLUGIN_ID}: OpenClaw will not run it until you take that out")
-    _add_path(plugins, plugin, notes)
+    load = _inner(plugins, "load")
+    kept = [place for place in _list(load.get("paths")) if not _is_ours(place) or Path(place) == plugin]
+    wanted = kept if str(plugin) in kept else [*kept, str(plugin)]
+    if wanted != load.get("paths"):
+        load["paths"] = wanted
+        notes.append(f"plugins.load.paths holds {plugin}")
     if isinstance(plugins.get("allow"), list) and PLUGIN_ID not in plugins["allow"]:
         plugins["allow"].append(PLUGIN_ID)
         notes.append(f"plugins.allow holds {PLUGIN_ID}")
@@ -201,14 +209,6 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
         notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
 
 
-def _note_missing(document: dict[str, Any], work: ConfigSetup) -> None:
-    """Remember what is not there yet."""
-    for path, left in _MADE:
-        inside = _at(document, path[:-1])
-        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
-            work.replaced[path] = {"after": left}
-
-
 def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
     """Remember what was put into an entry that was there already."""
     for key, value in after.items():
@@ -224,15 +224,6 @@ def _at(document: object, path: Sequence[str]) -> Any:
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None
     return document
-
-
-def _add_path(plugins: dict[str, Any], plugin: Path, notes: list[str]) -> None:
-    load = _inner(plugins, "load")
-    kept = [place for place in _list(load.get("paths")) if not _is_ours(place) or Path(place) == plugin]
-    wanted = kept if str(plugin) in kept else [*kept, str(plugin)]
-    if wanted != load.get("paths"):
-        load["paths"] = wanted
-        notes.append(f"plugins.load.paths holds {plugin}")
 
 
 def _is_ours(place: object) -> bool:
@@ -337,7 +328,15 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     for path in sorted(former, key=len, reverse=True):
         _restore(document, path, former[path], notes)
     if isinstance(slots, dict) and slots.get("contextEngine") == PLUGIN_ID:
-        _put_back(slots, entries if isinstance(entries, dict) else {}, notes)
+        # An installation without a record: lossless-claw if it is there, else the host's own.
+        before = entries.get(_BEFORE) if isinstance(entries, dict) else None
+        if isinstance(before, dict):
+            before["enabled"] = True
+            slots["contextEngine"] = _BEFORE
+            notes.append(f"plugins.slots.contextEngine is {_BEFORE} again")
+        else:
+            del slots["contextEngine"]
+            notes.append("plugins.slots.contextEngine is the host's own again")
 
 
 def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
@@ -358,15 +357,3 @@ def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, A
     else:
         del inside[path[-1]]
         notes.append(f"{'.'.join(path)} is gone")
-
-
-def _put_back(slots: dict[str, Any], entries: dict[str, Any], notes: list[str]) -> None:
-    """For an installation without a record: lossless-claw if it is there, else the host's own."""
-    before = entries.get(_BEFORE)
-    if isinstance(before, dict):
-        before["enabled"] = True
-        slots["contextEngine"] = _BEFORE
-        notes.append(f"plugins.slots.contextEngine is {_BEFORE} again")
-    else:
-        del slots["contextEngine"]
-        notes.append("plugins.slots.contextEngine is the host's own again")

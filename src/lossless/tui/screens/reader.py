@@ -62,19 +62,6 @@ class _Block:
         return 2 + 2 * bool(self.day) + (0 if self.row.role == "tool" else text.count("\n") + len(text) // width)
 
 
-def blocks_of(rows: Sequence[MessageRow], times: LocalTimes) -> list[_Block]:
-    """Rows with their days; results of tools, and calls without words, belong to the turn before them."""
-    made: list[_Block] = []
-    was_day, was_role = "", ""
-    for row in rows:
-        day = times.day(row.created_at) or was_day
-        is_quiet = row.role == "tool" or (row.role == "assistant" and not row.content.strip())
-        is_continued = is_quiet and day == was_day and was_role in ("assistant", "tool")
-        made.append(_Block(row, day if day != was_day else "", is_continued))
-        was_day, was_role = day, row.role
-    return made
-
-
 class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     """Messages to read. One of them is chosen; moving goes through a long one before it goes to the next."""
 
@@ -121,7 +108,15 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     def show(self, rows: Sequence[MessageRow], choose: str | None) -> None:
         """Show messages; the one with the id `choose` is chosen. What was drawn before is not drawn again."""
         known = {block.key: block for block in self._blocks}
-        self._blocks = blocks_of(rows, self.lcm.times)
+        made: list[_Block] = []
+        was_day, was_role = "", ""
+        for row in rows:
+            day = self.lcm.times.day(row.created_at) or was_day
+            is_quiet = row.role == "tool" or (row.role == "assistant" and not row.content.strip())
+            is_continued = is_quiet and day == was_day and was_role in ("assistant", "tool")
+            made.append(_Block(row, day if day != was_day else "", is_continued))
+            was_day, was_role = day, row.role
+        self._blocks = made
         for block in self._blocks:
             old = known.get(block.key)
             if old is not None and (old.row, old.day, old.is_continued) == (block.row, block.day, block.is_continued):

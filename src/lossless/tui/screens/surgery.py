@@ -59,10 +59,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     # --- the thread that writes ---
 
-    def _begin(self) -> None:
-        self._wait()
-        self.fetch(self._write, self._end, "work", stays=True)
-
     def _write(self) -> tuple[str, bool]:
         return actions.write_drafts(self.access, self._plan, self._accept, self._draft_done)
 
@@ -126,7 +122,8 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def action_yes(self) -> None:
         if self._state == "preview":
-            self._begin()
+            self._wait()
+            self.fetch(self._write, self._end, "work", stays=True)
         else:
             self._answer("yes")
 
@@ -180,28 +177,24 @@ class SurgeryScreen(PaneScreen):
 
         def answered(surgery: PlannedChange, word: str | None) -> None:
             if word == "yes":
-                self._carry_out(surgery)
+                room, app, is_over = self.access, self.app, Event()
+
+                def do() -> str:
+                    try:
+                        return actions.apply_change(room, surgery)
+                    finally:
+                        is_over.set()
+
+                def say() -> None:
+                    if not is_over.is_set():
+                        app.notify(make_visible(f"{surgery.title} …"), markup=False)
+
+                app.set_timer(_LONG_SECONDS, say)
+                self.fetch(do, self._operated, "work", stays=True)
             elif word == "other" and other:
                 other[1]()
 
         self.fetch(plan, ask, "plan")
-
-    def _carry_out(self, surgery: PlannedChange) -> None:
-        """Do it in a thread; what takes long says so, and goes on when the screen is left."""
-        room, app, is_over = self.access, self.app, Event()
-
-        def do() -> str:
-            try:
-                return actions.apply_change(room, surgery)
-            finally:
-                is_over.set()
-
-        def say() -> None:
-            if not is_over.is_set():
-                app.notify(make_visible(f"{surgery.title} …"), markup=False)
-
-        app.set_timer(_LONG_SECONDS, say)
-        self.fetch(do, self._operated, "work", stays=True)
 
     def _operated(self, told: str) -> None:
         self.tell(told)

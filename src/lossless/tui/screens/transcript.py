@@ -84,21 +84,18 @@ class TranscriptReader:
         self.lanes = tuple(self.transcript.lanes())
         for lane in (None, *self.lanes[:1]):
             self._lane = lane
-            self._survey()
+            for entry in self.transcript.path(self._lane):
+                if isinstance(entry, BadLine):
+                    self.bad_lines += 1
+                elif entry.message is None:
+                    self.others += 1
+                else:
+                    if entry.shares_line:
+                        self._shared[len(self)] = entry.id
+                    self._lines.append(entry.line.number)
+                    self._starts.append(entry.line.start)
             if len(self):
                 break
-
-    def _survey(self) -> None:
-        for entry in self.transcript.path(self._lane):
-            if isinstance(entry, BadLine):
-                self.bad_lines += 1
-            elif entry.message is None:
-                self.others += 1
-            else:
-                if entry.shares_line:
-                    self._shared[len(self)] = entry.id
-                self._lines.append(entry.line.number)
-                self._starts.append(entry.line.start)
 
     def __len__(self) -> int:
         return len(self._lines)
