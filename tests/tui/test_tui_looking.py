@@ -197,7 +197,7 @@ def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) 
         person.app.push_screen(SummariesScreen(1, leaf))
         await person.until(lambda: person.detail.startswith(leaf))
         node = person.app.screen.query_one("SummaryTree").cursor_node  # type: ignore[attr-defined]
-        assert node.data.summary_id == leaf
+        assert node.data == leaf
 
     at(room_of(archive), do)
 

@@ -80,43 +80,30 @@ def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     )
 
 
-def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
+def plan_rewrite(access: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
     """One summary, or all below it as well, from its sources."""
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
-    by = next(iter(_model_names(room)), EXTRACTIVE_MODEL)
-    plan = room.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
+    by = next(iter(_model_names(access)), EXTRACTIVE_MODEL)
+    plan = access.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
-    return title, _rewrite_preview(room, plan), plan
+    return title, _rewrite_preview(access, plan), plan
 
 
-def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
+def plan_repair(access: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    plan, blocked = room.engine.surgery.plan_repair(conversation_id)
-    return f"Repair conversation {conversation_id}", _rewrite_preview(room, plan, blocked), plan
+    plan, blocked = access.engine.surgery.plan_repair(conversation_id)
+    return f"Repair conversation {conversation_id}", _rewrite_preview(access, plan, blocked), plan
 
 
-def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
-    return "\n".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
-
-
-def previous_context(room: ArchiveAccess, summary_id: str) -> str:
-    """What a summary's writer is told about what came before."""
-    return room.engine.surgery.summary_source(summary_id).previous_context
+def _rewrite_preview(access: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
+    return "\n".join([f"written by: {writer_names(access)}", plan.text, *(f"! {reason}" for reason in blocked)])
 
 
 # --- deeds ---------------------------------------------------------------------------------------------------
 
 
-def apply_change(room: ArchiveAccess, surgery: PlannedChange) -> str:
-    """Carry a surgery out, after a backup; says what was done."""
-    with room.working() as engine:
-        done = surgery.apply(engine)
-    room.refresh()
-    return done
-
-
 def write_drafts(
-    room: ArchiveAccess,
+    access: ArchiveAccess,
     plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool],
     decided: Callable[[SummaryDraft], None],
@@ -126,10 +113,10 @@ def write_drafts(
     Says what was done, and whether anything was changed. However it ends, what was accepted and goes together is kept,
     and the same work again goes on with the rest.
     """
-    with room.working() as engine:
+    with access.working() as engine:
         made = engine.surgery.write_drafts(plan, accept, decided)
         done = engine.surgery.place_drafts(made)
-    room.refresh()
+    access.refresh()
     return _describe_drafts(made, done), done is not None
 
 
@@ -154,33 +141,28 @@ def describe_operation(done: OperationReport) -> str:
     return f"Done: {done.action}, {what}, context {sizes}; {back}.{copy}"
 
 
-def writer_names(room: ArchiveAccess) -> str:
+def writer_names(access: ArchiveAccess) -> str:
     """Who would write, by name; without a model texts are extracted."""
-    if room.engine.loop.summariser.complete is not None:
+    if access.engine.loop.summariser.complete is not None:
         return "the host's model"
-    return ", then ".join(_model_names(room)) or "no model is configured, so the text is extracted"
+    return ", then ".join(_model_names(access)) or "no model is configured, so the text is extracted"
 
 
-def _model_names(room: ArchiveAccess) -> list[str]:
+def _model_names(access: ArchiveAccess) -> list[str]:
     """The models that would be asked, in order."""
     from lossless.compaction.summariser import Summariser
 
-    hosts = room.engine.loop.summariser.complete
-    return [candidate.name for candidate in Summariser(room.work_settings, hosts).candidates()]
+    hosts = access.engine.loop.summariser.complete
+    return [candidate.name for candidate in Summariser(access.work_settings, hosts).candidates()]
 
 
-def focus_preview(room: ArchiveAccess, plan: FocusPlan) -> str:
-    """A plan for a person's eyes, and who would be asked."""
-    return f"written by: {writer_names(room)}\n{plan.text}"
-
-
-def write_brief(room: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
+def write_brief(access: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
     """Write the brief; nothing is in use yet. One that cannot be written is recorded, and its reason is BadInput."""
-    with room.working() as engine:
+    with access.working() as engine:
         made = engine.surgery.write_focus(plan)
         if made.error:
             engine.surgery.apply_focus(plan, made)
-    room.refresh()
+    access.refresh()
     if made.error:
         raise BadInput(f"the brief could not be written: {made.error}")
     return made
@@ -218,12 +200,12 @@ def _describe_focus(done: OperationReport, what: str) -> str:
     return f"Done: {done.action}. {what}; u takes it back."
 
 
-def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
+def plan_import(access: ArchiveAccess, path: Path) -> PlannedChange:
     """What storing a file would do; raises BadInput when nothing was said in it, or all of it is stored."""
     place = path.absolute()
     transcript = open_transcript(place)
     session = transcript_session(transcript.kind, place, transcript.header.id, transcript.header.cwd)
-    found, looked = room.browse.find(session), room.engine.transcripts.survey(session, transcript)
+    found, looked = access.browse.find(session), access.engine.transcripts.survey(session, transcript)
     new, bad, lanes = looked.messages - looked.known, transcript.bad_lines, transcript.lanes()
     if not new:
         reason = "all of it is stored" if looked.messages else "nothing was said in it"

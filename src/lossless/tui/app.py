@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.theme import Theme
 from textual.worker import WorkerState
 
+from lossless.tui import screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.conversations import SessionsScreen
 from lossless.tui.screens.dialogs import DetailDialog
@@ -103,9 +104,9 @@ class TerminalApp(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_COLUMNS, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
 
-    def __init__(self, room: ArchiveAccess, folder: Path | None = None) -> None:
+    def __init__(self, access: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
-        self.access, self.times = room, LocalTimes(room.settings.timezone, room.clock)
+        self.access, self.times = access, LocalTimes(access.settings.timezone, access.clock)
         self._folder = folder
         self.animation_level = "none"
 
@@ -116,9 +117,7 @@ class TerminalApp(App[None]):
         self.theme = (LIGHT if is_light(os.environ.get("COLORFGBG", "")) else DARK).name
         self.push_screen(SessionsScreen())
         if self._folder is not None:
-            from lossless.tui.screens.session_files import SessionFilesScreen
-
-            self.push_screen(SessionFilesScreen(self._folder))
+            self.push_screen(screens.session_files.SessionFilesScreen(self._folder))
         self.set_interval(_LOOK_SECONDS, self._look)
         if not self.is_headless:
             self.tell_estimate()

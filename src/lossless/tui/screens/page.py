@@ -16,6 +16,7 @@ from textual.widgets import DataTable, Footer, Static
 from textual.worker import WorkerState
 
 from lossless.errors import LosslessError
+from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
 from lossless.tui.text import clip_text, format_count, make_visible, one_line
@@ -129,10 +130,6 @@ class DetailPane(VerticalScroll):
         view = Text() if detail is None else detail_view(detail, is_dark=self.app.current_theme.dark)
         self.query_one("#detail", Static).update(view)
         self.scroll_home(animate=False)
-
-    def move(self, lines: int) -> None:
-        """Scroll by some lines."""
-        self.scroll_relative(y=lines, animate=False)
 
 
 def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
@@ -255,7 +252,7 @@ def unexpected_error(error: BaseException) -> str:
 
 
 class PaneScreen(BackgroundFetch, Screen[None]):
-    """A screen with a list on one side and the chosen thing on the other."""
+    """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape", "back", "Back", key_display="q"),
@@ -285,6 +282,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self._mark: object = None
         self._loaded_at = self._seconds = 0.0
         self._is_loading = False
+        self._shown: str | None = None
 
     # --- what is on it ---
 
@@ -334,6 +332,14 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """Show one thing in the pane."""
         self.fetch(read, self.pane.show, "detail")
 
+    def open_message(self, message_id: int) -> None:
+        """Show a message in the pane."""
+        self.open_detail(lambda: reads.message_detail(self.access.browse, message_id, self.lcm.times))
+
+    def open_summary(self, summary_id: str) -> None:
+        """Show a summary in the pane."""
+        self.open_detail(lambda: reads.summary_detail(self.access.browse, summary_id, self.lcm.times))
+
     # --- reading ---
 
     def on_mount(self) -> None:
@@ -376,6 +382,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     # --- keys ---
 
     def action_reload(self) -> None:
+        self._shown = None
         self.load()
 
     def action_back(self) -> None:
@@ -385,14 +392,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self.lcm.show_help()
 
     def action_search(self) -> None:
-        from lossless.tui.screens.search import SearchScreen
-
-        self.app.push_screen(SearchScreen(self.conversation_id))
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id))
 
     def action_recall(self) -> None:
-        from lossless.tui.screens.search import SearchScreen
-
-        self.app.push_screen(SearchScreen(self.conversation_id, "question"))
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, "question"))
 
     def action_copy(self) -> None:
         if self.pane.detail is not None:
@@ -408,32 +411,23 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         return self.conversation_id
 
     def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(SummariesScreen(id_))
+            self.app.push_screen(screens.summaries.SummariesScreen(id_))
 
     def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(ContextScreen(id_))
+            self.app.push_screen(screens.context.ContextScreen(id_))
 
     def action_transcript(self) -> None:
         """Show the transcript on disk."""
-        from lossless.tui.screens.transcript import TranscriptScreen
-
-        self._with_transcript(TranscriptScreen)
+        self._with_transcript(screens.transcript.TranscriptScreen)
 
     def action_compare(self) -> None:
         """Lay the transcript over the archive."""
-        from lossless.tui.screens.compare import CompareScreen
-
-        self._with_transcript(CompareScreen)
+        self._with_transcript(screens.compare.CompareScreen)
 
     def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
-        room, id_ = self.access, self.meant_conversation()
-        if id_ is None:
+        if (id_ := self.meant_conversation()) is None:
             return
 
         def found(path: Path | None) -> None:
@@ -442,35 +436,25 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             else:
                 self.app.push_screen(screen(path, id_))
 
-        self.fetch(lambda: find_transcript(room, id_), found, "plan")
+        self.fetch(lambda: find_transcript(self.access, id_), found, "plan")
 
     def action_doctor(self) -> None:
-        from lossless.tui.screens.surgery import DoctorScreen
-
-        self.app.push_screen(DoctorScreen())
+        self.app.push_screen(screens.surgery.DoctorScreen())
 
     def action_scroll_detail(self, way: int) -> None:
-        self.pane.move(way * SCROLL_LINES)
+        self.pane.scroll_relative(y=way * SCROLL_LINES, animate=False)
 
     def action_whole(self) -> None:
-        from lossless.tui.screens.dialogs import DetailDialog
-
         if self.pane.detail is not None:
-            self.app.push_screen(DetailDialog(self.pane.detail))
+            self.app.push_screen(screens.dialogs.DetailDialog(self.pane.detail))
 
     def action_top(self) -> None:
-        self.query_one(RowTable).choose(0)
+        self.rows.choose(0)
 
     def action_bottom(self) -> None:
-        self.query_one(RowTable).choose(-1)
+        self.rows.choose(-1)
 
-
-class TableScreen(PaneScreen):
-    """A screen whose list is a table: the chosen row is shown in the pane."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._shown: str | None = None
+    # --- the table ---
 
     @property
     def rows(self) -> RowTable:
@@ -492,7 +476,3 @@ class TableScreen(PaneScreen):
     def selected(self, _key: str) -> None:
         """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
         self.action_whole()
-
-    def action_reload(self) -> None:
-        self._shown = None
-        super().action_reload()
