@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from textual.widgets import Input
 
 import lossless
 from lossless.testing import VirtualClock
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]brackets[/bold] [link=x]y[/] \u202eturned \x00\x9b \ud800 [/nope] \\["
+#: What steers a terminal.
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STEP = 20
 #: What is read may lead to something else being read.
 _QUIET_ROUNDS = 3
@@ -68,7 +73,8 @@ class Person:
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.pilot.press(key)
-            await self.settled()
+            if len(key) > 1 or not isinstance(self.app.focused, Input):  # a letter of a text leads nowhere
+                await self.settled()
 
     async def settled(self) -> None:
         """Wait until nothing is being read or written; a question to the person ends the wait, too."""
