@@ -208,29 +208,17 @@ def qualified_model(provider: str, model: str) -> str | None:
     return None if not model else model if "/" in model or not provider else f"{provider}/{model}"
 
 
-class SubAgents:
-    """Has a task done by one of the host's sub-agents."""
-
-    def __init__(self, peer: Peer, settings: Settings) -> None:
-        self._peer = peer
-        self._model = qualified_model(settings.expansion_provider, settings.expansion_model)
-        #: Set when the host cannot send sub-agents from here, so that a model should read instead.
-        self.is_missing = False
-
-    def __call__(self, task: DelegateTask, /) -> str | None:
-        params = {
-            "sessionKey": task.session_key,
-            "message": task.text,
-            "model": self._model,
-            "timeoutMs": int(task.seconds * 1000),
-        }
-        try:
-            done = self._peer.ask("subagent.run", params, task.seconds + _GRACE_SECONDS)
-        except (HostError, CallCancelled) as error:
-            raise DelegateError(str(error), "spawn") from None
-        if done.get("missing"):
-            self.is_missing = True
-        if done.get("error"):
-            raise DelegateError(str(done["error"]), done.get("phase") or "wait")
-        text = done.get("text")
-        return text if isinstance(text, str) else None
+def run_subagent(bridge: Bridge, task: DelegateTask) -> dict[str, Any]:
+    """What the host says about a task that it gave to one of its sub-agents."""
+    settings = bridge.engine.settings
+    params = {
+        "sessionKey": task.session_key,
+        "message": task.text,
+        "model": qualified_model(settings.expansion_provider, settings.expansion_model),
+        "timeoutMs": int(task.seconds * 1000),
+    }
+    try:
+        done: dict[str, Any] = bridge.peer.ask("subagent.run", params, task.seconds + _GRACE_SECONDS)
+    except (HostError, CallCancelled) as error:
+        raise DelegateError(str(error), "spawn") from None
+    return done

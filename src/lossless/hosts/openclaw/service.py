@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt, status
-from lossless.hosts.openclaw.bridge import Bridge, SubAgents, host_model, lane_name, session_param, text_param
+from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
 from lossless.hosts.openclaw.rpc import NoMethod, Peer
+from lossless.recall.delegate import DelegateError
 from lossless.recall.scope import Caller
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import PluginCall
+    from lossless.recall.delegate import DelegateTask
     from lossless.settings import Settings
 
 
@@ -35,11 +37,22 @@ def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         raise BadInput("name must be a text")
     is_known = text_param(params, "sessionKey") or text_param(params, "sessionId")
     caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.has_subagents)
-    toolbox, agents = bridge.engine.tools, SubAgents(bridge.peer, bridge.engine.settings)
+    is_missing = False
+
+    def delegate(task: DelegateTask) -> str | None:
+        nonlocal is_missing
+        done = run_subagent(bridge, task)
+        is_missing = is_missing or bool(done.get("missing"))
+        if done.get("error"):
+            raise DelegateError(str(done["error"]), done.get("phase") or "wait")
+        text = done.get("text")
+        return text if isinstance(text, str) else None
+
+    toolbox = bridge.engine.tools
     if bridge.has_subagents:
-        toolbox = replace(toolbox, delegate=agents)
+        toolbox = replace(toolbox, delegate=delegate)
     result = toolbox.call(name, params.get("args"), caller)
-    if agents.is_missing:
+    if is_missing:  # the host cannot send sub-agents from here: a model reads instead
         result = replace(toolbox, delegate=None).call(name, params.get("args"), caller)
     return {"content": result.content, "details": result.details, "isError": result.is_error}
 

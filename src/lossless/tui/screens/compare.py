@@ -249,19 +249,18 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         if later:
             self.rows.choose(keys.index(later[0]))
         elif self._scroll is not None and self._first is not None:
-            id_, scroll, start, size = (
-                self.conversation_id,
-                self._scroll,
-                self._first + self._window_size,
-                self._window_size,
-            )
-            self.fetch(lambda: next_difference(self.access.browse, id_, scroll, start, size), self._go, "plan")
+            scroll, start, size = self._scroll, self._first + self._window_size, self._window_size
 
-    def _go(self, first: int | None) -> None:
-        if first is None:
-            self.tell("There are no more differences below.")
-        else:
-            self._turn(first, "differing")
+            def read() -> int | None:
+                return next_difference(self.access.browse, self.conversation_id, scroll, start, size)
+
+            def go(first: int | None) -> None:
+                if first is None:
+                    self.tell("There are no more differences below.")
+                else:
+                    self._turn(first, "differing")
+
+            self.fetch(read, go, "plan")
 
 
 _COUNTED: tuple[tuple[PairMark, str], ...] = (
