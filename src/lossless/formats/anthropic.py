@@ -7,14 +7,7 @@ from hashlib import blake2b
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.codec import (
-    Codec,
-    anthropic_block,
-    arguments_object,
-    call_id_of,
-    parts_for,
-    results_in,
-)
+from lossless.formats.codec import Codec, anthropic_block, arguments_object, call_id_of, parts_for, results_in
 from lossless.formats.reading import (
     blocks_in,
     content_tokens,

@@ -39,12 +39,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message, Part, Role
 
 _FORMAT = "openai-responses"
-_ROLES: dict[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "system": "system",
-    "developer": "system",
-}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 #: A call's type with the key of its input.
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
@@ -121,12 +116,7 @@ def _wire_part(part: Text | File) -> RawObject:
 
 
 def _wire_call(part: ToolCall) -> RawObject:
-    return {
-        "type": "function_call",
-        "call_id": call_id_of(part),
-        "name": part.name,
-        "arguments": arguments_text(part),
-    }
+    return {"type": "function_call", "call_id": call_id_of(part), "name": part.name, "arguments": arguments_text(part)}
 
 
 def _wire_output(part: ToolResult, files: tuple[File, ...]) -> RawObject:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.codec import (
-    Codec,
-    arguments_object,
-    call_id_of,
-    openclaw_block,
-    parts_for,
-    results_in,
-    text_in,
-)
+from lossless.formats.codec import Codec, arguments_object, call_id_of, openclaw_block, parts_for, results_in, text_in
 from lossless.formats.plain import read_loose
 from lossless.formats.reading import role_in
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult

@@ -111,11 +111,7 @@ class WindowSync:
         check_budget(self.budget)
 
     def fit(
-        self,
-        session: Session,
-        window: Sequence[Raw],
-        overhead: int = 0,
-        model: str | None = None,
+        self, session: Session, window: Sequence[Raw], overhead: int = 0, model: str | None = None
     ) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 

@@ -11,13 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.hosts.adapter import (
-    ANSWER_SHARE,
-    check_budget,
-    extra,
-    required_session,
-    warn_over_budget,
-)
+from lossless.hosts.adapter import ANSWER_SHARE, check_budget, extra, required_session, warn_over_budget
 from lossless.providers.token_limits import (
     PromptLimits,
     overhead_tokens,

@@ -60,11 +60,7 @@ class Lossless(AbstractCapability[Any]):
         return replace(request_context, messages=to_pydantic(self.windows, fitting))
 
     async def after_model_request(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,
-        response: ModelResponse,
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Keep the reply."""
         said = list(from_pydantic(self.windows, [*ctx.messages, response]))

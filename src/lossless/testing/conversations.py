@@ -155,14 +155,7 @@ class _Speaker:
 def assistant_message(content: list[AgentMessage], stop: str, timestamp: int) -> AgentMessage:
     """An assistant's message as an OpenClaw transcript has it, from a made-up model."""
     nothing = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
-    usage = {
-        "input": 1200,
-        "output": 300,
-        "cacheRead": 0,
-        "cacheWrite": 0,
-        "totalTokens": 1500,
-        "cost": nothing,
-    }
+    usage = {"input": 1200, "output": 300, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 1500, "cost": nothing}
     return {
         "role": "assistant",
         "content": content,

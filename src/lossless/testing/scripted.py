@@ -110,11 +110,7 @@ class Scripted:
     """
 
     def __init__(
-        self,
-        *script: ScriptLine,
-        then: ScriptLine = "ok",
-        name: str = "scripted",
-        clock: VirtualClock | None = None,
+        self, *script: ScriptLine, then: ScriptLine = "ok", name: str = "scripted", clock: VirtualClock | None = None
     ) -> None:
         for line in (*script, then):
             mode = line.mode if isinstance(line, Step) else line

@@ -26,7 +26,7 @@ _OWN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"type": "string"},
         "Python",
         "The Python (3.11 or newer) that has lossless installed; else LCM_PYTHON, else python3 on the PATH.",
-    ),
+    )
 }
 
 

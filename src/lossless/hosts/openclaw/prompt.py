@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.formats import synthetic
 from lossless.formats.synthetic import OPENING_TEXT
-from lossless.hosts.openclaw.bridge import (
-    int_param,
-    is_ignored,
-    messages_param,
-    session_param,
-    text_param,
-)
+from lossless.hosts.openclaw.bridge import int_param, is_ignored, messages_param, session_param, text_param
 from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
@@ -204,12 +198,7 @@ def _made(
 ) -> Assembled:
     prompt = text_param(params, "prompt")
     return bridge.engine.assemble(
-        conversation,
-        prompt=prompt,
-        format="openclaw",
-        allow_trailing_assistant=prompt is not None,
-        fold=True,
-        **limits,
+        conversation, prompt=prompt, format="openclaw", allow_trailing_assistant=prompt is not None, fold=True, **limits
     )
 
 

@@ -265,10 +265,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("i", "import", "Import"),
-        Binding("v", "compare", "Compare"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "import", "Import"), Binding("v", "compare", "Compare")]
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path)
