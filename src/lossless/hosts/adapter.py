@@ -72,8 +72,8 @@ def mention_block(what: str, *known: object) -> Block:
     >>> mention_block("video", "https://example.org/a.mp4", None)
     {'type': 'text', 'text': '[video: https://example.org/a.mp4]'}
     """
-    told = ", ".join(str(one) for one in known if one)
-    return text_block(f"[{what}: {told}]" if told else f"[{what}]")
+    facts = ", ".join(str(one) for one in known if one)
+    return text_block(f"[{what}: {facts}]" if facts else f"[{what}]")
 
 
 def chat_content(blocks: Iterable[Block]) -> str | list[Block]:

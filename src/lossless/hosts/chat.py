@@ -86,8 +86,8 @@ class Chat:
         provider = "anthropic" if isinstance(dialect, MessagesApi) else "openai"
         keeping = TurnRecorder(self.engine, self.session, dialect, provider, self.window, tools)
         self.last = turn = keeping.turn(client_json(request))
-        for told in turn.notices:
-            warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)
+        for notice in turn.notices:
+            warnings.warn(f"this call is {notice}", RuntimeWarning, stacklevel=4)
         return turn
 
     def _leave(self) -> None:

@@ -113,9 +113,9 @@ class RecallTool(BaseTool):
 
 def _overhead_tokens(config: Any) -> int:
     """What is sent besides the contents: instructions and tools, ours among them."""
-    told = config.system_instruction
-    told = told if isinstance(told, str) or told is None else str(told)
-    return overhead_tokens(told, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
+    system = config.system_instruction
+    system = system if isinstance(system, str) or system is None else str(system)
+    return overhead_tokens(system, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:

@@ -77,13 +77,13 @@ _Quote = tuple[tuple[str, str, str], ...]
 
 def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[Any]:
     """Contents as the agents of a session's events made them; a quote of something unknown stays a quote."""
-    left: dict[_Quote, list[Any]] = {}
+    unmatched: dict[_Quote, list[Any]] = {}
     for event in events:
         if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
-            left.setdefault(told, []).append(event.content)
+            unmatched.setdefault(told, []).append(event.content)
     made = []
     for content in contents:
-        found = left.get(quoted) if (quoted := _quoted(content)) else None
+        found = unmatched.get(quoted) if (quoted := _quoted(content)) else None
         made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
     return made
 

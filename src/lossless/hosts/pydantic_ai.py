@@ -95,5 +95,5 @@ def _model(request: ModelRequestContext) -> str | None:
 def _overhead_tokens(request: ModelRequestContext) -> int:
     """What is sent besides the messages: instructions, ours among them, and tools."""
     given = request.model_request_parameters
-    told = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
-    return overhead_tokens(told, tool_definitions([*given.function_tools, *given.output_tools]))
+    words = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
+    return overhead_tokens(words, tool_definitions([*given.function_tools, *given.output_tools]))

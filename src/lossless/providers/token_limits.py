@@ -129,12 +129,12 @@ def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple
 
     The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
     """
-    left, least = window - reply - overhead, max(1, window // _LEAST_SHARE)
-    if left >= least:
-        return left, 0, ""
+    remaining, least = window - reply - overhead, max(1, window // _LEAST_SHARE)
+    if remaining >= least:
+        return remaining, 0, ""
     budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, least)
     why = f"tools and system prompt take {overhead:,} and the reply may take {reply:,} of {window:,} tokens"
-    return budget, budget - left, why
+    return budget, budget - remaining, why
 
 
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
@@ -282,11 +282,11 @@ def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
     return any(2 * characters(message) >= threshold <= message_tokens(message) for message in window)
 
 
-def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:
+def shorten_unstored(items: Sequence[Raw], limit: int, format: str) -> list[Raw]:
     """Messages that are not stored yet, cut to at most `most` tokens if possible: the longest are shown in part."""
     found = list(items)
-    length = most // 2
-    while window_tokens(found) > most and length >= _SHORTEST:
+    length = limit // 2
+    while window_tokens(found) > limit and length >= _SHORTEST:
         found = [piece for item in items for piece in _shorter(item, length, format)]
         length //= 2
     return found
@@ -305,17 +305,17 @@ _CAPPED = {tool.name: cap for tool in TOOLS for cap in _CAPS if cap in tool.sche
 _AROUND = 200
 
 
-def recall_text(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> str:
+def recall_text(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> str:
     """The result of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
-    return recall_result(engine, session, name, args, most).text
+    return recall_result(engine, session, name, args, limit).text
 
 
-def recall_result(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> ToolCallResult:
+def recall_result(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> ToolCallResult:
     """The same with its structured data."""
     if (cap := _CAPPED.get(name)) is not None and isinstance(args, dict):
         asked = args.get(cap)
-        if not isinstance(asked, int) or asked > most - _AROUND:
-            args = args | {cap: max(most - _AROUND, 1)}
+        if not isinstance(asked, int) or asked > limit - _AROUND:
+            args = args | {cap: max(limit - _AROUND, 1)}
     found = engine.tools.run(name, args, session=session)
-    is_short = estimate_tokens(found.text) <= most
-    return found if is_short else replace(found, text=shorten_text(found.text, most))
+    is_short = estimate_tokens(found.text) <= limit
+    return found if is_short else replace(found, text=shorten_text(found.text, limit))

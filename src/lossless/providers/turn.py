@@ -202,13 +202,15 @@ class Turn:
     def _with_room_for_reply(self, body: Raw) -> Raw:
         """Lowers the output limit to the window's free space: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
-        most = self.most_tokens
-        if not asked or (most is not None and _DENSEST * most + asked + self._total_overhead <= self._window_size // 2):
+        limit = self.most_tokens
+        if not asked or (
+            limit is not None and _DENSEST * limit + asked + self._total_overhead <= self._window_size // 2
+        ):
             return body
         history = self._history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
-        left = max(self._window_size - sent, self._reply)
-        return body if asked <= left else dialect.with_most_output(body, left)
+        remaining = max(self._window_size - sent, self._reply)
+        return body if asked <= remaining else dialect.with_most_output(body, remaining)
 
     def _fit(self, report: AppendReport) -> None:
         """Sends the window unchanged while it fits and is complete, else the assembled prompt."""
@@ -217,8 +219,8 @@ class Turn:
         made = None if is_all else self._assemble()
         count = len(self.window) - len(report.skipped)
         if made is None or (_is_whole(made, count) and self._has_room(report)):
-            most, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
-            self._is_counted = (most is not None and most < threshold) or not holds_payload(self.window, threshold)
+            limit, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
+            self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
             return
         self._show(made)
         id_ = report.conversation_id
@@ -363,10 +365,10 @@ class Turn:
         if self.rounds > _ROUNDS:
             return _ENOUGH
         given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
-        most = (self.budget // 2 - given) // count
-        if most < _LEAST_ANSWER:
+        limit = (self.budget // 2 - given) // count
+        if limit < _LEAST_ANSWER:
             return _ENOUGH
-        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, most)
+        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, limit)
 
     def _record(self, reply: Raw) -> None:
         """Store what the client sees, with the provider's count for the last round."""

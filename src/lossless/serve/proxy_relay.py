@@ -82,8 +82,8 @@ _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trail
 
 def error_response(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
     """An error of the proxy in the shape that the provider's clients expect."""
-    told = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
-    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
+    header = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
+    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | header)
 
 
 class RelayResponse(Response):

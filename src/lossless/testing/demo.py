@@ -103,8 +103,8 @@ def _tell(archive: Path) -> bool:
         _say("Asked in plain words, no model needed:")
         for fact in QUESTIONS:
             evidence = engine.recall(fact.question, session=SESSION, max_tokens=800)
-            told = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
-            where = "not shown" if told is None else f"{told.reference}, {told.created_at:%d %B}"
+            quoted = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
+            where = "not shown" if quoted is None else f"{quoted.reference}, {quoted.created_at:%d %B}"
             click.echo(f"     {fact.question}  →  {fact.answer} ({where})")
 
         check = engine.verify()

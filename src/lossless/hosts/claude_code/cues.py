@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 #: How much of a prompt is looked at; a pasted log is not a question.
 _PROMPT_CHARS = 20_000
-_MOST = 5
+_MAX_NAMES = 5
 #: A name in more messages than this leads nowhere; of the others so many are told.
 MAX_MESSAGES, _PLACES = 12, 3
 #: How many names of a prompt are looked up in the archive.
@@ -28,12 +28,12 @@ def prompt_cue(prompt: str, known: dict[str, object]) -> str:
     written = names if isinstance(names, dict) else {}
     words = dict.fromkeys(word.rstrip(".-/+") for word in _NAME.findall(prompt[:_PROMPT_CHARS]))
     found = {word: ids for word in words if isinstance(ids := written.get(word), str)}
-    if len(found) < _MOST:
+    if len(found) < _MAX_NAMES:
         found |= _looked_up([word for word in words if word not in found and looks_like_name(word)][:_LOOKED_UP], known)
     if not found:
         return ""
-    told = [word for word in words if word in found][:_MOST]
-    listed = "; ".join(f"{name} ({found[name]})" for name in told)
+    shown = [word for word in words if word in found][:_MAX_NAMES]
+    listed = "; ".join(f"{name} ({found[name]})" for name in shown)
     return (
         f"Spoken of earlier in this session, before its context was compacted: {listed}. "
         "lcm_describe opens these messages word for word; lcm_recall finds more."

@@ -263,8 +263,8 @@ def _await(reading: int | None, seconds: float) -> dict[str, object]:
     until, text = time.monotonic() + seconds, b""
     try:
         while not text.endswith(b"\n"):
-            left = until - time.monotonic()
-            if left <= 0 or (_CAN_SELECT and not select.select([reading], [], [], left)[0]):
+            remaining = until - time.monotonic()
+            if remaining <= 0 or (_CAN_SELECT and not select.select([reading], [], [], remaining)[0]):
                 return {}
             piece = os.read(reading, 1 << 16)
             if not piece:

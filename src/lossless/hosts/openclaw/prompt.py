@@ -144,11 +144,11 @@ def estimate_messages(messages: Sequence[dict[str, Any]]) -> int:
 
 def first_fitting(window: Sequence[dict[str, Any]], budget: int) -> int:
     """Where the newest part of a window begins that fits the budget: at a user's message, and never after the last."""
-    left, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
+    remaining, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
     start = len(window)
     for start in range(len(window), 0, -1):
-        left -= estimate_messages(window[start - 1 : start])
-        if left < 0:
+        remaining -= estimate_messages(window[start - 1 : start])
+        if remaining < 0:
             break
     else:
         return 0

@@ -173,10 +173,10 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
     was_there = _is_installed(document)
     if not was_there:
         work.replaced.clear()
-    for path, left in _MADE:
+    for path, emptied in _MADE:
         inside = _at(document, path[:-1])
         if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
-            work.replaced[path] = {"after": left}
+            work.replaced[path] = {"after": emptied}
     notes, plugins = work.changes, _inner(document, "plugins")
     if plugins.get("enabled") is False:
         work.replace(plugins, ("plugins", "enabled"), True)

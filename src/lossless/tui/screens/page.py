@@ -73,8 +73,8 @@ class RowTable(DataTable[Text]):
                 column.auto_width, column.width = False, max([len(self._names[place]), *cells])
                 taken += column.get_render_width(self)
         wide = columns[self._wide]
-        left = self.scrollable_content_region.width - taken - 2 * self.cell_padding
-        wide.auto_width, wide.width = False, max(_LEAST_WIDTH, left)
+        space_left = self.scrollable_content_region.width - taken - 2 * self.cell_padding
+        wide.auto_width, wide.width = False, max(_LEAST_WIDTH, space_left)
         self._require_update_dimensions = True
         self._clear_caches()
         self.refresh()
@@ -141,9 +141,9 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
         facts = (Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.facts)
         head.append("\n").append_text(Text("   ").join(facts))
     if detail.parts:
-        return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, most=_PANE_CHARS))
+        return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, limit=_PANE_CHARS))
     if detail.is_markdown:
-        return Group(head, Text(), markdown(detail.text, is_dark=is_dark, most=_PANE_CHARS))
+        return Group(head, Text(), markdown(detail.text, is_dark=is_dark, limit=_PANE_CHARS))
     return head.append("\n\n" + clip_text(detail.text))
 
 

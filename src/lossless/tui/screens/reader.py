@@ -242,9 +242,9 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         y, height = round(self.scroll_y), self.scrollable_content_region.height
         top, end = self._span(self._chosen)
         is_near = top < y + height and end > y
-        left = end - (y + height) if way > 0 else y - top
-        if is_near and left > 0:
-            self.scroll_lines(way * min(_STEP, left))
+        remaining = end - (y + height) if way > 0 else y - top
+        if is_near and remaining > 0:
+            self.scroll_lines(way * min(_STEP, remaining))
         elif 0 <= self._chosen + way < len(self._blocks):
             self._go(self._chosen + way, moved=True)
         else:
