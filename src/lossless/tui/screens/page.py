@@ -255,10 +255,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape", "back", "Back", key_display="q"),
-        Binding("b,backspace", "back", "Back", show=False),
+        Binding("q,escape", "app.go_back", "Back", key_display="q"),
+        Binding("b,backspace", "app.go_back", "Back", show=False),
         Binding("r,f5", "reload", "Reload", show=False),
-        Binding("question_mark", "help", "Keys", key_display="?"),
+        Binding("question_mark", "app.show_help", "Keys", key_display="?"),
         Binding("slash", "search", "Search", key_display="/"),
         Binding("e", "recall", "Recall"),
         Binding("y", "copy", "Copy"),
@@ -384,12 +384,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def action_reload(self) -> None:
         self._shown = None
         self.load()
-
-    def action_back(self) -> None:
-        self.lcm.go_back()
-
-    def action_help(self) -> None:
-        self.lcm.show_help()
 
     def action_search(self) -> None:
         self.app.push_screen(screens.search.SearchScreen(self.conversation_id))

@@ -40,7 +40,7 @@ class SearchScreen(PaneScreen):
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", show=False),
+        Binding("escape", "app.go_back", "Back", show=False),
         Binding("slash,i", "write", "Write", key_display="/"),
         Binding("e", "recall", "Recall", show=False),
         Binding("down,tab", "to_hits", "To the hits", show=False),
