@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
-    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
+    from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.tui.archive import ArchiveAccess
 
 #: So many reasons why a draft was of no use are told.
@@ -117,11 +117,6 @@ def write_drafts(
         made = engine.surgery.write_drafts(plan, accept, decided)
         done = engine.surgery.place_drafts(made)
     access.refresh()
-    return _describe_drafts(made, done), done is not None
-
-
-def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
-    """What drafts came to, and what is left to do."""
     nothing = "Nothing was changed." if made.stop == INTERRUPTED else "Nothing was written."
     lines = [nothing if done is None else describe_operation(done)]
     lines += [f"{draft.summary_id}: {draft.refusal}" for draft in made.refused[:_REASONS]]
@@ -129,7 +124,7 @@ def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
     lines += [f"and {more} more"] if more > 0 else []
     is_begun = made.stop is not None and done is not None
     lines += [f"Stopped: {made.stop}; {made.left} to go. Press the same key to continue."] if is_begun else []
-    return "\n".join(lines)
+    return "\n".join(lines), done is not None
 
 
 def describe_operation(done: OperationReport) -> str:

@@ -173,7 +173,9 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
             read_transcript(engine, bridge.peer, session, params)
     ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
-    rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
+    ids = [entry_id for entry_id in ends if entry_id]
+    is_stored = len(ids) == len(ends) and {*ids} <= engine.host.known_entries(session, sorted({*ids}))
+    rest = [] if is_stored else _with_ends(messages, *ends)
     # What was counted for the first answer of the turn: the provider's usage, and our estimate of the prompt then.
     usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
     engine.after_turn(
@@ -189,22 +191,12 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     return {"status": "committed"}
 
 
-def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:
-    """Whether all of these entries of the transcript are stored."""
-    wanted = {entry_id for entry_id in entry_ids if entry_id}
-    return wanted == {*entry_ids} and wanted <= bridge.engine.host.known_entries(session, sorted(wanted))
-
-
 def _with_ends(
     messages: Sequence[dict[str, Any]], first: str | None, last: str | None
 ) -> list[dict[str, Any] | Incoming]:
     """The messages of a turn with the two ids that the host tells: that of the question and that of the last answer."""
-    ids = (
-        dict.fromkeys(range(len(messages)), None)
-        | ({0: first} if len(messages) > 1 else {})
-        | {len(messages) - 1: last}
-    )
-    return [message if ids[n] is None else Incoming(message, entry_id=ids[n]) for n, message in enumerate(messages)]
+    ids = {0: first, len(messages) - 1: last}  # of a single message, the last
+    return [Incoming(message, entry_id=ids[n]) if ids.get(n) else message for n, message in enumerate(messages)]
 
 
 def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -212,9 +204,8 @@ def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     if is_ignored(engine.settings, session):
         return {"done": False}
-    with suppress(
-        LosslessError, OSError, HostError
-    ):  # a transcript that cannot be read is no reason to go on as before
+    # A transcript that cannot be read is no reason to go on as before.
+    with suppress(LosslessError, OSError, HostError):
         read_transcript(engine, bridge.peer, session, params)
     cursor = engine.transcripts.cursor(session)
     try:
@@ -292,10 +283,12 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         progress=lambda *_: call.check(),
     )
     is_left_over = not report.ok and report.exhausted if is_of_prompt else not report.compacted
-    if has_target and is_left_over and _fits(bridge, session, limits):
-        reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
-        why = f"the newest turn is shown in part; {report.why}" if report.why else ""
-        report = replace(report, ok=True, reason=reason, why=why)
+    if has_target and is_left_over:  # a turn that is too long is shown in part, so the next prompt may fit all the same
+        made = engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
+        if made.receipt.fits:
+            reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
+            why = f"the newest turn is shown in part; {report.why}" if report.why else ""
+            report = replace(report, ok=True, reason=reason, why=why)
     result = {
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
@@ -308,12 +301,6 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         },
     }
     return {"ok": report.ok, "compacted": report.compacted, "reason": reason_text(report), "result": result}
-
-
-def _fits(bridge: Bridge, session: Session, limits: dict[str, Any]) -> bool:
-    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
-    made = bridge.engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
-    return made.receipt.fits
 
 
 def reason_text(report: CompactionReport) -> str:

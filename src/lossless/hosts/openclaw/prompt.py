@@ -75,18 +75,14 @@ def compared_message(message: dict[str, Any]) -> ComparedMessage:
     """What a message says, whatever it looks like."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = [block if isinstance(block, str) else _text(block) for block in blocks]
+    given = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    texts = [text for text in given if isinstance(text, str) and text]
     calls = [
         f"{block.get('name')}{json.dumps(block.get('arguments'), sort_keys=True)}"
         for block in blocks
         if isinstance(block, dict) and block.get("type") == "toolCall"
     ]
-    return ComparedMessage(str(message.get("role")), "\n".join(text for text in texts if text).strip(), tuple(calls))
-
-
-def _text(block: object) -> str:
-    text = block.get("text") if isinstance(block, dict) else None
-    return text if isinstance(text, str) else ""
+    return ComparedMessage(str(message.get("role")), "\n".join(texts).strip(), tuple(calls))
 
 
 def first_unknown(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str, Any]]) -> int | None:

@@ -23,10 +23,8 @@ from lossless.recall.scope import Caller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.recall.delegate import DelegateTask
-    from lossless.settings import Settings
 
 
 def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -125,6 +123,7 @@ class Service:
 
     def _initialize(self, call: PluginCall) -> dict[str, Any]:
         from lossless.context.render import RECALL_POLICY
+        from lossless.engine import open_engine
         from lossless.settings.load import load
 
         spoken = call.params.get("protocol")
@@ -138,8 +137,12 @@ class Service:
         if self._bridge is None:
             can = call.params.get("capabilities")
             can = can if isinstance(can, dict) else {}
+            path = loaded.settings.database_path or ""
+            if "://" in path:
+                raise BadInput("databasePath must be a file: this plugin cannot use a server")
+            complete = host_model(self._peer, loaded.settings) if can.get("llm") is True else None
             self._bridge = Bridge(
-                self._opened(loaded.settings, asks_model=can.get("llm") is True),
+                open_engine(path, loaded.settings, complete),
                 self._peer,
                 text_param(call.params, "host") or "",
                 can.get("subagents") is True,
@@ -156,14 +159,6 @@ class Service:
             "policy": RECALL_POLICY,
             "warnings": [str(notice) for notice in loaded.warnings],
         }
-
-    def _opened(self, settings: Settings, *, asks_model: bool) -> Engine:
-        from lossless.engine import open_engine
-
-        path = settings.database_path or ""
-        if "://" in path:
-            raise BadInput("databasePath must be a file: this plugin cannot use a server")
-        return open_engine(path, settings, host_model(self._peer, settings) if asks_model else None)
 
 
 #: What calls that still run may take when the plugin hangs up.
