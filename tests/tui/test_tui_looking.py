@@ -296,8 +296,7 @@ def test_every_screen_fits_every_terminal(archive: Path) -> None:
         for keys in (("enter",), ("s", "enter"), ("c",), ("question_mark",)):
             await person.press(*keys)
             for width, height in ((200, 50), (40, 10), (80, 24)):
-                await person.pilot.resize_terminal(width, height)
-                await person.settled()
+                await person.resize(width, height)
                 assert {len(row) for row in person.seen.split("\n")} == {width}
 
     at(room_of(archive), do)

@@ -141,8 +141,7 @@ def test_wide_terminals_have_two_panes(flaky: Path) -> None:
         await person.press("tab", "k")
         assert isinstance(person.app.focused, ReadingPane)
         assert "▸ Bash  pytest -x" in person.reading
-        await person.pilot.resize_terminal(80, 24)
-        await person.settled()
+        await person.resize(80, 24)
         assert not person.rows.display
         await person.press("k")
         assert person.rows.chosen == "1"

@@ -319,8 +319,7 @@ def test_looking_writes_nothing_and_draws_at_once(stored: Path, home: Path) -> N
         for keys in (("v",), ("n",), ("q", "x"), ("z",), ("q", "i"), ("q", "a"), ("enter", "x"), ("q", "v")):
             await person.press(*keys)
             for width, height in ((40, 10), (120, 30)):
-                await person.pilot.resize_terminal(width, height)
-                await person.settled()
+                await person.resize(width, height)
                 assert {cell_len(row) for row in person.seen.split("\n")} == {width}
         assert person.screen == "CompareScreen"
 
