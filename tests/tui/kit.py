@@ -173,7 +173,7 @@ def at(
             assert not app.screen_stack or person.seen
 
     draw = Compositor.render_update
-    Compositor.render_update = _without_drawing  # type: ignore[method-assign]
+    Compositor.render_update = _without_drawing  # type: ignore[method-assign, assignment]
     try:
         asyncio.run(main())
     finally:
