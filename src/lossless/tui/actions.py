@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
+    from lossless.maintenance.surgery.group import OperationPlan
     from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.tui.archive import ArchiveAccess
 
@@ -50,34 +51,24 @@ class PlannedChange:
 def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
     """What a summary was made of goes back into the context."""
     plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
-    return PlannedChange(
-        f"Dissolve {summary_id}",
-        plan.text,
-        "Put them back into the context?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    return _operation(f"Dissolve {summary_id}", plan, "Put them back into the context?")
 
 
 def plan_transplant(engine: Engine, source_id: int, target_id: int) -> PlannedChange:
     """The summaries of a context, with all below them, are copied to the head of another one."""
     plan = engine.surgery.plan_transplant(source_id, target_id)
-    return PlannedChange(
-        f"Transplant conversation {source_id} → {target_id}",
-        plan.text,
-        f"Copy them to conversation {target_id}?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    title = f"Transplant conversation {source_id} → {target_id}"
+    return _operation(title, plan, f"Copy them to conversation {target_id}?")
 
 
 def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     """The last fold, surgery or focus is taken back."""
     plan = engine.surgery.plan_undo(conversation_id)
-    return PlannedChange(
-        f"Undo {plan.entry.action}",
-        plan.text,
-        f"Undo this {plan.entry.action}?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    return _operation(f"Undo {plan.entry.action}", plan, f"Undo this {plan.entry.action}?")
+
+
+def _operation(title: str, plan: OperationPlan, question: str) -> PlannedChange:
+    return PlannedChange(title, plan.text, question, lambda engine: describe_operation(engine.surgery.apply(plan)))
 
 
 def plan_rewrite(access: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
