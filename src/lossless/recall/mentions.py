@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from lossless.errors import LosslessError
@@ -23,21 +24,16 @@ def find_mentions(
 
     Empty when the archive cannot be read.
     """
-    query = load_queries("search")["spoken_of"]
+    query = load_queries("search")["mentions"]
     common = {"conversation_id": conversation_id, "through": through, "limit": limit}
     common |= {"among": _AMONG, "base": PASSAGE_BASE}
-    try:
-        database = Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)
-    except LosslessError:
-        return {}
     found: dict[str, tuple[int, ...]] = {}
     try:
-        for name in names:
-            if any(character.isalnum() for character in name):
-                match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
-                found[name] = tuple(row[0] for row in database.rows(query, common | {"match": match, "name": name}))
+        with closing(Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)) as database:
+            for name in names:
+                if any(character.isalnum() for character in name):
+                    match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
+                    found[name] = tuple(database.column(query, common | {"match": match, "name": name}))
     except LosslessError:
         return {}
-    finally:
-        database.close()
     return found
