@@ -74,13 +74,15 @@ def test_what_is_learned_moves_the_budget_only_at_a_fold_or_when_it_is_exceeded(
     assert choose_budget(known, HistoryBudget(9_000), 10, 0.75) == HistoryBudget(9_000), "another window counts at once"
 
 
-@given(window=st.integers(1, 10**7), beside=st.integers(0, 10**6), frame=st.integers(0, 10**6), ratio=st.floats(0.4, 3))
+@given(
+    window=st.integers(1, 10**7), overhead=st.integers(0, 10**6), frame=st.integers(0, 10**6), ratio=st.floats(0.4, 3)
+)
 def test_a_history_budget_is_positive_and_never_more_than_there_is(
-    window: int, beside: int, frame: int, ratio: float
+    window: int, overhead: int, frame: int, ratio: float
 ) -> None:
-    budget = HistoryBudget(window, beside, frame, 0, ratio)
+    budget = HistoryBudget(window, overhead, frame, 0, ratio)
     assert budget.tokens >= 1
-    assert budget.over or ratio * (budget.tokens + beside) + frame <= window
+    assert budget.over or ratio * (budget.tokens + overhead) + frame <= window
     assert bool(budget.why_over) is bool(budget.over)
     assert HistoryBudget(window).tokens == window
 

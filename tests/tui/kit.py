@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from textual._compositor import Compositor
+from textual._context import visible_screen_stack
+from textual.widgets import Input
 
 import lossless
 from lossless.testing import VirtualClock
@@ -22,9 +27,11 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]brackets[/bold] [link=x]y[/] \u202eturned \x00\x9b \ud800 [/nope] \\["
+#: What steers a terminal.
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STEP = 20
 #: What is read may lead to something else being read.
-_QUIET_ROUNDS = 3
+_QUIET_ROUNDS = 2
 
 
 def build(path: Path, messages: int = 120, **changed: Any) -> Path:
@@ -68,7 +75,8 @@ class Person:
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.pilot.press(key)
-            await self.settled()
+            if len(key) > 1 or not isinstance(self.app.focused, Input):  # a letter of a text leads nowhere
+                await self.settled()
 
     async def settled(self) -> None:
         """Wait until nothing is being read or written; a question to the person ends the wait, too."""
@@ -80,6 +88,11 @@ class Person:
             rounds = 0 if is_busy else rounds + 1
         if self.app.screen_stack:
             await self.pilot.pause()
+
+    async def resize(self, width: int, height: int) -> None:
+        await self.pilot.resize_terminal(width, height)
+        await self.until(lambda: tuple(self.app.screen._compositor.size) == (width, height))
+        await self.settled()
 
     async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for something to be seen."""
@@ -123,7 +136,8 @@ class Person:
 
     @property
     def seen(self) -> str:
-        """Every character on the screen."""
+        """Every character on the screen, which is drawn for this: see `at`."""
+        visible_screen_stack.set(self.app._background_screens)
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
@@ -144,7 +158,11 @@ def at(
     size: tuple[int, int] = (80, 24),
     folder: Path | None = None,
 ) -> None:
-    """Let a person do something at a terminal of a size."""
+    """Let a person do something at a terminal of a size.
+
+    Nothing is drawn for a terminal that is not there, which is half of the work: `Person.seen` draws the screen, and at
+    the end it is drawn once more.
+    """
 
     async def main() -> None:
         app = Listening(room, folder)
@@ -152,8 +170,16 @@ def at(
             person = Person(app, pilot)
             await person.settled()
             await do(person)
+            assert not app.screen_stack or person.seen
 
+    draw = Compositor.render_update
+    Compositor.render_update = _without_drawing  # type: ignore[method-assign, assignment]
     try:
         asyncio.run(main())
     finally:
+        Compositor.render_update = draw  # type: ignore[method-assign]
         room.close()
+
+
+def _without_drawing(compositor: Compositor, *_: object, **__: object) -> None:
+    compositor._dirty_regions.clear()

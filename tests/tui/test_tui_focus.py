@@ -60,7 +60,7 @@ def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> No
     assert states_of(archive) == [("ebb", "active"), ("ebb", "superseded")]
 
 
-def test_a_model_writes_the_brief(archive: Path) -> None:
+def test_a_model_writes_the_brief_and_what_it_cannot_write_is_recorded(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "enter", "o", "n", *"ebb", "enter")
         assert "the host's model" in person.text
@@ -69,38 +69,23 @@ def test_a_model_writes_the_brief(archive: Path) -> None:
         assert "! section" in person.text
         await person.press("y")
         await person.until(lambda: "The brief itself." in person.detail)
-
-    at(room_of(archive, complete=Scripted(say("A dossier."), say("The brief itself."))), do)
-
-
-def test_a_brief_that_cannot_be_written_is_recorded(archive: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("j", "enter", "o", "n", *"ebb", "enter", "y")
+        await person.press("n", *"tide", "enter", "y")
         await person.until(lambda: any("could not be written" in told for told in person.told))
 
-    at(room_of(archive, complete=Scripted("auth")), do)
-    assert states_of(archive) == [("ebb", "failed")]
+    at(room_of(archive, complete=Scripted(say("A dossier."), say("The brief itself."), then="auth")), do)
+    assert states_of(archive) == [("tide", "failed"), ("ebb", "active")]
 
 
-def test_what_cannot_be_focused_is_a_message(archive: Path) -> None:
+def test_nothing_is_written_where_that_is_forbidden_or_there_is_nothing_to_focus(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        engine.surgery.focus(HERE, "tide")
     before = archive.read_bytes()
 
     async def do(person: Person) -> None:
         await person.press("enter", "o", "R", "d", "n", *"ebb", "enter")
         for words in ("no active focus to update", "no active focus", "no summaries in its context"):
             assert any(words in told for told in person.told), person.told
-
-    at(room_of(archive), do)
-    assert archive.read_bytes() == before
-
-
-def test_nothing_is_written_where_that_is_forbidden(archive: Path) -> None:
-    with lossless.open(archive, background=False) as engine:
-        engine.surgery.focus(HERE, "tide")
-    before = archive.read_bytes()
-
-    async def do(person: Person) -> None:
-        await person.press("j", "enter", "o", "d", "y")
+        await person.press("q", "q", "j", "enter", "o", "d", "y")
         await person.until(lambda: any("--read-only" in told for told in person.told))
 
     at(room_of(archive, read_only=True), do)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,12 @@ from lossless.tui.screens.dialogs import diff_text
 from lossless.tui.screens.page import detail_view
 from lossless.tui.text import LINE_CHARS, MAX_CHARS, clip_text, make_visible, one_line, share_bar, text_cell
 from tests.maintenance.surgery_kit import HERE
-from tests.tui.kit import HOSTILE, Person, at, room_of
+from tests.tui.kit import HOSTILE, STEERING, Person, at, room_of
 from tests.tui.rollouts import session_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ANY_TEXT = st.text(st.characters(), max_size=200) | st.sampled_from(
     [HOSTILE, "[" * 100, "\\[/]", "\r\n\t\x85\u2028", "&#27;[31m &#x202e; [a](&#27; '&#7;')", "> " * 99 + "deep"]
 )
@@ -101,12 +99,3 @@ def test_hostile_transcripts_are_shown_as_well(archive: Path, tmp_path: Path) ->
         assert person.screen == "ConfirmDialog"
 
     at(room_of(archive, folders=(tmp_path / "files",)), do)
-
-
-def test_a_hostile_error_is_a_plain_message(archive: Path) -> None:
-    async def do(person: Person) -> None:
-        person.app.screen.complain(HOSTILE)  # type: ignore[attr-defined]
-        await person.until(lambda: "[bold]" in person.seen)
-        assert not STEERING.search(person.seen.replace("\n", ""))
-
-    at(room_of(archive), do)

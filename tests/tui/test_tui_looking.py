@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,23 +14,41 @@ import pytest
 import lossless
 from lossless.tui.app import TerminalApp, is_light
 from lossless.tui.screens.context import read_prompt
+from lossless.tui.screens.reader import ReadingPane
 from tests.maintenance.surgery_kit import HERE, talk
-from tests.tui.kit import Person, at, room_of
+from tests.tui.kit import HOSTILE, STEERING, Person, at, room_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lossless.tui.screens.page import PaneScreen
+
 
 def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None:
+    """A look that is due while the program ends finds no screen."""
+    ended = list[TerminalApp]()
+
     async def do(person: Person) -> None:
+        ended.append(person.app)
         assert person.screen == "SessionsScreen"
         assert "2 conversations" in person.where
+        await person.press("x", "v")
+        assert sum("No transcript" in told for told in person.told) == 2
+        assert person.screen == "SessionsScreen"
         await person.press("j")
         assert "agent:main:here" in person.detail
         await person.press("enter")
         assert person.screen == "ConversationScreen"
         assert "1 … 120" in person.where
         assert (person.rows.chosen, person.reading.startswith("Assistant")) == ("120", True)
+        blocks = person.app.screen.query_one(ReadingPane)._blocks  # only what is in sight is read and drawn
+        assert len(blocks) == 120
+        assert 0 < sum(block.is_drawn for block in blocks) < 40
+        assert blocks[-1].is_drawn
+        await person.press("g")
+        assert blocks[0].is_drawn
+        assert person.reading
+        assert not all(block.is_drawn for block in blocks)
         for key in ("q", "enter"):
             await person.press(key)
         assert person.screen == "ConversationScreen"
@@ -39,27 +58,8 @@ def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None
         assert not person.app.is_running or person.app._exit
 
     at(room_of(archive), do)
-
-
-def test_a_look_that_is_due_while_the_program_ends_finds_no_screen(archive: Path) -> None:
-    ended = list[TerminalApp]()
-
-    async def do(person: Person) -> None:
-        ended.append(person.app)
-
-    at(room_of(archive), do)
     assert ended[0].screen_stack == []
     ended[0]._look()
-
-
-@pytest.mark.parametrize("model", ["", "ollama/qwen3:8b"])
-def test_without_a_model_the_start_says_what_one_would_have_cost(archive: Path, model: str) -> None:
-    async def do(person: Person) -> None:
-        assert not person.told
-        await person.app.tell_estimate().wait()
-        assert [("No model is configured" in told, "$" in told) for told in person.told] == [(True, True)] * (not model)
-
-    at(room_of(archive, changed={"summary_model": model}), do)
 
 
 def test_windows_of_a_conversation(archive: Path) -> None:
@@ -109,14 +109,25 @@ def test_summaries_open_down_to_the_messages(archive: Path) -> None:
         assert person.seen.count("○") == before
         await person.press("space")
         assert person.seen.count("○") > before
-        await person.press("G", "g", "J", "K", "c")
+        await person.press("G", "g", "J", "K", "question_mark")
+        for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
+            assert words in person.text
+        assert "⏎ l → Space" in person.text
+        await person.press("escape", "ctrl+p", *"previous")
+        await person.until(lambda: "key p" in person.seen)
+        await person.press("enter")
+        await person.until(lambda: "Previous context of" in person.seen)
+        await person.press("p", "c")
         assert person.screen == "ContextScreen"
 
     at(room_of(archive), do)
 
 
-def test_what_the_model_sees(archive: Path) -> None:
+def test_what_the_model_sees_and_would_have_cost(archive: Path) -> None:
     async def do(person: Person) -> None:
+        assert not person.told
+        await person.app.tell_estimate().wait()
+        assert [("No model is configured" in told, "$" in told) for told in person.told] == [(True, True)]
         await person.press("j", "c")
         assert "Context of conversation 1" in person.where
         assert "of 128,000 tokens" in person.seen
@@ -131,6 +142,9 @@ def test_what_the_model_sees(archive: Path) -> None:
         assert person.rows.chosen == "120"
 
     at(room_of(archive), do)
+    room = room_of(archive, changed={"summary_model": "ollama/qwen3:8b"})
+    assert room.model_estimate() is None
+    room.close()
 
 
 def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
@@ -197,7 +211,12 @@ def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) 
         person.app.push_screen(SummariesScreen(1, leaf))
         await person.until(lambda: person.detail.startswith(leaf))
         node = person.app.screen.query_one("SummaryTree").cursor_node  # type: ignore[attr-defined]
-        assert node.data.summary_id == leaf
+        assert node.data == leaf
+        await person.press("p")
+        assert f"Previous context of {leaf}" in person.seen
+        assert "nothing about what came before" not in person.seen
+        await person.press("p")
+        assert person.screen == "SummariesScreen"
 
     at(room_of(archive), do)
 
@@ -246,20 +265,6 @@ def test_files_and_briefs(archive: Path) -> None:
     at(room_of(archive), do)
 
 
-def test_help_and_the_palette_name_every_key(archive: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("j", "s", "question_mark")
-        for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
-            assert words in person.text
-        assert "⏎ l → Space" in person.text
-        await person.press("escape", "ctrl+p", *"previous")
-        await person.until(lambda: "key p" in person.seen)
-        await person.press("enter")
-        await person.until(lambda: "Previous context of" in person.seen)
-
-    at(room_of(archive), do)
-
-
 def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> None:
     from lossless.tui.session_files import find_session_folders
 
@@ -286,33 +291,15 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
     at(room_of(archive, folders=find_session_folders(tmp_path / "state")), do)
 
 
-def test_a_named_folder_is_shown_first(archive: Path, tmp_path: Path) -> None:
-    async def do(person: Person) -> None:
-        assert person.screen == "SessionFilesScreen"
-        await person.press("q")
-        assert person.screen == "SessionsScreen"
-
-    at(room_of(archive, folders=(tmp_path,)), do, folder=tmp_path)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (40, 10), (200, 50)])
-def test_every_screen_fits_every_terminal(archive: Path, size: tuple[int, int]) -> None:
+def test_every_screen_fits_every_terminal(archive: Path) -> None:
     async def do(person: Person) -> None:
         for keys in (("enter",), ("s", "enter"), ("c",), ("question_mark",)):
             await person.press(*keys)
-            assert {len(row) for row in person.seen.split("\n")} == {size[0]}
-
-    at(room_of(archive), do, size)
-
-
-def test_looking_changes_no_byte(archive: Path) -> None:
-    before = hashlib.sha256(archive.read_bytes()).hexdigest()
-
-    async def do(person: Person) -> None:
-        await person.press("j", "enter", "c", "q", "s", "enter", "p", "q", "d", "n", "r", "escape", "q", "f", "q", "o")
+            for width, height in ((200, 50), (40, 10), (80, 24)):
+                await person.resize(width, height)
+                assert {len(row) for row in person.seen.split("\n")} == {width}
 
     at(room_of(archive), do)
-    assert hashlib.sha256(archive.read_bytes()).hexdigest() == before
 
 
 def test_conversations_come_in_batches(tmp_path: Path) -> None:
@@ -349,19 +336,21 @@ def test_an_empty_archive_says_so(tmp_path: Path) -> None:
 
 def test_an_error_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
+        screen: PaneScreen = person.app.screen  # type: ignore[assignment]
+        go_on = Event()  # what takes long is said to be loading
+        screen.fetch(go_on.wait, lambda _: None, "test")
+        assert "Loading" not in person.seen
+        await person.until(lambda: "Loading …" in person.seen)
+        go_on.set()
+        await person.until(lambda: "Loading" not in person.seen)
+        screen.fetch(lambda: 1 // 0, print)
+        await person.until(lambda: any("Unexpected ZeroDivisionError" in told for told in person.told))
+        screen.complain(HOSTILE)
+        await person.until(lambda: "[bold]" in person.seen)
+        assert not STEERING.search(person.seen.replace("\n", ""))
         person.app.access.engine.close()
         await person.press("r")
         assert any("closed" in told for told in person.told)
-        assert person.app.is_running
-
-    at(room_of(archive), do)
-
-
-def test_what_nobody_foresaw_is_a_message(archive: Path) -> None:
-    async def do(person: Person) -> None:
-        person.app.screen.fetch(lambda: 1 // 0, print)  # type: ignore[attr-defined]
-        await person.until(lambda: any("Unexpected ZeroDivisionError" in told for told in person.told))
-        await person.press("j")
         assert person.app.is_running
 
     at(room_of(archive), do)
@@ -394,7 +383,8 @@ def test_a_mistake_of_ours_ends_with_one_line(archive: Path, debug: str, has_sto
     assert has_story or "LCM_DEBUG=1" in done.stdout + done.stderr
 
 
-def test_the_thread_that_draws_never_reads(archive: Path) -> None:
+def test_looking_changes_no_byte_and_the_thread_that_draws_never_reads(archive: Path) -> None:
+    before = hashlib.sha256(archive.read_bytes()).hexdigest()
     room, statements = room_of(archive), list[str]()
 
     def noted(_cursor: object, sql: str, _values: object) -> bool:
@@ -411,26 +401,20 @@ def test_the_thread_that_draws_never_reads(archive: Path) -> None:
 
     at(room, do)
     assert statements == []
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == before
 
 
-def test_the_theme_follows_the_terminal(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_needs_no_terminal_and_follows_its_theme(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORFGBG", "0;15")
-
-    async def do(person: Person) -> None:
-        assert person.app.theme == "lcm-light"
-        assert not person.app.current_theme.dark
-
-    at(room_of(archive), do)
-    assert is_light("0;default;15")
-    assert not is_light("15;0")
-
-
-def test_a_picture_needs_no_terminal(archive: Path) -> None:
     room = room_of(archive)
+    app = TerminalApp(room)
     try:
-        picture = TerminalApp(room).pictured(["j", "s"])
+        picture = app.pictured(["j", "s"])
     finally:
         room.close()
+    assert app.theme == "lcm-light"
+    assert is_light("0;default;15")
+    assert not is_light("15;0")
     assert picture.startswith("<svg")
     assert "Summaries" in picture
     assert 'url("https' not in picture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +19,6 @@ from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from lossless.tui.screens.page import PaneScreen
 
 NOW = VirtualClock()()
 ANSWER = "## Why it fails\n\nThe worker **polls** the queue.\n\n```python\nwakeup.set()\n```\n\n<b>Not</b> hidden."
@@ -94,9 +91,15 @@ def test_what_other_renderers_hide_is_shown(text: str, shown: str) -> None:
     assert "\\n".join(line.text.rstrip() for line in draw_lines(markdown(text, is_dark=False), 100)) == shown
 
 
-def test_tool_calls_are_folded_until_they_are_asked_for(flaky: Path) -> None:
+def test_a_conversation_is_read_copied_and_asked(flaky: Path) -> None:
+    """Tool calls are folded until they are asked for; a day has its year where it is not this one."""
+
     async def do(person: Person) -> None:
-        await person.press("enter")
+        await person.press("y")
+        assert person.app.clipboard == "agent:main:flaky"
+        await person.press("enter", "y")
+        assert person.app.clipboard == ANSWER
+        assert f"Copied {len(ANSWER)} characters." in person.told
         assert "Why is the checkout test flaky?" in person.seen
         assert ("▸ Bash  pytest -x" in person.seen, "▸ Bash result  2 lines" in person.seen) == (True, True)
         assert "3 failed" in person.seen.split("Bash result")[1].split("\n")[0]
@@ -112,44 +115,21 @@ def test_tool_calls_are_folded_until_they_are_asked_for(flaky: Path) -> None:
         assert "▾ Bash" in person.reading
         assert '"command": "pytest -x"' in person.reading
         assert "▾ Bash result" in person.seen
-
-    at(room_of(flaky), do)
-
-
-def test_days_have_their_year_where_it_is_not_this_one(flaky: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("enter", "g")
+        await person.press("t", "g")
         times = LocalTimes("UTC", VirtualClock())
         old, new = times.day(NOW - timedelta(days=400)), times.day(NOW)
         assert (f"── {old} ─" in person.seen, f"── {new} ─" in person.seen) == (True, True)
         assert (old[-4:].isdigit(), new[-4:].isdigit()) == (True, False)
-
-    at(room_of(flaky), do)
-    times = LocalTimes("UTC", lambda: datetime(2026, 11, 16, tzinfo=UTC))
-    assert times.short(datetime(2026, 3, 5, 8, 12, tzinfo=UTC)) == " 5 Mar 08:12"
-    assert times.short(datetime(2024, 5, 30, 8, 12, tzinfo=UTC)) == "30 May  2024"
-
-
-def test_what_is_copied_is_what_was_written(flaky: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("y")
-        assert person.app.clipboard == "agent:main:flaky"
-        await person.press("enter", "y")
-        assert person.app.clipboard == ANSWER
-        assert f"Copied {len(ANSWER)} characters." in person.told
-
-    at(room_of(flaky), do)
-
-
-def test_a_question_finds_what_was_said(flaky: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("e", *"what polls the queue", "enter")
+        await person.press("q", "e", *"what polls the queue", "enter")
         assert "question in all conversations" in person.where
         assert "The worker **polls** the queue." in person.detail
         await person.press("enter")
         assert (person.screen, "polls" in person.reading) == ("ConversationScreen", True)
 
     at(room_of(flaky), do)
+    times = LocalTimes("UTC", lambda: datetime(2026, 11, 16, tzinfo=UTC))
+    assert times.short(datetime(2026, 3, 5, 8, 12, tzinfo=UTC)) == " 5 Mar 08:12"
+    assert times.short(datetime(2024, 5, 30, 8, 12, tzinfo=UTC)) == "30 May  2024"
 
 
 def test_wide_terminals_have_two_panes(flaky: Path) -> None:
@@ -161,38 +141,9 @@ def test_wide_terminals_have_two_panes(flaky: Path) -> None:
         await person.press("tab", "k")
         assert isinstance(person.app.focused, ReadingPane)
         assert "▸ Bash  pytest -x" in person.reading
-        await person.pilot.resize_terminal(80, 24)
-        await person.settled()
+        await person.resize(80, 24)
         assert not person.rows.display
         await person.press("k")
         assert person.rows.chosen == "1"
 
     at(room_of(flaky), do, (120, 40))
-
-
-def test_only_what_is_in_sight_is_read_and_drawn(archive: Path) -> None:
-    async def do(person: Person) -> None:
-        await person.press("j", "enter")
-        blocks = person.app.screen.query_one(ReadingPane)._blocks
-        assert len(blocks) == 120
-        assert 0 < sum(block.is_drawn for block in blocks) < 40
-        assert blocks[-1].is_drawn
-        await person.press("g")
-        assert blocks[0].is_drawn
-        assert person.reading
-        assert not all(block.is_drawn for block in blocks)
-
-    at(room_of(archive), do)
-
-
-def test_what_takes_long_is_said_to_be_loading(flaky: Path) -> None:
-    async def do(person: Person) -> None:
-        screen: PaneScreen = person.app.screen  # type: ignore[assignment]
-        go_on = Event()
-        screen.fetch(go_on.wait, lambda _: None, "test")
-        assert "Loading" not in person.seen
-        await person.until(lambda: "Loading …" in person.seen)
-        go_on.set()
-        await person.until(lambda: "Loading" not in person.seen)
-
-    at(room_of(flaky), do)

@@ -32,18 +32,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lossless.Engine
 
 @given(st.integers(1, 50))
 def test_turning_pages_back_and_forth_shows_everything_once(engine: lossless.Engine, count: int) -> None:
-    window = reads.newest_messages(engine.browse, 1, count)
+    window = reads.older_messages(engine.browse, 1, count)
     assert not window.has_newer
     seen = [row.seq for row in window.rows]
     while window.has_older:
-        window = reads.older_messages(engine.browse, 1, window.rows[0].seq, count)
+        window = reads.older_messages(engine.browse, 1, count, window.rows[0].seq)
         assert len(window.rows) <= count
         seen = [row.seq for row in window.rows if row.seq < seen[0]] + seen
     assert seen == list(range(1, COUNT + 1))
-    assert window.rows == reads.oldest_messages(engine.browse, 1, count).rows
+    assert window.rows == reads.newer_messages(engine.browse, 1, count).rows
     forth = [row.seq for row in window.rows]
     while window.has_newer:
-        window = reads.newer_messages(engine.browse, 1, window.rows[-1].seq, count)
+        window = reads.newer_messages(engine.browse, 1, count, window.rows[-1].seq)
         assert len(window.rows) <= count
         forth += [row.seq for row in window.rows]
     assert forth == seen
@@ -51,7 +51,7 @@ def test_turning_pages_back_and_forth_shows_everything_once(engine: lossless.Eng
 
 @given(st.integers(1, 2 * COUNT + 2), st.integers(1, 50))
 def test_a_window_around_a_message_has_it(engine: lossless.Engine, message_id: int, count: int) -> None:
-    window = reads.messages_around(engine.browse, 1, message_id, count)
+    window = reads.messages_around(engine.browse, 1, count, message_id)
     there = engine.archive.lineage.places([message_id]).get(message_id, (0, 0))[0] == 1
     assert len(window.rows) <= count
     assert not there or message_id in [row.message_id for row in window.rows]

@@ -99,7 +99,7 @@ def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
         "conversationId": conversation_id,
         "tokens": budget.tokens,
         "window": budget.window,
-        "beside": budget.beside + budget.frame,
+        "beside": budget.overhead + budget.frame,
         "reply": budget.reply,
         "factor": round(budget.factor, 3),
     }

@@ -85,7 +85,7 @@ def compute_history_budget(
     spare = request.budget - window  # what a setting leaves of the window has room for some of the rest
     return HistoryBudget(
         window,
-        known.beside if request.beside is None else max(0, request.beside - spare),
+        known.overhead if request.overhead is None else max(0, request.overhead - spare),
         0 if kept is None else min(kept.frame, int(_MAX_FRAME_SHARE * window)),
         known.reply if request.reply is None else request.reply,
         known.factor if model is None else safety_factor(model_calibration(archive, model)),
@@ -127,20 +127,20 @@ def learn_from_usage(
 ) -> None:
     """Learn from a prompt of `sent` estimated tokens, for which a provider `reported` so many; in a transaction.
 
-    A report about a prompt that is not ours says nothing about what is sent beside it, and teaches the factor only.
+    A report about a prompt that is not ours says nothing about what is sent in addition, and teaches the factor only.
     """
     id_, model = request.conversation.id, request.model
-    kept = archive.guards.history(id_) or BudgetMemory(HistoryBudget(request.budget, beside=request.beside or 0))
-    beside = kept.budget.beside if request.beside is None else request.beside
+    kept = archive.guards.history(id_) or BudgetMemory(HistoryBudget(request.budget, overhead=request.overhead or 0))
+    overhead = kept.budget.overhead if request.overhead is None else request.overhead
     record = None if model is None else model_calibration(archive, model)
-    is_ours = sent is not None or request.beside is not None
+    is_ours = sent is not None or request.overhead is not None
     stored = archive.context_budget(id_)
-    size = beside + (sent if sent is not None else stored if stored <= request.budget else 0)
-    if size <= beside or (not was_refused and reported > _MAX_WINDOWS * max(request.budget, size)):
+    size = overhead + (sent if sent is not None else stored if stored <= request.budget else 0)
+    if size <= overhead or (not was_refused and reported > _MAX_WINDOWS * max(request.budget, size)):
         return
     after = kept
     if is_ours and not (was_refused and record is not None):
-        seen = replace(kept, budget=replace(kept.budget, beside=beside, window=request.budget))
+        seen = replace(kept, budget=replace(kept.budget, overhead=overhead, window=request.budget))
         after = replace(learn_frame(seen, size, None if record is None else record.ratio, reported), budget=kept.budget)
     if after != kept:
         archive.guards.set_history(id_, after, now)
@@ -375,8 +375,8 @@ class CompactionRequest:
     observed_tokens: int | None = None
     model: str | None = None
     window: int | None = None
-    #: Estimated tokens of what is sent beside the conversation, and what the reply is given; None: as it was last.
-    beside: int | None = None
+    #: Estimated tokens of what is sent besides the conversation, and what the reply is given; None: as it was last.
+    overhead: int | None = None
     reply: int | None = None
 
 

@@ -92,9 +92,9 @@ def _format_by_blocks(content: Any) -> str | None:
         if not isinstance(block, dict):
             continue
         kind = block.get("type")
-        told = _format_by_block(kind, block) if isinstance(kind, str) else None
-        if told is not None:
-            return told
+        name = _format_by_block(kind, block) if isinstance(kind, str) else None
+        if name is not None:
+            return name
     return None
 
 

@@ -7,14 +7,7 @@ from hashlib import blake2b
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.codec import (
-    Codec,
-    anthropic_block,
-    arguments_object,
-    call_id_of,
-    parts_for,
-    results_in,
-)
+from lossless.formats.codec import Codec, anthropic_block, arguments_object, call_id_of, parts_for, results_in
 from lossless.formats.reading import (
     blocks_in,
     content_tokens,
@@ -46,7 +39,14 @@ def decode(body: RawObject) -> Message:
     role = role_in(body, _ROLES)
     content = body.get("content")
     if not isinstance(content, str):
-        _check_ids(blocks_in(content))
+        blocks = blocks_in(content)
+        for index, block in enumerate(blocks):
+            kind, field = block["type"], f"content[{index}]"
+            if kind == "tool_use":
+                string_in(block, "id", field)
+                string_in(block, "name", field)
+            elif kind == "tool_result":
+                string_in(block, "tool_use_id", field)
     text, parts = read_content(content, _words)
     key = None
     if role == "user" and parts and all(isinstance(part, ToolResult) for part in parts):
@@ -77,16 +77,6 @@ def merge(left: RawObject, right: RawObject) -> RawObject | None:
         blocks = [_text(content)] if isinstance(content, str) else content
         return {"role": "assistant", "content": [*blocks, *right["content"]]}
     return None
-
-
-def _check_ids(blocks: list[RawObject]) -> None:
-    for index, block in enumerate(blocks):
-        kind, field = block["type"], f"content[{index}]"
-        if kind == "tool_use":
-            string_in(block, "id", field)
-            string_in(block, "name", field)
-        elif kind == "tool_result":
-            string_in(block, "tool_use_id", field)
 
 
 def _words(part: Part) -> str | None:

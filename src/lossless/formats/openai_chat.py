@@ -59,18 +59,21 @@ def decode(body: RawObject) -> Message:
     if role == "tool":
         return _tool_message(body, text, parts, tokens)
     if role == "assistant" and not (len(body) == 2 and "content" in body):
-        beside = _beside_content(body)
-        text = text or join_texts(_spoken(part) for part in beside) or ""
+        more = _other_parts(body)
+        text = text or join_texts(_spoken(part) for part in more) or ""
         tokens += sum(serialized_tokens(body[key]) for key in ("tool_calls", "function_call") if body.get(key))
-        tokens += sum(estimate_tokens(part.text) for part in beside if isinstance(part, Text))
-        parts = [*top_level_reasoning(body, role), *parts, *beside]
+        tokens += sum(estimate_tokens(part.text) for part in more if isinstance(part, Text))
+        parts = [*top_level_reasoning(body, role), *parts, *more]
     return message_from(body, "openai-chat", role, text, parts_beyond_content(parts, text), tokens)
 
 
 def encode(message: Message) -> list[RawObject]:
     """The message from its parts: each tool result is a separate message, with its files only named."""
     parts = parts_for(message, "openai-chat")
-    wire = [_wire_result(result, files) for result, files in results_in(message, parts)]
+    wire: list[RawObject] = []
+    for result, files in results_in(message, parts):
+        content = "\n".join([result.text, *map(media_text, files)])
+        wire.append({"role": "tool", "tool_call_id": call_id_of(result), "content": content})
     text = text_in(parts)
     calls = [_wire_call(part) for part in parts if isinstance(part, ToolCall)]
     if message.role == "assistant":
@@ -82,7 +85,8 @@ def encode(message: Message) -> list[RawObject]:
         return [*wire, answer] if text or calls else wire
     said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
     if any(isinstance(part, File) for part in said):
-        wire.append({"role": message.role, "content": [_wire_part(part) for part in said]})
+        blocks = [chat_block(one) if isinstance(one, File) else {"type": "text", "text": one.text} for one in said]
+        wire.append({"role": message.role, "content": blocks})
     elif said:
         wire.append({"role": message.role, "content": text})
     return wire
@@ -136,29 +140,27 @@ def _spoken(part: Part) -> str | None:
     return opaque_text(part.raw)
 
 
-def _beside_content(body: RawObject) -> list[Part]:
+def _other_parts(body: RawObject) -> list[Part]:
     """Refusal, audio and calls of an assistant message, in this order."""
-    beside: list[Part] = []
+    parts: list[Part] = []
     if refusal := string_in(body, "refusal", "", required=False):
-        beside.append(Text(refusal))
+        parts.append(Text(refusal))
     if isinstance(audio := body.get("audio"), dict):
-        beside.append(Opaque(audio, "audio"))
+        parts.append(Opaque(audio, "audio"))
     calls = body.get("tool_calls")
-    if calls is not None:
-        if not isinstance(calls, list):
-            raise BadMessage(f"must be a list of calls, not {json_name(calls)}", field="tool_calls")
-        beside.extend(_read_call(call, f"tool_calls[{index}]") for index, call in enumerate(calls))
+    if calls is not None and not isinstance(calls, list):
+        raise BadMessage(f"must be a list of calls, not {json_name(calls)}", field="tool_calls")
+    for index, call in enumerate(calls or ()):
+        field = f"tool_calls[{index}]"
+        if not isinstance(call, dict):
+            raise BadMessage(f"must be an object, not {json_name(call)}", field=field)
+        kind = "custom" if "custom" in call else "function"
+        id_ = string_in(call, "id", field, required=False)
+        parts.append(_read_function(call.get(kind), id_, f"{field}.{kind}"))
     legacy = body.get("function_call")
     if legacy is not None:
-        beside.append(_read_function(legacy, None, "function_call"))
-    return beside
-
-
-def _read_call(call: Any, field: str) -> ToolCall:
-    if not isinstance(call, dict):
-        raise BadMessage(f"must be an object, not {json_name(call)}", field=field)
-    kind = "custom" if "custom" in call else "function"
-    return _read_function(call.get(kind), string_in(call, "id", field, required=False), f"{field}.{kind}")
+        parts.append(_read_function(legacy, None, "function_call"))
+    return parts
 
 
 def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
@@ -168,18 +170,9 @@ def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
     return ToolCall(call_id, name or UNNAMED, function.get("arguments", function.get("input")))
 
 
-def _wire_result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
-    content = "\n".join([part.text, *map(media_text, files)])
-    return {"role": "tool", "tool_call_id": call_id_of(part), "content": content}
-
-
 def _wire_call(part: ToolCall) -> RawObject:
     function = {"name": part.name, "arguments": arguments_text(part)}
     return {"id": call_id_of(part), "type": "function", "function": function}
-
-
-def _wire_part(part: Text | File) -> RawObject:
-    return chat_block(part) if isinstance(part, File) else {"type": "text", "text": part.text}
 
 
 CODEC = Codec(decode, encode, merge=merge, strict=strict)

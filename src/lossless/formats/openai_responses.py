@@ -39,12 +39,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message, Part, Role
 
 _FORMAT = "openai-responses"
-_ROLES: dict[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "system": "system",
-    "developer": "system",
-}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 #: A call's type with the key of its input.
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
@@ -54,7 +49,10 @@ def decode(body: RawObject) -> Message:
     """Read one item; an unknown type is kept unchanged."""
     kind = body.get("type")
     if kind is None or kind == "message":
-        return _message(body)
+        role = role_in(body, _ROLES)
+        text, parts = read_content(body.get("content"), lambda part: part.text if isinstance(part, Text) else None)
+        tokens = content_tokens(body, role, text, parts)
+        return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
     if not isinstance(kind, str):
         raise BadMessage(f"must be a string, not {json_name(kind)}", field="type")
     if kind in _CALLS:
@@ -83,13 +81,6 @@ def encode(message: Message) -> list[RawObject]:
 def strict(body: RawObject) -> RawObject:
     """The item; a call with its arguments as text."""
     return with_text_arguments(body) if body.get("type") == "function_call" else body
-
-
-def _message(body: RawObject) -> Message:
-    role = role_in(body, _ROLES)
-    text, parts = read_content(body.get("content"), lambda part: part.text if isinstance(part, Text) else None)
-    tokens = content_tokens(body, role, text, parts)
-    return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
 
 
 def _call(body: RawObject, key: str) -> Message:
@@ -125,12 +116,7 @@ def _wire_part(part: Text | File) -> RawObject:
 
 
 def _wire_call(part: ToolCall) -> RawObject:
-    return {
-        "type": "function_call",
-        "call_id": call_id_of(part),
-        "name": part.name,
-        "arguments": arguments_text(part),
-    }
+    return {"type": "function_call", "call_id": call_id_of(part), "name": part.name, "arguments": arguments_text(part)}
 
 
 def _wire_output(part: ToolResult, files: tuple[File, ...]) -> RawObject:

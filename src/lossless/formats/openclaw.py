@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.codec import (
-    Codec,
-    arguments_object,
-    call_id_of,
-    openclaw_block,
-    parts_for,
-    results_in,
-    text_in,
-)
+from lossless.formats.codec import Codec, arguments_object, call_id_of, openclaw_block, parts_for, results_in, text_in
 from lossless.formats.plain import read_loose
 from lossless.formats.reading import role_in
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
@@ -39,7 +31,16 @@ def decode(body: RawObject) -> Message:
 def encode(message: Message) -> list[RawObject]:
     """A message as the host expects it: assistant messages as blocks with usage, system text as a user message."""
     parts = parts_for(message, "openclaw")
-    wire = [_tool_result(result, files) for result, files in results_in(message, parts)]
+    wire: list[RawObject] = [
+        {
+            "role": "toolResult",
+            "content": [{"type": "text", "text": result.text}, *map(openclaw_block, files)],
+            "toolCallId": call_id_of(result),
+            "toolName": result.name or "unknown",
+            "isError": result.is_error,
+        }
+        for result, files in results_in(message, parts)
+    ]
     said = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
     if message.role == "assistant":
         return [*wire, _assistant(message, [_block(part) for part in said])] if said else wire
@@ -72,16 +73,6 @@ def _block(part: Part) -> RawObject:
             return cast("RawObject", part.raw)
         case _:
             return {"type": "text", "text": part.text}
-
-
-def _tool_result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
-    return {
-        "role": "toolResult",
-        "content": [{"type": "text", "text": part.text}, *map(openclaw_block, files)],
-        "toolCallId": call_id_of(part),
-        "toolName": part.name or "unknown",
-        "isError": part.is_error,
-    }
 
 
 def _assistant(message: Message, blocks: list[RawObject]) -> RawObject:

@@ -199,13 +199,7 @@ _STABLE_CALL_ID = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
 
 
 def message_from(
-    body: RawObject,
-    format: str,
-    role: Role,
-    content: str,
-    parts: tuple[Part, ...],
-    tokens: int,
-    key: str | None = None,
+    body: RawObject, format: str, role: Role, content: str, parts: tuple[Part, ...], tokens: int, key: str | None = None
 ) -> Message:
     """The message, with time, model and stop reason from its body."""
     identity = None

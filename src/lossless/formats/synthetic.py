@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime, tzinfo
+    from datetime import tzinfo
 
     from lossless.model.context import Summary
 
@@ -223,7 +223,7 @@ def render_summary(summary: Summary, timezone: tzinfo | None = None) -> str:
     ]
     for name, moment in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at)):
         if moment is not None:
-            attributes.append((name, _local(moment, timezone)))
+            attributes.append((name, moment.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")))
     opening = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes)
     lines = [f"<summary {opening}>"]
     if summary.depth > 0 and summary.source_ids:
@@ -246,10 +246,6 @@ def rendered_summary_id(text: str) -> str | None:
 def has_content(text: str, content: str) -> bool:
     """Whether a rendered summary has this content, regardless of its attributes."""
     return text.endswith(f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>")
-
-
-def _local(moment: datetime, timezone: tzinfo | None) -> str:
-    return moment.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _escaped(text: str) -> str:

@@ -67,13 +67,13 @@ def media_block(kind: str | None, data: bytes | str, name: str | None = None) ->
 
 
 def mention_block(what: str, *known: object) -> Block:
-    """A block of text in the place of something that lies elsewhere, or that nobody here can read.
+    """A block of text in the place of something that lies elsewhere, or that cannot be read here.
 
     >>> mention_block("video", "https://example.org/a.mp4", None)
     {'type': 'text', 'text': '[video: https://example.org/a.mp4]'}
     """
-    told = ", ".join(str(one) for one in known if one)
-    return text_block(f"[{what}: {told}]" if told else f"[{what}]")
+    facts = ", ".join(str(one) for one in known if one)
+    return text_block(f"[{what}: {facts}]" if facts else f"[{what}]")
 
 
 def chat_content(blocks: Iterable[Block]) -> str | list[Block]:
@@ -111,17 +111,13 @@ class WindowSync:
         check_budget(self.budget)
 
     def fit(
-        self,
-        session: Session,
-        window: Sequence[Raw],
-        beside: int = 0,
-        model: str | None = None,
+        self, session: Session, window: Sequence[Raw], overhead: int = 0, model: str | None = None
     ) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 
-        So many tokens are sent `beside` it: system prompts that are not in it, and tools.
+        `overhead`: tokens sent besides it: system prompts that are not in it, and tools.
         """
-        (_, over, why_over), limits = conversation_budget(self.size, beside=beside), self._limits(beside, model)
+        (_, over, why_over), limits = conversation_budget(self.size, overhead=overhead), self._limits(overhead, model)
         report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
@@ -139,21 +135,23 @@ class WindowSync:
         return self._kept_together(self._with_references(made))
 
     def turn(
-        self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0,
+        self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, overhead: int = 0,
         model: str | None = None,
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
         sent = self.sent.pop(session.name, None)
-        self._limits(beside, model).store(session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent)
+        self._limits(overhead, model).store(
+            session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent
+        )
 
-    def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
+    def refused(self, session: Session, error: BaseException, overhead: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.browse.find(session) is not None:
-            self._limits(beside, model).refused(session, found[0], sent)
+            self._limits(overhead, model).refused(session, found[0], sent)
 
-    def _limits(self, beside: int, model: str | None) -> PromptLimits:
-        return PromptLimits(self.engine, self.size, beside, model=model)
+    def _limits(self, overhead: int, model: str | None) -> PromptLimits:
+        return PromptLimits(self.engine, self.size, overhead, model=model)
 
     @property
     def size(self) -> int:
@@ -215,7 +213,7 @@ def messages_with_warning(made: Assembled) -> list[Raw]:
 
 
 def frame_tokens(messages: Sequence[Raw], counted: int | None) -> int:
-    """What is sent beside messages, when somebody has counted a whole prompt; else what we add ourselves."""
+    """What is sent besides messages, when a whole prompt was counted; else what we add ourselves."""
     return recall_tool_tokens(policy=False) if counted is None else max(counted - wire_tokens(messages), 0)
 
 
@@ -247,7 +245,7 @@ def required_session(name: Any, what: str) -> Session:
 
 
 def session_or_new(session: str | Session | None, kind: str) -> Session:
-    """The session that is meant; without one, another than all there are: nobody means to go on with somebody's."""
+    """The session that is meant; without one, a new one: another user's session is never continued by accident."""
     if isinstance(session, Session):
         return session
     program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"

@@ -86,8 +86,8 @@ class Chat:
         provider = "anthropic" if isinstance(dialect, MessagesApi) else "openai"
         keeping = TurnRecorder(self.engine, self.session, dialect, provider, self.window, tools)
         self.last = turn = keeping.turn(client_json(request))
-        for told in turn.notices:
-            warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)
+        for notice in turn.notices:
+            warnings.warn(f"this call is {notice}", RuntimeWarning, stacklevel=4)
         return turn
 
     def _leave(self) -> None:
@@ -96,7 +96,7 @@ class Chat:
             calls.close(self)
 
     def _finish(self) -> None:
-        """Keep what had come of streams that nobody read to their end, then let go of the archive."""
+        """Keep what had come of streams that were not read to their end, then close the archive."""
         for events in list(self.streams):
             events.broken()
         if self._engine is not None and not isinstance(self._archive, Engine):

@@ -116,7 +116,7 @@ class ReplyStream:
         return getattr(self._stream, name)
 
     def close(self) -> None:
-        """Let go of the connection; what had come is kept."""
+        """Close the connection; what had come is kept."""
         self._events.close()
         self._stream.close()
 
@@ -157,7 +157,7 @@ class AsyncReplyStream:
         return getattr(self._stream, name)
 
     async def close(self) -> None:
-        """Let go of the connection; what had come is kept."""
+        """Close the connection; what had come is kept."""
         await self._events.aclose()
         await self._stream.close()
 
@@ -390,7 +390,7 @@ class PatchedClient:
         self._changed.append((owner, name))
 
     def _forget(self, owner: Any) -> None:
-        """Have what the client remembers of its calls made anew, now and when it is left."""
+        """Have the client's cached calls created again, now and when it is left."""
         for name in _REMEMBERED if hasattr(owner, "__dict__") else ():
             vars(owner).pop(name, None)
             self._changed.append((owner, name))

@@ -32,14 +32,6 @@ _HEADER = re.compile(_OURS + r"(?:\.[^\]]*)?\]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def with_table(text: str, command: Sequence[str]) -> str:
-    """A config with our table behind everything else."""
-    end = line_ending(text)
-    gap = "" if not text else end if text.endswith("\n") else end + end
-    keys = (f"command = {_quoted(command[0])}", f"args = [{', '.join(map(_quoted, command[1:]))}]")
-    return text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
-
-
 def with_command(text: str, command: Sequence[str]) -> str | None:
     """A config in which our table starts this command, and all else is as it was; None when that cannot be done."""
     from tomlkit import parse
@@ -80,18 +72,12 @@ def without_table(text: str) -> str | None:
             end -= 1
         place = end
     after = "".join(kept)
-    return after if _is_all_but_ours(text, after) else None
-
-
-def _is_all_but_ours(before: str, after: str) -> bool:
-    wanted, found = tomllib.loads(before), _value(after)
-    if found is None:
-        return False
+    wanted, found = tomllib.loads(text), _value(after)
     wanted.get("mcp_servers", {}).pop(SERVER_NAME, None)
-    for value in (wanted, found):
+    for value in (wanted, found or {}):
         if not value.get("mcp_servers"):
             value.pop("mcp_servers", None)
-    return found == wanted
+    return after if found == wanted else None
 
 
 def _value(text: str) -> dict[str, Any] | None:
@@ -153,18 +139,22 @@ def installed_command(places: HostFiles) -> list[str] | None:
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
-    """A config with our MCP server; of one that is there only the command changes, what is beside and below stays."""
-    found = servers_in(path, text or "").get(SERVER_NAME)
-    if found is None:
-        made = with_table(text or "", command)
+    """A config with our MCP server; of one that is there only the command changes, all else stays."""
+    text = text or ""
+    found = servers_in(path, text).get(SERVER_NAME)
+    if found is None:  # our table goes behind everything else
+        end = line_ending(text)
+        gap = "" if not text else end if text.endswith("\n") else end + end
+        keys = (f"command = {_quoted(command[0])}", f"args = [{', '.join(map(_quoted, command[1:]))}]")
+        made = text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
         if SERVER_NAME not in servers_in(path, made):
             raise BadInput(f"'mcp_servers' in {str(path)!r} is no table, so the file is left as it is")
         return made
     if not is_own_server(found):
         raise BadInput(f"there is another MCP server named {SERVER_NAME!r} in {str(path)!r}; rename it first")
     if (found["command"], found["args"]) == (command[0], list(command[1:])):
-        return text or ""
-    changed = with_command(text or "", command)
+        return text
+    changed = with_command(text, command)
     if changed is None:
         raise BadInput(f"[mcp_servers.{SERVER_NAME}] in {str(path)!r} cannot be changed safely; change it by hand")
     return changed
@@ -180,27 +170,23 @@ def without_server(path: Path, text: str | None) -> str | None:
 
 def servers_in(path: Path, text: str) -> dict[str, Any]:
     """The MCP servers in a config; raises BadInput when it cannot be read."""
-    return _table(_read(path, text), "mcp_servers")
+    return _table(path, text, "mcp_servers")
 
 
 def hooks_switched_off(*configs: Path) -> tuple[Path, str] | None:
     """Where Codex is told to run no hooks, and by which name; of configs that say it differently the last counts."""
     found = None
     for path in configs:
-        features = _table(_read(path, read_text(path) or ""), "features")
+        features = _table(path, read_text(path) or "", "features")
         for name in _FEATURES:
             if name in features:
                 found = (path, name) if features[name] is False else None
     return found
 
 
-def _read(path: Path, text: str) -> dict[str, Any]:
+def _table(path: Path, text: str, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text).get(name, {})
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{str(path)!r} cannot be changed safely and is left as it is: {error}") from error
-
-
-def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
-    found = config.get(name, {})
     return found if isinstance(found, dict) else {}

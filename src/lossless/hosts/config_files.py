@@ -62,7 +62,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_object(path: Path, text: str | None) -> dict[str, Any]:
-    """The JSON object of a file's text; raises BadInput for anything else, so that nobody's file is lost.
+    """The JSON object of a file's text; raises BadInput for anything else, so that no file is lost.
 
     An object with a key twice is anything else: who edits it would have to choose one of them.
     """
@@ -105,8 +105,8 @@ def write_object(value: dict[str, Any], like: str | None) -> str:
 def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[FileEdit]:
     """Make edits, each at once; a file that changes is copied first, one that held nothing else is removed.
 
-    All that is new is written beside the files before the first of them is touched. Raises BadInput when that fails,
-    and for a file that somebody else has changed meanwhile; nothing of it is left behind then.
+    All that is new is written next to the files before the first of them is touched. Raises BadInput when that fails,
+    and for a file that another process has changed meanwhile; nothing of it is left behind then.
     """
     with ExitStack() as undo:
         staged = [_staged(edit, now, undo) for edit in edits]
@@ -121,7 +121,7 @@ def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[FileEdit]:
 
 
 def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> tuple[FileEdit, Path, Path | None]:
-    """An edit, ready, with the file behind its link, and its new text beside it.
+    """An edit, ready, with the file behind its link, and its new text next to it.
 
     `undo` takes away what was written for it.
     """
@@ -167,7 +167,7 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
 
 
 def _put(folder: Path, names: Iterable[str], text: str, mode: int | None, undo: ExitStack) -> Path:
-    """Write a file under the first name that nobody has, with the given permissions; it is nobody else's until then."""
+    """Write a file under the first free name, with the given permissions from the start."""
     data = text.encode("utf-8")
     for name in names:
         path = folder / name

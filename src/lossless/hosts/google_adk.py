@@ -34,7 +34,7 @@ _MOST_SENT = 1_000
 class LosslessPlugin(BasePlugin):
     """Keeps sessions in an archive, by app, user and session id, and gives the model the recall tools.
 
-    All agents of a session have one history. One that is shown only a part of it (it runs beside others, on a task of
+    All agents of a session have one history. One that is shown only a part of it (it runs in parallel, on a task of
     its own, or without earlier turns) has a session of its own, named after it.
     """
 
@@ -43,8 +43,8 @@ class LosslessPlugin(BasePlugin):
         self._windows = WindowSync(engine, "google-adk", budget)
         #: What the last request of each agent in a run said.
         self._sent: dict[tuple[str, str], list[Any]] = {}
-        #: What is sent beside the contents, by agent, in tokens.
-        self._beside: dict[str, int] = {}
+        #: What is sent besides the contents, by agent, in tokens.
+        self._overhead: dict[str, int] = {}
         #: The model of each agent.
         self._model: dict[str, str | None] = {}
 
@@ -56,10 +56,10 @@ class LosslessPlugin(BasePlugin):
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
         llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
-        beside = _overhead_tokens(llm_request.config)
-        self._beside[callback_context.agent_name] = beside
+        overhead = _overhead_tokens(llm_request.config)
+        self._overhead[callback_context.agent_name] = overhead
         self._model[callback_context.agent_name] = model = llm_request.model or None
-        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, beside, model)
+        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, overhead, model)
         if fitting is not None:
             llm_request.contents = view.given_back(fitting)
 
@@ -71,15 +71,15 @@ class LosslessPlugin(BasePlugin):
         said.append(llm_response.content)
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
-        beside = self._beside.get(callback_context.agent_name, 0)
+        overhead = self._overhead.get(callback_context.agent_name, 0)
         view, model = self._view(callback_context, said), self._model.get(callback_context.agent_name)
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, beside, model)
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, overhead, model)
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
         """Learn from a request that was too long; the error stays what it is."""
-        beside = self._beside.get(callback_context.agent_name, 0)
+        overhead = self._overhead.get(callback_context.agent_name, 0)
         session, model = _session(callback_context), llm_request.model or None
-        await asyncio.to_thread(self._windows.refused, session, error, beside, model)
+        await asyncio.to_thread(self._windows.refused, session, error, overhead, model)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """Forget the run's requests."""
@@ -112,10 +112,10 @@ class RecallTool(BaseTool):
 
 
 def _overhead_tokens(config: Any) -> int:
-    """What is sent beside the contents: instructions and tools, ours among them."""
-    told = config.system_instruction
-    told = told if isinstance(told, str) or told is None else str(told)
-    return overhead_tokens(told, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
+    """What is sent besides the contents: instructions and tools, ours among them."""
+    system = config.system_instruction
+    system = system if isinstance(system, str) or system is None else str(system)
+    return overhead_tokens(system, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:

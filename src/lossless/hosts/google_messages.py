@@ -36,7 +36,14 @@ class CallIds:
 
     def chat_calls(self, calls: Iterable[Any]) -> list[Raw]:
         """The calls of one content of the model, as a chat message has them."""
-        self._open = [(call, self._of_call(call)) for call in calls]
+        self._open = []
+        for call in calls:
+            id_ = str(call.id or "")
+            if not id_ or id_.startswith(_OWN):
+                id_ = f"{call.name}-{blake2b(_json(call.args or {}).encode(), digest_size=6).hexdigest()}"
+                self._made[id_] += 1
+                id_ += f"-{self._made[id_]}" if self._made[id_] > 1 else ""
+            self._open.append((call, id_))
         return [
             {"id": id_, "type": "function", "function": {"name": call.name, "arguments": _json(call.args or {})}}
             for call, id_ in self._open
@@ -50,13 +57,6 @@ class CallIds:
             return str(result.id or result.name)
         self._open.remove(found)
         return found[1]
-
-    def _of_call(self, call: Any) -> str:
-        if call.id and not call.id.startswith(_OWN):
-            return str(call.id)
-        told = f"{call.name}-{blake2b(_json(call.args or {}).encode(), digest_size=6).hexdigest()}"
-        self._made[told] += 1
-        return told if self._made[told] == 1 else f"{told}-{self._made[told]}"
 
 
 def _json(value: Any) -> str:
@@ -77,13 +77,13 @@ _Quote = tuple[tuple[str, str, str], ...]
 
 def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[Any]:
     """Contents as the agents of a session's events made them; a quote of something unknown stays a quote."""
-    left: dict[_Quote, list[Any]] = {}
+    unmatched: dict[_Quote, list[Any]] = {}
     for event in events:
         if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
-            left.setdefault(told, []).append(event.content)
+            unmatched.setdefault(told, []).append(event.content)
     made = []
     for content in contents:
-        found = left.get(quoted) if (quoted := _quoted(content)) else None
+        found = unmatched.get(quoted) if (quoted := _quoted(content)) else None
         made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
     return made
 
@@ -215,7 +215,11 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         return types.Content(role="model", parts=[*text, *calls])
     if message.tool_results:
         result = message.tool_results[0]
-        response = _response(result.text)
+        try:
+            found = json.loads(result.text)
+        except ValueError:
+            found = result.text
+        response = found if isinstance(found, dict) else {"result": found}
         answer = types.FunctionResponse(id=result.call_id, name=result.name or "tool", response=response)
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
     return types.Content(role="user", parts=[types.Part(text=message.content)])
@@ -225,15 +229,6 @@ def _quote(done: Iterable[str]) -> Any:
     """What another agent did, when ADK's own words for it are too long to be sent."""
     told = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
     return types.Content(role="user", parts=[types.Part(text=text) for text in told])
-
-
-def _response(text: str) -> Raw:
-    """A result as it was written down; one that was cut short is words."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = text
-    return found if isinstance(found, dict) else {"result": found}
 
 
 def _args(call: ToolCall) -> Any:

@@ -55,7 +55,7 @@ class LosslessEngine(ContextEngine):
             self.update_model(str(details.get("model") or ""), int(details["context_length"]))
 
     def on_session_reset(self) -> None:
-        """Begin afresh; the conversation so far stays in the archive and in search."""
+        """Start a new conversation; the conversation so far stays in the archive and in search."""
         super().on_session_reset()
         if self.engine.browse.find(self._session) is not None:
             self.engine.reset(self._session, cause="reset")
@@ -81,7 +81,7 @@ class LosslessEngine(ContextEngine):
         self, messages: list[Raw], current_tokens: int | None = None, focus_topic: str | None = None,
         force: bool = False, memory_context: str = "",  # noqa: ARG002
     ) -> list[Raw]:  # fmt: skip
-        """Keep the messages, fold what is old, and give back what fits beside the host's own prompt and tools."""
+        """Keep the messages, fold what is old, and give back what fits besides the host's own prompt and tools."""
         self._keep(messages)
         budget = max(self.threshold_tokens - frame_tokens(messages, current_tokens), self.threshold_tokens // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)

@@ -178,12 +178,12 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
 
 
 def _find(name: str, by_name: bool) -> str:
-    """Where a command of ours lies: beside the interpreter, else on the path."""
+    """Where a command of ours lies: next to the interpreter, else on the path."""
     on_path, folder = shutil.which(name), Path(sys.executable).parent
-    beside = shutil.which(name, path=str(folder))
+    installed = shutil.which(name, path=str(folder))
     if by_name and on_path:
         return name
-    found = beside or on_path
+    found = installed or on_path
     if found is None:
         raise BadInput(
             f"the command {name!r} is neither in {str(folder)!r} nor on the PATH, so no host could start it; "

@@ -91,7 +91,7 @@ def _model(request: Any) -> str | None:
 
 
 def _overhead_tokens(request: Any) -> int:
-    """What is sent beside the thread's messages: the policy that we add, and the tools."""
+    """What is sent besides the thread's messages: the policy that we add, and the tools."""
     return overhead_tokens(RECALL_POLICY, sent_tools(request.tools or ()))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 #: Blocks that are shown as they are, where they can be.
 _MEDIA = ("image", "image_url", "audio", "input_audio", "file")
-#: Blocks that nobody said: thoughts, and calls, which a message has elsewhere.
+#: Blocks that are not speech: thoughts, and calls, which a message has elsewhere.
 _UNSAID = (
     "thinking", "redacted_thinking", "reasoning", "tool_use", "tool_call", "tool_call_chunk", "function_call"
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""LangGraph: a checkpointer that keeps the messages of every thread in an archive, beside the one that you have.
+"""LangGraph: a checkpointer that keeps the messages of every thread in an archive, in addition to your own.
 
 saver = LosslessSaver(InMemorySaver(), engine, budget=128_000)
 graph = builder.compile(checkpointer=saver)  # and in a node: model.invoke(saver.fit(state["messages"]))
@@ -79,8 +79,8 @@ class LosslessSaver(BaseCheckpointSaver):
             self._windows.turn(_session(config), from_langchain(self._windows, messages))
 
     def _fitted(self, session: Session, messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
-        beside = overhead_tokens(tools=sent_tools(tools))
-        fitting = self._windows.fit(session, from_langchain(self._windows, messages), beside)
+        overhead = overhead_tokens(tools=sent_tools(tools))
+        fitting = self._windows.fit(session, from_langchain(self._windows, messages), overhead)
         if fitting is None:
             return list(messages)
         head = [message for message in messages if isinstance(message, SystemMessage)]

@@ -11,13 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.hosts.adapter import (
-    ANSWER_SHARE,
-    check_budget,
-    extra,
-    required_session,
-    warn_over_budget,
-)
+from lossless.hosts.adapter import ANSWER_SHARE, check_budget, extra, required_session, warn_over_budget
 from lossless.providers.token_limits import (
     PromptLimits,
     overhead_tokens,
@@ -54,8 +48,8 @@ class LosslessSession:
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
         self.session_id, self.engine, self.budget = session_id, engine, check_budget(budget)
         self.session = required_session(session_id, "a session id")
-        #: What is sent beside the items, in tokens, and to which model, as far as this session knows.
-        self._beside = 0
+        #: What is sent besides the items, in tokens, and to which model, as far as this session knows.
+        self._overhead = 0
         self._model: str | None = None
         #: What the last request had, by our estimate, until its reply is there.
         self._sent: int | None = None
@@ -74,7 +68,7 @@ class LosslessSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._beside, self._model = (
+        self._overhead, self._model = (
             overhead_tokens(given.instructions, agent_tool_definitions(data.agent)),
             _name(data.agent),
         )
@@ -86,19 +80,19 @@ class LosslessSession:
         return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
-        """Begin afresh; the conversation so far stays in the archive and in search."""
+        """Start a new conversation; the conversation so far stays in the archive and in search."""
         if self.engine.browse.find(self.session) is not None:
             await asyncio.to_thread(self.engine.reset, self.session, cause="cleared")
 
     async def run_compaction(self, args: Any = None) -> None:
-        """Fold when the SDK insists; else it is done beside the turns."""
+        """Fold when the SDK insists; else it is done in the background."""
         if args and args.get("force"):
-            known: dict[str, Any] = {"budget": self._size, "overhead": self._beside, "model": self._model}
+            known: dict[str, Any] = {"budget": self._size, "overhead": self._overhead, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
         """The recall tools for this session's agents."""
-        self._beside = self._beside or recall_tool_tokens(policy=False)
+        self._overhead = self._overhead or recall_tool_tokens(policy=False)
         return [recall_tool(tool, self._answer) for tool in TOOLS]
 
     def _answer(self, name: str, arguments: Any) -> str:
@@ -126,7 +120,7 @@ class LosslessSession:
 
     @property
     def _limits(self) -> PromptLimits:
-        return PromptLimits(self.engine, self._size, self._beside, model=self._model)
+        return PromptLimits(self.engine, self._size, self._overhead, model=self._model)
 
     @property
     def _size(self) -> int:
@@ -148,7 +142,7 @@ class LosslessSession:
         return self.engine.host.with_payloads(stored).original
 
     def _assembled(self, more: int = 0) -> list[Any]:
-        """What fits of the stored items beside so many tokens of others."""
+        """What fits of the stored items besides so many tokens of others."""
         made = self._limits.assemble(self.session, more, format=_FORMAT, allow_trailing_assistant=True)
         return list(made.messages) if made is not None and made.receipt.included else []
 

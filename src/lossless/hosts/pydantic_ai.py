@@ -60,25 +60,21 @@ class Lossless(AbstractCapability[Any]):
         return replace(request_context, messages=to_pydantic(self.windows, fitting))
 
     async def after_model_request(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,
-        response: ModelResponse,
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Keep the reply."""
         said = list(from_pydantic(self.windows, [*ctx.messages, response]))
-        counted, beside = response.usage.input_tokens, _overhead_tokens(request_context)
+        counted, overhead = response.usage.input_tokens, _overhead_tokens(request_context)
         model = _model(request_context)
-        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside, model)
+        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, overhead, model)
         return response
 
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
         """Learn from a request that was too long; the error stays what it is."""
-        beside, model = _overhead_tokens(request_context), _model(request_context)
-        await asyncio.to_thread(self.windows.refused, _session(ctx), error, beside, model)
+        overhead, model = _overhead_tokens(request_context), _model(request_context)
+        await asyncio.to_thread(self.windows.refused, _session(ctx), error, overhead, model)
         raise error
 
     def _tool(self, name: str, help: str, schema: Raw) -> Tool[Any]:
@@ -97,7 +93,7 @@ def _model(request: ModelRequestContext) -> str | None:
 
 
 def _overhead_tokens(request: ModelRequestContext) -> int:
-    """What is sent beside the messages: instructions, ours among them, and tools."""
+    """What is sent besides the messages: instructions, ours among them, and tools."""
     given = request.model_request_parameters
-    told = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
-    return overhead_tokens(told, tool_definitions([*given.function_tools, *given.output_tools]))
+    words = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
+    return overhead_tokens(words, tool_definitions([*given.function_tools, *given.output_tools]))

@@ -19,8 +19,8 @@ from lossless.maintenance.prune import files_of_other_archives
 from lossless.maintenance.repair import find_broken, is_stuck, open_debts
 from lossless.maintenance.surgery import merge
 from lossless.model.records import IngestHealth
+from lossless.store.database import PASSAGE_BASE
 from lossless.store.maintenance.surgery import COUNT_RULES
-from lossless.store.messages import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
 
 if TYPE_CHECKING:

@@ -202,8 +202,8 @@ class HistoryBudget:
     #: Tokens that the host or the caller allows for the whole prompt, by the provider's count.
     window: int
     #: Tokens sent in addition to the conversation (system prompt, tools), by our estimate.
-    beside: int = 0
-    #: Further tokens that the provider counts beyond the conversation and `beside`.
+    overhead: int = 0
+    #: Further tokens that the provider counts beyond the conversation and `overhead`.
     frame: int = 0
     #: Tokens reserved for the reply, by the provider's count.
     reply: int = 0
@@ -214,9 +214,9 @@ class HistoryBudget:
     def left(self) -> int:
         """The estimated tokens left for the conversation; negative when the rest of the prompt exceeds the window."""
         if self.factor == 1.0:
-            return self.window - self.reply - self.frame - self.beside
+            return self.window - self.reply - self.frame - self.overhead
         steps = max(1, math.ceil(round(self.factor * _FACTOR_STEPS, 6)))
-        return int((self.window - self.reply - self.frame) * _FACTOR_STEPS / steps) - self.beside
+        return int((self.window - self.reply - self.frame) * _FACTOR_STEPS / steps) - self.overhead
 
     @property
     def least(self) -> int:
@@ -238,20 +238,20 @@ class HistoryBudget:
         """Which parts of the prompt use up the window when less than the minimum is left; else empty."""
         if not self.over:
             return ""
-        beside = self.beside + self.frame
+        overhead = self.overhead + self.frame
         return (
-            f"tools and system prompt take {beside:,} and the reply is given {self.reply:,} of {self.window:,} tokens"
+            f"tools and system prompt take {overhead:,} and the reply is given {self.reply:,} of {self.window:,} tokens"
         )
 
     def __str__(self) -> str:
         return (
-            f"{self.tokens:,} of {self.window:,} (beside {self.beside + self.frame:,}, reply {self.reply:,}, "
+            f"{self.tokens:,} of {self.window:,} (beside {self.overhead + self.frame:,}, reply {self.reply:,}, "
             f"factor {self.factor:.2f})"
         )
 
     def in_history(self, tokens: int) -> int:
         """The conversation's share of a whole prompt of so many tokens by the provider's count; at least 1."""
-        return max(1, HistoryBudget(tokens, self.beside, self.frame, 0, self.factor).left)
+        return max(1, HistoryBudget(tokens, self.overhead, self.frame, 0, self.factor).left)
 
 
 def choose_budget(known: HistoryBudget | None, fresh: HistoryBudget, size: int, threshold: float) -> HistoryBudget:
@@ -279,11 +279,11 @@ class BudgetMemory:
 def learn_frame(kept: BudgetMemory, sent: int, ratio: float | None, reported: int) -> BudgetMemory:
     """Estimates the tokens outside the conversation from a provider's count.
 
-    `sent` tokens by our estimate, `beside` included, were counted as `reported`; `ratio` is the known tokenizer ratio.
+    `sent` tokens by our estimate, with `overhead`, were counted as `reported`; `ratio` is the known tokenizer ratio.
     Small conversations give the best estimate; without a ratio, or when the window was exceeded, every prompt counts.
     """
     surplus = max(0, reported - int((ratio or 1.0) * sent))
-    history = sent - kept.budget.beside
+    history = sent - kept.budget.overhead
     tells = history <= reported // 4 and (kept.frame_at is None or history <= kept.frame_at)
     if ratio is None or tells or reported > kept.budget.window:
         return BudgetMemory(kept.budget, surplus, history, kept.longest_reply)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.providers.api import (
     ProviderAPI,
@@ -105,14 +105,20 @@ class MessageStream(ReplyEvents):
             self._message = dict(dict_or_empty(event.get("message")) or self._message)
             return [event] if self._rounds == 1 else []
         if kind in ("message_delta", "message_stop"):
-            self._end(event)
+            self._message |= dict_or_empty(event.get("delta"))
+            if usage := dict_or_empty(event.get("usage")):
+                self._message["usage"] = dict_or_empty(self._message.get("usage")) | usage
+                self._output += usage_count(usage, "output_tokens")
             self._held.append(event)
             return []
         if not str(kind).startswith("content_block_"):
             return [event]
         index = positive_int(event.get("index"))
         if kind == "content_block_start":
-            self._start(index, event.get("content_block"))
+            block = event.get("content_block")
+            self._blocks[index] = dict(block) if isinstance(block, dict) else {}
+            made = self._blocks[index]
+            self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
         elif kind == "content_block_delta":
             self._take(index, dict_or_empty(event.get("delta")))
         return self._renumbered(event, "index")
@@ -132,11 +138,6 @@ class MessageStream(ReplyEvents):
             for event, usage in zip(self._held, usages, strict=True)
         ]
 
-    def _start(self, index: int, block: Any) -> None:
-        self._blocks[index] = dict(block) if isinstance(block, dict) else {}
-        made = self._blocks[index]
-        self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
-
     def _take(self, index: int, delta: Raw) -> None:
         block, kind = self._blocks.setdefault(index, {}), str(delta.get("type"))
         if kind == "input_json_delta":
@@ -154,9 +155,3 @@ class MessageStream(ReplyEvents):
             return self._blocks[index] | {"input": json.loads(text)}
         except (ValueError, RecursionError):  # cut off, or unreadable
             return self._blocks[index] | {"input": {"partial": text}}
-
-    def _end(self, event: Raw) -> None:
-        self._message |= dict_or_empty(event.get("delta"))
-        if usage := dict_or_empty(event.get("usage")):
-            self._message["usage"] = dict_or_empty(self._message.get("usage")) | usage
-            self._output += usage_count(usage, "output_tokens")

@@ -124,17 +124,17 @@ _LEAST_SHARE = 16
 _REPLY_LEAVES = 4
 
 
-def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> tuple[int, int, str]:
+def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple[int, int, str]:
     """The tokens left in a window besides the reply and all else: tools, and what is not in the messages.
 
     The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
     """
-    left, least = window - reply - beside, max(1, window // _LEAST_SHARE)
-    if left >= least:
-        return left, 0, ""
-    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - beside, least)
-    why = f"tools and system prompt take {beside:,} and the reply may take {reply:,} of {window:,} tokens"
-    return budget, budget - left, why
+    remaining, least = window - reply - overhead, max(1, window // _LEAST_SHARE)
+    if remaining >= least:
+        return remaining, 0, ""
+    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, least)
+    why = f"tools and system prompt take {overhead:,} and the reply may take {reply:,} of {window:,} tokens"
+    return budget, budget - remaining, why
 
 
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
@@ -223,7 +223,7 @@ class PromptLimits:
     engine: Engine
     #: Maximum tokens of a prompt with its reply.
     size: int
-    beside: int = 0
+    overhead: int = 0
     #: Tokens reserved for the reply; None for the last value.
     reply: int | None = None
     model: ModelIdentity | str | None = None
@@ -231,23 +231,23 @@ class PromptLimits:
     def history(self, who: SessionRef) -> HistoryBudget:
         """The conversation's share of the window; NotFound when nothing of it is stored yet."""
         return self.engine.host.history_budget(
-            who, budget=self.size, overhead=self.beside, reply=self.reply, model=self.model
+            who, budget=self.size, overhead=self.overhead, reply=self.reply, model=self.model
         )
 
     def capacity(self, who: SessionRef) -> int:
         """The tokens that messages of a session may use."""
         if self.engine.browse.find(who) is None:
-            return conversation_budget(self.size, self.reply or 0, self.beside)[0]
+            return conversation_budget(self.size, self.reply or 0, self.overhead)[0]
         return self.history(who).tokens
 
     def store(self, session: Session, **turn: Any) -> AppendReport:
         """Store a turn, with the other arguments of `Engine.after_turn`, and compact when it is due."""
-        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.overhead, "reply": self.reply}
         return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
 
     def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
         """The prompt that leaves so many tokens free; None when nothing is stored."""
-        known: dict[str, Any] = {"budget": self.size, "overhead": self.beside + more, "reply": self.reply}
+        known: dict[str, Any] = {"budget": self.size, "overhead": self.overhead + more, "reply": self.reply}
         try:
             return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
         except NotFound:
@@ -257,7 +257,7 @@ class PromptLimits:
         """Record that a provider refused a prompt as too long: of so many tokens by its count and our estimate."""
         counted = counted or int(self.size * REFUSED_SHARE)
         self.engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, overhead=self.beside
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, overhead=self.overhead
         )
 
 
@@ -282,11 +282,11 @@ def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
     return any(2 * characters(message) >= threshold <= message_tokens(message) for message in window)
 
 
-def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:
+def shorten_unstored(items: Sequence[Raw], limit: int, format: str) -> list[Raw]:
     """Messages that are not stored yet, cut to at most `most` tokens if possible: the longest are shown in part."""
     found = list(items)
-    length = most // 2
-    while window_tokens(found) > most and length >= _SHORTEST:
+    length = limit // 2
+    while window_tokens(found) > limit and length >= _SHORTEST:
         found = [piece for item in items for piece in _shorter(item, length, format)]
         length //= 2
     return found
@@ -305,17 +305,17 @@ _CAPPED = {tool.name: cap for tool in TOOLS for cap in _CAPS if cap in tool.sche
 _AROUND = 200
 
 
-def recall_text(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> str:
+def recall_text(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> str:
     """The result of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
-    return recall_result(engine, session, name, args, most).text
+    return recall_result(engine, session, name, args, limit).text
 
 
-def recall_result(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> ToolCallResult:
+def recall_result(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> ToolCallResult:
     """The same with its structured data."""
     if (cap := _CAPPED.get(name)) is not None and isinstance(args, dict):
         asked = args.get(cap)
-        if not isinstance(asked, int) or asked > most - _AROUND:
-            args = args | {cap: max(most - _AROUND, 1)}
+        if not isinstance(asked, int) or asked > limit - _AROUND:
+            args = args | {cap: max(limit - _AROUND, 1)}
     found = engine.tools.run(name, args, session=session)
-    is_short = estimate_tokens(found.text) <= most
-    return found if is_short else replace(found, text=shorten_text(found.text, most))
+    is_short = estimate_tokens(found.text) <= limit
+    return found if is_short else replace(found, text=shorten_text(found.text, limit))

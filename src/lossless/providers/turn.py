@@ -95,9 +95,9 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def conversation_budget_of(self, body: Raw, beside: int) -> tuple[int, int, str]:
+    def conversation_budget_of(self, body: Raw, overhead: int) -> tuple[int, int, str]:
         """The conversation's share of the model's window, besides so many other tokens; what is over it, and why."""
-        return conversation_budget(self.size(body), self.reply(body), beside)
+        return conversation_budget(self.size(body), self.reply(body), overhead)
 
     def reply(self, body: Raw) -> int:
         """The tokens reserved for the reply: what replies have needed, at most what the request allows."""
@@ -145,7 +145,7 @@ class Turn:
     #: The window's size, the tokens reserved for the reply, and those besides the conversation, recall tools included.
     _window_size: int = 0
     _reply: int = 0
-    _beside: int = 0
+    _total_overhead: int = 0
     #: Whether the model has the recall tools, or gets them if it needs them.
     _may_recall: bool = True
     #: Whether it was sent again with less after the provider refused it as too long.
@@ -172,7 +172,7 @@ class Turn:
             may_add = may_add and share >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
         self.budget, over, why_over = keeping.conversation_budget_of(self.body, self._overhead + ours)
-        self._beside, self._may_recall = self._overhead + ours, may_add
+        self._total_overhead, self._may_recall = self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -202,13 +202,15 @@ class Turn:
     def _with_room_for_reply(self, body: Raw) -> Raw:
         """Lowers the output limit to the window's free space: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
-        most = self.most_tokens
-        if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
+        limit = self.most_tokens
+        if not asked or (
+            limit is not None and _DENSEST * limit + asked + self._total_overhead <= self._window_size // 2
+        ):
             return body
         history = self._history(self.keeping.session)
-        sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
-        left = max(self._window_size - sent, self._reply)
-        return body if asked <= left else dialect.with_most_output(body, left)
+        sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
+        remaining = max(self._window_size - sent, self._reply)
+        return body if asked <= remaining else dialect.with_most_output(body, remaining)
 
     def _fit(self, report: AppendReport) -> None:
         """Sends the window unchanged while it fits and is complete, else the assembled prompt."""
@@ -217,8 +219,8 @@ class Turn:
         made = None if is_all else self._assemble()
         count = len(self.window) - len(report.skipped)
         if made is None or (_is_whole(made, count) and self._has_room(report)):
-            most, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
-            self._is_counted = (most is not None and most < threshold) or not holds_payload(self.window, threshold)
+            limit, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
+            self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
             return
         self._show(made)
         id_ = report.conversation_id
@@ -327,7 +329,7 @@ class Turn:
 
     @property
     def _limits(self) -> PromptLimits:
-        return PromptLimits(self.keeping.engine, self._window_size, self._beside, self._reply, self._identity())
+        return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, self._identity())
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with so many tokens left free."""
@@ -363,10 +365,10 @@ class Turn:
         if self.rounds > _ROUNDS:
             return _ENOUGH
         given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
-        most = (self.budget // 2 - given) // count
-        if most < _LEAST_ANSWER:
+        limit = (self.budget // 2 - given) // count
+        if limit < _LEAST_ANSWER:
             return _ENOUGH
-        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, most)
+        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, limit)
 
     def _record(self, reply: Raw) -> None:
         """Store what the client sees, with the provider's count for the last round."""
@@ -399,8 +401,8 @@ def _is_whole(made: Assembled, count: int) -> bool:
     """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
     receipt = made.receipt
     only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
-    beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
-    return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
+    added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+    return only_messages and not receipt.left_out and not added and len(receipt.included) == count
 
 
 def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:

@@ -46,7 +46,7 @@ _PAGE = 50
 _NAME_CHARS = 80
 
 
-def resource_page(room: ArchiveTools, cursor: str | None = None) -> types.ListResourcesResult:
+def resource_page(archive: ArchiveTools, cursor: str | None = None) -> types.ListResourcesResult:
     """Summaries, newest first; only the configured session's if there is one. Messages and files are opened by id.
 
     Empty when nothing is stored yet.
@@ -57,14 +57,14 @@ def resource_page(room: ArchiveTools, cursor: str | None = None) -> types.ListRe
     start = None if found is None else PageStart(found[1], found[2])
     nothing = types.ListResourcesResult(resources=[])
     try:
-        with room.engine() as engine:
+        with archive.engine() as engine:
             browse, only = engine.browse, None
-            if room.session_key is not None:
-                conversation = browse.find(Session(key=room.session_key))
+            if archive.session_key is not None:
+                conversation = browse.find(Session(key=archive.session_key))
                 if conversation is None:
                     return nothing
                 only = conversation.id
-            within = engine.tools.visible(room.caller)
+            within = engine.tools.visible(archive.caller)
             page = browse.summaries(_PAGE, start, conversation_id=only, within=within)
     except NoArchive:
         return nothing
@@ -72,7 +72,7 @@ def resource_page(room: ArchiveTools, cursor: str | None = None) -> types.ListRe
     return types.ListResourcesResult(resources=[_listed(row) for row in page.rows], next_cursor=following)
 
 
-def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
+def open_resource(archive: ArchiveTools, uri: str) -> ToolCallResult:
     """The content of a resource URI, as `lcm_describe` shows it; an error result for an invalid one."""
     found = _ADDRESS.fullmatch(uri)
     if found is None:
@@ -81,7 +81,7 @@ def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
         )
     kind, name = found[1], unquote(found[2])
     wanted = f"msg#{name.removeprefix('msg#')}" if kind == "message" else name
-    return room.call("lcm_describe", {"id": wanted})
+    return archive.call("lcm_describe", {"id": wanted})
 
 
 def _listed(row: SummaryRow) -> types.Resource:
@@ -114,7 +114,7 @@ _WITHIN = " Here that is the session {key}; allConversations=true looks further.
 _RUNNING = " Here that is the running session, and all conversations where it has nothing or allConversations=true."
 
 
-def make_server(room: ArchiveTools) -> Server[Any]:
+def make_server(archive: ArchiveTools) -> Server[Any]:
     """An MCP server over the archive's tools, for any transport."""
     limiter = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -124,16 +124,16 @@ def make_server(room: ArchiveTools) -> Server[Any]:
     async def list_tools(
         _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(tool, room) for tool in tool_table().values()])
+        return types.ListToolsResult(tools=[_tool(tool, archive) for tool in tool_table().values()])
 
     async def call_tool(_ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
-        result = await in_thread(partial(room.call, params.name, params.arguments))
+        result = await in_thread(partial(archive.call, params.name, params.arguments))
         return types.CallToolResult(content=[types.TextContent(text=result.text)], is_error=result.is_error)
 
     async def list_resources(
         _ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await in_thread(partial(_resources, room, params.cursor if params else None))
+        return await in_thread(partial(_resources, archive, params.cursor if params else None))
 
     async def list_templates(
         _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
@@ -149,7 +149,7 @@ def make_server(room: ArchiveTools) -> Server[Any]:
     async def read_resource(
         _ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        text = await in_thread(partial(_read, room, str(params.uri)))
+        text = await in_thread(partial(_read, archive, str(params.uri)))
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")]
         )
@@ -169,28 +169,28 @@ def make_server(room: ArchiveTools) -> Server[Any]:
     )
 
 
-def serve_stdio(room: ArchiveTools) -> None:
+def serve_stdio(archive: ArchiveTools) -> None:
     """Serve on standard input and output until the client closes them."""
 
     async def serve() -> None:
-        server = make_server(room)
+        server = make_server(archive)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     try:
         anyio.run(serve)
     finally:
-        room.close()
+        archive.close()
 
 
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _tool(tool: Tool, room: ArchiveTools) -> types.Tool:
+def _tool(tool: Tool, archive: ArchiveTools) -> types.Tool:
     where = ""
     if any(parameter.name == "allConversations" for parameter in tool.parameters):
-        where = _EVERYWHERE if room.host is None else _RUNNING
-        where = where if room.session_key is None else _WITHIN.format(key=room.session_key)
+        where = _EVERYWHERE if archive.host is None else _RUNNING
+        where = where if archive.session_key is None else _WITHIN.format(key=archive.session_key)
     hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=tool.name == "lcm_expand_query")
     return types.Tool(name=tool.name, description=tool.help + where, input_schema=tool.schema, annotations=hints)
 
@@ -198,16 +198,16 @@ def _tool(tool: Tool, room: ArchiveTools) -> types.Tool:
 # --- resources ------------------------------------------------------------------------------------
 
 
-def _resources(room: ArchiveTools, cursor: str | None) -> types.ListResourcesResult:
+def _resources(archive: ArchiveTools, cursor: str | None) -> types.ListResourcesResult:
     try:
-        return resource_page(room, cursor)
+        return resource_page(archive, cursor)
     except LosslessError as error:
         code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
         raise MCPError(code, str(error)) from None
 
 
-def _read(room: ArchiveTools, uri: str) -> str:
-    result = open_resource(room, uri)
+def _read(archive: ArchiveTools, uri: str) -> str:
+    result = open_resource(archive, uri)
     if result.is_error:
         raise MCPError(types.INVALID_PARAMS, str(result.details.get("error", result.text)), {"uri": uri})
     return result.text

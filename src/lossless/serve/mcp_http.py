@@ -41,28 +41,16 @@ def require_token(app: ASGIApp, token: str) -> ASGIApp:
     return checked
 
 
-def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
+def make_app(archive: ArchiveTools, token: str, port: int) -> ASGIApp:
     """The application: `/mcp` for requests with the token and one of this machine's loopback names."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
     security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
-    app = make_server(room).streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    app = make_server(archive).streamable_http_app(streamable_http_path=PATH, transport_security=security)
     return require_token(app, token)
 
 
-def serve_http(room: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
+def serve_http(archive: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; port 0 takes a free one. `ready` gets the address."""
-    listener = _listen(port)
-    number = int(listener.getsockname()[1])
-    config = uvicorn.Config(make_app(room, token, number), log_level="warning", access_log=False, ws="none")
-    ready(f"http://{HOST}:{number}{PATH}")
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        listener.close()
-        room.close()
-
-
-def _listen(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,4 +59,11 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BadInput(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
-    return listener
+    number = int(listener.getsockname()[1])
+    config = uvicorn.Config(make_app(archive, token, number), log_level="warning", access_log=False, ws="none")
+    ready(f"http://{HOST}:{number}{PATH}")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+        archive.close()

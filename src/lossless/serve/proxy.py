@@ -172,7 +172,13 @@ class Proxy:
         url, dialect = self._target(request, provider)
 
         def relayed(sent_body: bytes, *, is_same: bool = True, **turn: Any) -> Response:
-            sent = self._request(request, provider, url, granted, sent_body, is_same)
+            gone = _OURS if is_same else _OURS | {"content-encoding"}
+            kept = [(name, value) for name, value in granted.headers if name not in gone]
+            own = self._options.keys.get(provider)
+            if not granted.key_headers and own:
+                kept.append(("authorization", f"Bearer {own}") if provider == "openai" else ("x-api-key", own))
+            headers = [*kept, ("accept-encoding", "identity")]
+            sent = self._client.build_request(request.method, url, headers=headers, content=sent_body)
             return RelayResponse(self._client, provider, sent, sessions=self._sessions, **turn)
 
         try:
@@ -233,18 +239,6 @@ class Proxy:
         if dialect is None:
             path = _at_provider(_path(request), provider)
         return f"{base.rstrip('/')}{path}{query}", dialect
-
-    def _request(
-        self, request: Request, provider: str, url: str, granted: AccessGranted, content: bytes, is_same: bool
-    ) -> httpx2.Request:
-        """The request for the provider: the client's headers, without those meant for us."""
-        gone = _OURS if is_same else _OURS | {"content-encoding"}
-        kept = [(name, value) for name, value in granted.headers if name not in gone]
-        own = self._options.keys.get(provider)
-        if not granted.key_headers and own:
-            kept.append(("authorization", f"Bearer {own}") if provider == "openai" else ("x-api-key", own))
-        headers = [*kept, ("accept-encoding", "identity")]
-        return self._client.build_request(request.method, url, headers=headers, content=content)
 
 
 def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:

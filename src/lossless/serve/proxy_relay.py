@@ -82,8 +82,8 @@ _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trail
 
 def error_response(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
     """An error of the proxy in the shape that the provider's clients expect."""
-    told = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
-    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
+    header = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
+    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | header)
 
 
 class RelayResponse(Response):
@@ -132,7 +132,8 @@ class RelayResponse(Response):
             answer = await self._client.send(self._request, stream=True)
             try:
                 is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
-                if not _is_readable(answer):
+                encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+                if encoding not in ("", "identity", *COMPRESSED_ENCODINGS):
                     await self._keep_rest("the provider's response has an unknown compression")
                 if self._turn is not None and await self._is_too_long(self._turn, answer):
                     self._request = self._again(self._turn)
@@ -247,7 +248,12 @@ class RelayResponse(Response):
         """The provider failed: report it, and store what was received, if this turn is stored at all."""
         not_kept = self._not_kept or ("it is not a conversation" if self._session is None else None)
         await self._keep_rest()
-        status, reason = _what_broke(error, self._request)
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.UnsupportedProtocol):
+            status, reason = 502, f"the provider cannot be reached at {self._request.url.host}"
+        elif isinstance(error, httpx2.TimeoutException):
+            status, reason = 504, "the provider did not respond in time"
+        else:
+            status, reason = 502, "the provider's response was cut off"
         if not self._begun:
             fate = "nothing of it is stored" if not_kept else "the messages are stored"
             await error_response(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
@@ -273,22 +279,8 @@ class RelayResponse(Response):
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
 
 
-def _is_readable(answer: httpx2.Response) -> bool:
-    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-    return encoding in ("", "identity") or encoding in COMPRESSED_ENCODINGS
-
-
 def _word(text: str) -> bytes:
     return " ".join(text.split()).encode("ascii", "backslashreplace")
-
-
-def _what_broke(error: httpx2.HTTPError, request: httpx2.Request) -> tuple[int, str]:
-    """The status and the reason for a provider that did not respond, or not completely."""
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.UnsupportedProtocol):
-        return 502, f"the provider cannot be reached at {request.url.host}"
-    if isinstance(error, httpx2.TimeoutException):
-        return 504, "the provider did not respond in time"
-    return 502, "the provider's response was cut off"
 
 
 def _taken(turn: Turn, reply: dict[str, Any]) -> dict[str, Any] | None:

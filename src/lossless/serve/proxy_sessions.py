@@ -97,9 +97,9 @@ class SessionFinder:
         """A request of this session has ended."""
         if session is not None:
             with self._lock:
-                left = self._busy.pop(session.name, 1) - 1
-                if left > 0:
-                    self._busy[session.name] = left
+                running = self._busy.pop(session.name, 1) - 1
+                if running > 0:
+                    self._busy[session.name] = running
 
     def _aligned(self, request: RequestHistory, base: str) -> Session:
         """The conversation with the longest history that the request continues; else the one in which it returns to an
@@ -137,8 +137,8 @@ class SessionFinder:
         """
         for how in ("on", "back", "instead"):
             some = [(one, session) for one, session in found if one.how == how]
-            most = max((one.known for one, _ in some), default=0)
-            some = [(one, session) for one, session in some if one.known == most]
+            limit = max((one.known for one, _ in some), default=0)
+            some = [(one, session) for one, session in some if one.known == limit]
             free = [(one, session) for one, session in some if session.name not in self._busy]
             some = free or (some if how == "on" else [])
             if some:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object] | Sequence[object]
+#: Index rows of further passages have ids above this; below it a row has its message's id.
+PASSAGE_BASE = 1 << 40
 
 
 @cache

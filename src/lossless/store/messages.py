@@ -15,6 +15,7 @@ from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
 from lossless.store.database import (
+    PASSAGE_BASE,
     TableAccess,
     by_ids,
     column_text,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from lossless.store.database import Database, Row
 
 _MIGRATE_QUERIES = load_queries("migrate")
-#: Index rows of further passages have ids above this; below it a row has its message's id.
-PASSAGE_BASE = 1 << 40
 _CAUGHT_UP = "indexed_through"
 #: The mark up to which all rows are indexed advances in steps of this.
 MARK_STEP = 1000

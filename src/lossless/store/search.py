@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessError
+from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import Database, TableAccess, column_count, column_text, load_queries
-from lossless.store.messages import PASSAGE_BASE, index_digest
+from lossless.store.database import PASSAGE_BASE, TableAccess, column_count, column_text, load_queries
+from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.database import Row
+    from lossless.store.database import Database, Row
 
 _BATCH = 500
 #: Above every summary's id.
@@ -538,30 +538,3 @@ def index_new_rows(archive: Archive) -> bool:
     with suppress(*WRITE_ERRORS):
         return archive.catch_up(limit=_CATCH_UP) < _CATCH_UP
     return False
-
-
-#: How long to wait for another process before giving up without a result.
-_BUSY_MS = 20
-#: How many of the newest matches in the whole archive are read: a term with more is not a name.
-_AMONG = 2_000
-
-
-def find_mentions(
-    path: str, conversation_id: int, names: Sequence[str], *, through: int, limit: int
-) -> dict[str, tuple[int, ...]]:
-    """The messages of people and models with each name in them, newest first, by the index: up to a message, and at
-    most so many. Empty when the archive cannot be read.
-    """
-    query = load_queries("search")["mentions"]
-    common = {"conversation_id": conversation_id, "through": through, "limit": limit}
-    common |= {"among": _AMONG, "base": PASSAGE_BASE}
-    found: dict[str, tuple[int, ...]] = {}
-    try:
-        with closing(Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)) as database:
-            for name in names:
-                if any(character.isalnum() for character in name):
-                    match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
-                    found[name] = tuple(database.column(query, common | {"match": match, "name": name}))
-    except LosslessError:
-        return {}
-    return found

@@ -6,13 +6,7 @@ holds the tests that every store must pass.
 
 from __future__ import annotations
 
-from lossless.testing.conversations import (
-    AgentMessage,
-    agent_conversation,
-    json_line,
-    messages_jsonl,
-    session_jsonl,
-)
+from lossless.testing.conversations import AgentMessage, agent_conversation, json_line, messages_jsonl, session_jsonl
 from lossless.testing.sample import PLANTED, SAMPLE_COUNT, Fact, openai_chat, sample_conversation
 from lossless.testing.scripted import DIRECTIVES, Call, Mode, Scripted, Step, VirtualClock, hang, say
 

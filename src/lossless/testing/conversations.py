@@ -155,14 +155,7 @@ class _Speaker:
 def assistant_message(content: list[AgentMessage], stop: str, timestamp: int) -> AgentMessage:
     """An assistant's message as an OpenClaw transcript has it, from a made-up model."""
     nothing = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
-    usage = {
-        "input": 1200,
-        "output": 300,
-        "cacheRead": 0,
-        "cacheWrite": 0,
-        "totalTokens": 1500,
-        "cost": nothing,
-    }
+    usage = {"input": 1200, "output": 300, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 1500, "cost": nothing}
     return {
         "role": "assistant",
         "content": content,
@@ -226,7 +219,7 @@ def session_jsonl(
     lines: list[str] = []
     parent: str | None = None
     for number, message in enumerate(messages):
-        at = _iso(message["timestamp"])
+        at = state_time(datetime.fromtimestamp(message["timestamp"] / 1000, UTC))
         if not lines:
             lines.append(json_line({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": cwd}))
         id = f"{0x10000000 + number:x}"
@@ -236,7 +229,3 @@ def session_jsonl(
     if not lines:
         raise ValueError("a transcript needs at least one message")
     return "\n".join(lines) + "\n"
-
-
-def _iso(epoch_ms: int) -> str:
-    return state_time(datetime.fromtimestamp(epoch_ms / 1000, UTC))

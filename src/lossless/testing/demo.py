@@ -28,7 +28,7 @@ SESSION = lossless.Session(key="agent:demo:ferry")
 #: Small numbers, so that a short conversation has something to fold; and no log, which would stay.
 SETTINGS = lossless.Settings(fresh_tail_count=24, leaf_chunk_tokens=3_000, independent_log_file_enabled=False)
 BUDGET = 8_000
-#: What somebody said once, weeks ago, and how it is looked for.
+#: What was said once, weeks ago, and how it is looked for.
 PATTERN = "sandbox merchant"
 #: Questions of which we know the answers; they were all said in what is folded by then.
 QUESTIONS = PLANTED[:3]
@@ -59,7 +59,10 @@ def run_demo(folder: Path | None) -> bool:
     start = time.perf_counter()
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(TemporaryDirectory(prefix="lossless-demo-")))
-        archive = _new_archive(place)
+        place.mkdir(parents=True, exist_ok=True)
+        for old in place.glob("lcm.db*"):
+            old.unlink()
+        archive = place / "lcm.db"
         is_right = _tell(archive)
         size = f"The archive takes {archive.stat().st_size / 1024:.0f} kB."
         _say(f"{size} All of it in {time.perf_counter() - start:.1f} s.")
@@ -91,7 +94,18 @@ def _tell(archive: Path) -> bool:
         _say(f"Replayed turn by turn, as after a crash: {stored} stored. The count stays at {count}.")
 
         _fold_and_assemble(engine)
-        _recall(engine)
+        found = engine.grep(PATTERN, session=SESSION, scope="messages", limit=1).hits
+        _say(
+            f"Searched for {PATTERN!r}: msg#{found[0].id}: {' '.join(found[0].snippet.split())[:90]}…"
+            if found
+            else "Nothing."
+        )
+        _say("Asked in plain words, no model needed:")
+        for fact in QUESTIONS:
+            evidence = engine.recall(fact.question, session=SESSION, max_tokens=800)
+            quoted = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
+            where = "not shown" if quoted is None else f"{quoted.reference}, {quoted.created_at:%d %B}"
+            click.echo(f"     {fact.question}  →  {fact.answer} ({where})")
 
         check = engine.verify()
         verdict = "each one whole, indexed and reachable" if check.ok else "PROBLEMS"
@@ -99,14 +113,6 @@ def _tell(archive: Path) -> bool:
         for problem in check.problems:
             click.echo(f"     {problem}")
     return check.ok and count == len(conversation)
-
-
-def _new_archive(folder: Path) -> Path:
-    """The place of an archive that is not there yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("lcm.db*"):
-        old.unlink()
-    return folder / "lcm.db"
 
 
 def _growing_windows(conversation: Sequence[AgentMessage]) -> Iterator[Sequence[AgentMessage]]:
@@ -135,22 +141,6 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
         f"{plural(len(prompt.messages) - folded, 'message')}, "
         f"{prompt.tokens:,} of {BUDGET:,} tokens."
     )
-
-
-def _recall(engine: lossless.Engine) -> None:
-    """Get folded details back: by words, and by plain questions."""
-    found = engine.grep(PATTERN, session=SESSION, scope="messages", limit=1).hits
-    _say(
-        f"Searched for {PATTERN!r}: msg#{found[0].id}: {' '.join(found[0].snippet.split())[:90]}…"
-        if found
-        else "Nothing."
-    )
-    _say("Asked in plain words, no model needed:")
-    for fact in QUESTIONS:
-        evidence = engine.recall(fact.question, session=SESSION, max_tokens=800)
-        told = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
-        where = "not shown" if told is None else f"{told.reference}, {told.created_at:%d %B}"
-        click.echo(f"     {fact.question}  →  {fact.answer} ({where})")
 
 
 def _say(text: str) -> None:

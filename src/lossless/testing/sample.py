@@ -170,15 +170,7 @@ def slow_queries(roll: Roll) -> str:
 
 
 def deploy_log(roll: Roll) -> str:
-    steps = (
-        "build api",
-        "build worker",
-        "build gateway",
-        "push images",
-        "migrate",
-        "restart api",
-        "restart worker",
-    )
+    steps = ("build api", "build worker", "build gateway", "push images", "migrate", "restart api", "restart worker")
     done = "\n".join(f"[{step}] done in {number(roll, 1, 90)}.{number(roll, 0, 9)}s" for step in steps)
     smoke = ("timetable", "hold", "pay (stub)", "ticket", "scan", "refund", "boarding list")
     return done + "\n" + "\n".join(f"smoke: {name} ok ({number(roll, 30, 900)} ms)" for name in smoke)
@@ -204,13 +196,7 @@ def outline(roll: Roll) -> str:
 
 def weekly(roll: Roll) -> str:
     rows = [
-        (
-            day,
-            number(roll, 900, 2_600),
-            number(roll, 3, 40),
-            number(roll, 0, 9),
-            f"{number(roll, 90, 420)} ms",
-        )
+        (day, number(roll, 900, 2_600), number(roll, 3, 40), number(roll, 0, 9), f"{number(roll, 90, 420)} ms")
         for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
     ]
     return _table(("day", "bookings", "refunds", "refused scans", "p95"), rows)
@@ -263,15 +249,7 @@ _CLOSINGS = ("Noted.", "All right.", "👍", "Understood.")
 _SLOT = re.compile("«(\\w+)»")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "person": ("Jonas", "Priya", "Emeka", "Lucia"),
-    "branch": (
-        "group-names",
-        "faster-sync",
-        "refund-mails",
-        "night-boat",
-        "pier-health",
-        "season-pass",
-        "tidy-worker",
-    ),
+    "branch": ("group-names", "faster-sync", "refund-mails", "night-boat", "pier-health", "season-pass", "tidy-worker"),
     "test": ("test_changes", "test_sync", "test_mails", "test_expiry", "test_lists"),
     "module": ("booking", "payments", "pier", "worker", "api"),
     "file": FILES,
@@ -279,14 +257,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "verb": NAMES,
     "boat": BOATS,
     "city": ("Gdańsk", "Porto", "Utrecht", "Bergen", "Trieste", "Tampere"),
-    "topic": (
-        "the seat holds",
-        "daylight saving",
-        "the key rotation",
-        "partner access",
-        "the way back",
-        "the printer",
-    ),
+    "topic": ("the seat holds", "daylight saving", "the key rotation", "partner access", "the way back", "the printer"),
 }
 _RANGES = {
     "times": (60, 200),

@@ -110,14 +110,12 @@ class Scripted:
     """
 
     def __init__(
-        self,
-        *script: ScriptLine,
-        then: ScriptLine = "ok",
-        name: str = "scripted",
-        clock: VirtualClock | None = None,
+        self, *script: ScriptLine, then: ScriptLine = "ok", name: str = "scripted", clock: VirtualClock | None = None
     ) -> None:
         for line in (*script, then):
-            _check(line)
+            mode = line.mode if isinstance(line, Step) else line
+            if not isinstance(mode, BaseException) and mode not in get_args(Mode):
+                raise ValueError(f"no mode {mode!r}; there are {', '.join(get_args(Mode))}")
         self.script, self.then, self.name = script, then, name
         self._clock = clock
         self._calls: list[Call] = []
@@ -162,7 +160,10 @@ class Scripted:
         if step.mode in _FAILURES:
             raise _FAILURES[step.mode]()
         if step.mode == "hang":
-            self._wait(step.seconds)
+            if self._clock is None:
+                self._released.wait(step.seconds)
+            else:
+                self._clock.advance(step.seconds)
         text = _text(step, source_of(prompt), prompt.max_tokens)
         incomplete = step.mode == "incomplete"
         return Completion(
@@ -174,24 +175,12 @@ class Scripted:
             blocks=("thinking",) if step.mode == "reasoning" else ("text",) if text else (),
         )
 
-    def _wait(self, seconds: float) -> None:
-        if self._clock is None:
-            self._released.wait(seconds)
-        else:
-            self._clock.advance(seconds)
-
 
 _FAILURES: dict[Mode, Callable[[], Exception]] = {
     "auth": lambda: ModelAuth("401 Unauthorized: invalid api key"),
     "rate_limit": lambda: ModelRateLimit("429 Too Many Requests", retry_after=30.0),
     "timeout": lambda: ModelTimeout("no answer in time"),
 }
-
-
-def _check(line: ScriptLine) -> None:
-    mode = line.mode if isinstance(line, Step) else line
-    if not isinstance(mode, BaseException) and mode not in get_args(Mode):
-        raise ValueError(f"no mode {mode!r}; there are {', '.join(get_args(Mode))}")
 
 
 def source_of(prompt: Prompt) -> str:

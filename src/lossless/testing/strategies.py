@@ -118,11 +118,7 @@ def openai_chat_messages(draw: DrawFn) -> JsonDict:
             _IDS, _NAMES, _arguments(),
         )  # fmt: skip
         content = draw(st.none() | st.just(words))
-        return {
-            "role": "assistant",
-            "content": content,
-            "tool_calls": draw(st.lists(calls, min_size=1, max_size=3)),
-        }
+        return {"role": "assistant", "content": content, "tool_calls": draw(st.lists(calls, min_size=1, max_size=3))}
     if role == "tool":
         return {"role": "tool", "tool_call_id": draw(_IDS), "content": words}
     return {"role": role, "content": words}
@@ -137,22 +133,10 @@ def openai_responses_items(draw: DrawFn) -> JsonDict:
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
     if kind == "output":
         content = [{"type": "output_text", "text": words, "annotations": []}]
-        return {
-            "type": "message",
-            "id": "msg_1",
-            "role": "assistant",
-            "status": "completed",
-            "content": content,
-        }
+        return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
     if kind == "function_call":
         arguments = json.dumps(draw(_arguments()))
-        return {
-            "type": kind,
-            "id": "fc_1",
-            "call_id": draw(_IDS),
-            "name": draw(_NAMES),
-            "arguments": arguments,
-        }
+        return {"type": kind, "id": "fc_1", "call_id": draw(_IDS), "name": draw(_NAMES), "arguments": arguments}
     if kind == "function_call_output":
         return {"type": kind, "call_id": draw(_IDS), "output": words}
     return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": words}]}
@@ -174,10 +158,7 @@ def anthropic_messages(draw: DrawFn) -> JsonDict:
         return {"role": "user", "content": [result | draw(st.sampled_from(({}, {"is_error": True})))]}
     thought = st.builds(lambda words: {"type": "thinking", "thinking": words, "signature": "c2ln"}, _WORDS)
     call = st.builds(
-        lambda id, name, input: {"type": "tool_use", "id": id, "name": name, "input": input},
-        _IDS,
-        _NAMES,
-        _arguments(),
+        lambda id, name, input: {"type": "tool_use", "id": id, "name": name, "input": input}, _IDS, _NAMES, _arguments()
     )
     return {
         "role": "assistant",
@@ -218,11 +199,7 @@ def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> tuple
 
 def _turn(turn: int, ids: list[str], speaks: bool) -> list[JsonDict]:
     at = 1_767_603_600_000 + turn * 60_000
-    asks: JsonDict = {
-        "role": "user",
-        "content": [{"type": "text", "text": f"question {turn}"}],
-        "timestamp": at,
-    }
+    asks: JsonDict = {"role": "user", "content": [{"type": "text", "text": f"question {turn}"}], "timestamp": at}
     words = [{"type": "text", "text": f"looking {turn}"}] if speaks or not ids else []
     calls = [{"type": "toolCall", "id": id, "name": "exec", "arguments": {"n": turn}} for id in ids]
     first: JsonDict = {

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
-    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
+    from lossless.maintenance.surgery.group import OperationPlan
+    from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.tui.archive import ArchiveAccess
 
 #: So many reasons why a draft was of no use are told.
 _REASONS = 3
 
-#: Summaries that are to be written anew: a title, a preview, and the plan.
+#: Summaries that are to be rewritten: a title, a preview, and the plan.
 PlannedRewrite: TypeAlias = "tuple[str, str, RewritePlan]"
 
 
@@ -50,73 +51,50 @@ class PlannedChange:
 def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
     """What a summary was made of goes back into the context."""
     plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
-    return PlannedChange(
-        f"Dissolve {summary_id}",
-        plan.text,
-        "Put them back into the context?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    return _operation(f"Dissolve {summary_id}", plan, "Put them back into the context?")
 
 
 def plan_transplant(engine: Engine, source_id: int, target_id: int) -> PlannedChange:
     """The summaries of a context, with all below them, are copied to the head of another one."""
     plan = engine.surgery.plan_transplant(source_id, target_id)
-    return PlannedChange(
-        f"Transplant conversation {source_id} → {target_id}",
-        plan.text,
-        f"Copy them to conversation {target_id}?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    title = f"Transplant conversation {source_id} → {target_id}"
+    return _operation(title, plan, f"Copy them to conversation {target_id}?")
 
 
 def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     """The last fold, surgery or focus is taken back."""
     plan = engine.surgery.plan_undo(conversation_id)
-    return PlannedChange(
-        f"Undo {plan.entry.action}",
-        plan.text,
-        f"Undo this {plan.entry.action}?",
-        lambda engine: describe_operation(engine.surgery.apply(plan)),
-    )
+    return _operation(f"Undo {plan.entry.action}", plan, f"Undo this {plan.entry.action}?")
 
 
-def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
+def _operation(title: str, plan: OperationPlan, question: str) -> PlannedChange:
+    return PlannedChange(title, plan.text, question, lambda engine: describe_operation(engine.surgery.apply(plan)))
+
+
+def plan_rewrite(access: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
     """One summary, or all below it as well, from its sources."""
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
-    by = next(iter(_model_names(room)), EXTRACTIVE_MODEL)
-    plan = room.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
+    by = next(iter(_model_names(access)), EXTRACTIVE_MODEL)
+    plan = access.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
-    return title, _rewrite_preview(room, plan), plan
+    return title, _rewrite_preview(access, plan), plan
 
 
-def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
+def plan_repair(access: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    plan, blocked = room.engine.surgery.plan_repair(conversation_id)
-    return f"Repair conversation {conversation_id}", _rewrite_preview(room, plan, blocked), plan
+    plan, blocked = access.engine.surgery.plan_repair(conversation_id)
+    return f"Repair conversation {conversation_id}", _rewrite_preview(access, plan, blocked), plan
 
 
-def _rewrite_preview(room: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
-    return "\n".join([f"written by: {writer_names(room)}", plan.text, *(f"! {reason}" for reason in blocked)])
-
-
-def previous_context(room: ArchiveAccess, summary_id: str) -> str:
-    """What a summary's writer is told about what came before."""
-    return room.engine.surgery.summary_source(summary_id).previous_context
+def _rewrite_preview(access: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
+    return "\n".join([f"written by: {writer_names(access)}", plan.text, *(f"! {reason}" for reason in blocked)])
 
 
 # --- deeds ---------------------------------------------------------------------------------------------------
 
 
-def apply_change(room: ArchiveAccess, surgery: PlannedChange) -> str:
-    """Carry a surgery out, after a backup; says what was done."""
-    with room.working() as engine:
-        done = surgery.apply(engine)
-    room.refresh()
-    return done
-
-
 def write_drafts(
-    room: ArchiveAccess,
+    access: ArchiveAccess,
     plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool],
     decided: Callable[[SummaryDraft], None],
@@ -126,15 +104,10 @@ def write_drafts(
     Says what was done, and whether anything was changed. However it ends, what was accepted and goes together is kept,
     and the same work again goes on with the rest.
     """
-    with room.working() as engine:
+    with access.working() as engine:
         made = engine.surgery.write_drafts(plan, accept, decided)
         done = engine.surgery.place_drafts(made)
-    room.refresh()
-    return _describe_drafts(made, done), done is not None
-
-
-def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
-    """What drafts came to, and what is left to do."""
+    access.refresh()
     nothing = "Nothing was changed." if made.stop == INTERRUPTED else "Nothing was written."
     lines = [nothing if done is None else describe_operation(done)]
     lines += [f"{draft.summary_id}: {draft.refusal}" for draft in made.refused[:_REASONS]]
@@ -142,7 +115,7 @@ def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
     lines += [f"and {more} more"] if more > 0 else []
     is_begun = made.stop is not None and done is not None
     lines += [f"Stopped: {made.stop}; {made.left} to go. Press the same key to continue."] if is_begun else []
-    return "\n".join(lines)
+    return "\n".join(lines), done is not None
 
 
 def describe_operation(done: OperationReport) -> str:
@@ -154,33 +127,28 @@ def describe_operation(done: OperationReport) -> str:
     return f"Done: {done.action}, {what}, context {sizes}; {back}.{copy}"
 
 
-def writer_names(room: ArchiveAccess) -> str:
+def writer_names(access: ArchiveAccess) -> str:
     """Who would write, by name; without a model texts are extracted."""
-    if room.engine.loop.summariser.complete is not None:
+    if access.engine.loop.summariser.complete is not None:
         return "the host's model"
-    return ", then ".join(_model_names(room)) or "no model is configured, so the text is extracted"
+    return ", then ".join(_model_names(access)) or "no model is configured, so the text is extracted"
 
 
-def _model_names(room: ArchiveAccess) -> list[str]:
+def _model_names(access: ArchiveAccess) -> list[str]:
     """The models that would be asked, in order."""
     from lossless.compaction.summariser import Summariser
 
-    hosts = room.engine.loop.summariser.complete
-    return [candidate.name for candidate in Summariser(room.work_settings, hosts).candidates()]
+    hosts = access.engine.loop.summariser.complete
+    return [candidate.name for candidate in Summariser(access.work_settings, hosts).candidates()]
 
 
-def focus_preview(room: ArchiveAccess, plan: FocusPlan) -> str:
-    """A plan for a person's eyes, and who would be asked."""
-    return f"written by: {writer_names(room)}\n{plan.text}"
-
-
-def write_brief(room: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
+def write_brief(access: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
     """Write the brief; nothing is in use yet. One that cannot be written is recorded, and its reason is BadInput."""
-    with room.working() as engine:
+    with access.working() as engine:
         made = engine.surgery.write_focus(plan)
         if made.error:
             engine.surgery.apply_focus(plan, made)
-    room.refresh()
+    access.refresh()
     if made.error:
         raise BadInput(f"the brief could not be written: {made.error}")
     return made
@@ -218,12 +186,12 @@ def _describe_focus(done: OperationReport, what: str) -> str:
     return f"Done: {done.action}. {what}; u takes it back."
 
 
-def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
+def plan_import(access: ArchiveAccess, path: Path) -> PlannedChange:
     """What storing a file would do; raises BadInput when nothing was said in it, or all of it is stored."""
     place = path.absolute()
     transcript = open_transcript(place)
     session = transcript_session(transcript.kind, place, transcript.header.id, transcript.header.cwd)
-    found, looked = room.browse.find(session), room.engine.transcripts.survey(session, transcript)
+    found, looked = access.browse.find(session), access.engine.transcripts.survey(session, transcript)
     new, bad, lanes = looked.messages - looked.known, transcript.bad_lines, transcript.lanes()
     if not new:
         reason = "all of it is stored" if looked.messages else "nothing was said in it"
@@ -238,10 +206,7 @@ def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
     lines += [f"! {plural(bad, 'line')} cannot be read and will be left out"] if bad else []
     if lanes:
         lines.append(f"! {plural(len(lanes), 'side line')} stay out; `lcm import {transcript.kind}` stores them, too")
-    lines += [
-        "",
-        "Recent messages stay as they are; older ones are summarised at once, without a model.",
-    ]
+    lines += ["", "Recent messages stay as they are; older ones are summarised at once, without a model."]
     return PlannedChange(
         f"Import {path.name}",
         "\n".join(lines),

@@ -1,4 +1,4 @@
-"""The terminal interface as a whole: its screens, its keys, and a look now and then whether somebody has written."""
+"""The terminal interface as a whole: its screens, its keys, and a regular check for changes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.theme import Theme
 from textual.worker import WorkerState
 
+from lossless.tui import screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.conversations import SessionsScreen
 from lossless.tui.screens.dialogs import DetailDialog
@@ -63,35 +64,32 @@ _KEY_NAMES = {
     "tab": "Tab",
 }
 _OURS = "lossless.tui."
-DARK = Theme(
-    "lcm-dark",
-    primary="#5b9bd5",
-    secondary="#7f95ad",
-    accent="#d3a35d",
-    warning="#d3a35d",
-    error="#e0716b",
-    success="#66b588",
-    foreground="#d6dbe3",
-    background="#14171c",
-    surface="#1a1e25",
-    panel="#232933",
-    dark=True,
-    variables={"border": "#39424f", "block-cursor-background": "#2b4866", "block-cursor-foreground": "#ffffff"},
-)
-LIGHT = Theme(
-    "lcm-light",
-    primary="#2a6cad",
-    secondary="#5d6f84",
-    accent="#8a5a00",
-    warning="#8a5a00",
-    error="#b3352f",
-    success="#1f7346",
-    foreground="#23282f",
-    background="#fbfbf9",
-    surface="#f4f4f1",
-    panel="#e9e9e5",
-    dark=False,
-    variables={"border": "#c3c7cc", "block-cursor-background": "#cfe1f3", "block-cursor-foreground": "#10243a"},
+#: Colours on a dark and on a light background.
+_COLOURS = {
+    "primary": ("#5b9bd5", "#2a6cad"),
+    "secondary": ("#7f95ad", "#5d6f84"),
+    "accent": ("#d3a35d", "#8a5a00"),
+    "warning": ("#d3a35d", "#8a5a00"),
+    "error": ("#e0716b", "#b3352f"),
+    "success": ("#66b588", "#1f7346"),
+    "foreground": ("#d6dbe3", "#23282f"),
+    "background": ("#14171c", "#fbfbf9"),
+    "surface": ("#1a1e25", "#f4f4f1"),
+    "panel": ("#232933", "#e9e9e5"),
+}
+_VARIABLES = {
+    "border": ("#39424f", "#c3c7cc"),
+    "block-cursor-background": ("#2b4866", "#cfe1f3"),
+    "block-cursor-foreground": ("#ffffff", "#10243a"),
+}
+DARK, LIGHT = (
+    Theme(
+        name,
+        dark=name == "lcm-dark",
+        variables={variable: pair[n] for variable, pair in _VARIABLES.items()},
+        **{colour: pair[n] for colour, pair in _COLOURS.items()},  # type: ignore[arg-type]
+    )
+    for n, name in enumerate(("lcm-dark", "lcm-light"))
 )
 
 
@@ -103,9 +101,9 @@ class TerminalApp(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_COLUMNS, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
 
-    def __init__(self, room: ArchiveAccess, folder: Path | None = None) -> None:
+    def __init__(self, access: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
-        self.access, self.times = room, LocalTimes(room.settings.timezone, room.clock)
+        self.access, self.times = access, LocalTimes(access.settings.timezone, access.clock)
         self._folder = folder
         self.animation_level = "none"
 
@@ -116,9 +114,7 @@ class TerminalApp(App[None]):
         self.theme = (LIGHT if is_light(os.environ.get("COLORFGBG", "")) else DARK).name
         self.push_screen(SessionsScreen())
         if self._folder is not None:
-            from lossless.tui.screens.session_files import SessionFilesScreen
-
-            self.push_screen(SessionFilesScreen(self._folder))
+            self.push_screen(screens.session_files.SessionFilesScreen(self._folder))
         self.set_interval(_LOOK_SECONDS, self._look)
         if not self.is_headless:
             self.tell_estimate()
@@ -141,13 +137,13 @@ class TerminalApp(App[None]):
                 screen.tick()
 
     def _fatal_error(self) -> None:
-        """What nobody foresaw ends with one line; with LCM_DEBUG=1 with the whole story."""
+        """An unexpected error ends with one line; with LCM_DEBUG=1 with the whole story."""
         if os.environ.get("LCM_DEBUG"):
             super()._fatal_error()
         else:
             self.panic(Text(f"Unexpected error. {_DEBUG_HINT}"))
 
-    def go_back(self) -> None:
+    def action_go_back(self) -> None:
         """To the screen before; from the first one, out."""
         if len(self.screen_stack) > 2:
             self.pop_screen()
@@ -178,20 +174,17 @@ class TerminalApp(App[None]):
 
     # --- keys ---
 
-    def show_help(self) -> None:
+    def action_show_help(self) -> None:
         """All keys that work here."""
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()
-        for keys, about in [*self._keys(self.screen), *always]:
-            text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
-        self.push_screen(DetailDialog(DetailView("Keys"), text))
-
-    def _keys(self, screen: Screen[object]) -> list[tuple[str, str]]:
         found: dict[tuple[str, str], list[str]] = {}
-        for binding in own_bindings(type(screen)):
+        for binding in own_bindings(type(self.screen)):
             name = _KEY_NAMES.get(binding.key, binding.key)
             found.setdefault((binding.action, binding.description), []).append(name)
-        return [(" ".join(names), about) for (_, about), names in found.items()]
+        for keys, about in [*((" ".join(names), about) for (_, about), names in found.items()), *always]:
+            text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
+        self.push_screen(DetailDialog(DetailView("Keys"), text))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that a key does here, by name, then what the framework offers."""

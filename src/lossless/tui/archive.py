@@ -102,7 +102,7 @@ class ArchiveAccess:
 
     @property
     def mark(self) -> tuple[tuple[int, int], ...]:
-        """Changes when somebody writes the archive; a look at the file system, no read of the file."""
+        """Changes when the archive is written; a look at the file system, no read of the file."""
         return tuple(_stamp(name) for name in (self.path, f"{self.path}-wal"))
 
     def refresh(self) -> None:
@@ -112,7 +112,7 @@ class ArchiveAccess:
             self.engine = self._open(self.path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         for engine in (*self._former, self.engine):
             engine.close()
 

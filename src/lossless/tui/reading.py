@@ -108,9 +108,9 @@ class ChatMarkdown(Markdown):
             yield from super().__rich_console__(console, options)
 
 
-def markdown(text: str, *, is_dark: bool, most: int = MAX_CHARS) -> RenderableType:
+def markdown(text: str, *, is_dark: bool, limit: int = MAX_CHARS) -> RenderableType:
     """A text as Markdown, as much of it as is drawn at once."""
-    shown = clip_text(text, most)
+    shown = clip_text(text, limit)
     drawn = ChatMarkdown(shown, is_dark=is_dark)
     return RichText(shown) if drawn.is_deep else drawn
 
@@ -121,7 +121,7 @@ def parts_view(
     is_dark: bool,
     is_open: bool = True,
     tools: Mapping[str, str] | None = None,
-    most: int = MAX_CHARS,
+    limit: int = MAX_CHARS,
 ) -> RenderableType:
     """The parts of a message; without `is_open` tool calls, results and thoughts take a line each.
 
@@ -131,27 +131,27 @@ def parts_view(
     for part in parts:
         if isinstance(part, Text):
             drawn += [RichText("")] if drawn and part.text.strip() else []
-            drawn += [markdown(part.text.strip("\n"), is_dark=is_dark, most=most)] if part.text.strip() else []
+            drawn += [markdown(part.text.strip("\n"), is_dark=is_dark, limit=limit)] if part.text.strip() else []
         else:
-            drawn += _folding(part, tools or {}, is_dark=is_dark, is_open=is_open, most=most)
+            drawn += _folding(part, tools or {}, is_dark=is_dark, is_open=is_open, limit=limit)
     return Group(*drawn)
 
 
-def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bool, most: int) -> list[RenderableType]:
+def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bool, limit: int) -> list[RenderableType]:
     match part:
         case ToolCall():
             arguments = _parsed(part.input)
             said = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
-            body = _code(clip_text(said, most), "json", _CODE_THEMES[is_dark])
+            body = _code(clip_text(said, limit), "json", _CODE_THEMES[is_dark])
             return _fold(part.name, call_summary(arguments), body, NOTICE, is_open=is_open)
         case ToolResult():
             name = part.name or tools.get(part.call_id or "", "Tool")
             lines = part.text.strip().count("\n") + 1
             head = (f"{plural(lines, 'line')} · " if lines > 1 else "") + (one_line(part.text) or "(nothing)")
             title, colour = (f"{name} failed", RED) if part.is_error else (f"{name} result", NOTICE)
-            return _fold(title, head, RichText(clip_text(part.text.strip("\n"), most)), colour, is_open=is_open)
+            return _fold(title, head, RichText(clip_text(part.text.strip("\n"), limit)), colour, is_open=is_open)
         case Reasoning() if part.text:
-            body = RichText(clip_text(part.text, most), "italic dim")
+            body = RichText(clip_text(part.text, limit), "italic dim")
             return _fold("Thinking", part.text, body, "dim", is_open=is_open)
         case File():
             return [RichText(f"□ {one_line(part.name or 'file')} {one_line(part.mime or '')}".rstrip(), "dim")]
@@ -197,7 +197,7 @@ def call_summary(arguments: Json) -> str:
 
 
 def speaker(role: str, at: str) -> RichText:
-    """The line above what somebody said."""
+    """The line above a message."""
     return RichText(no_wrap=True).append(role.capitalize(), f"bold {ROLES.get(role, '')}").append(f"  {at}", "dim")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lossless.model.records import ConversationRow, MessageRow
     from lossless.tui.text import LocalTimes
 
-_FIRST = -(2**62)
+_FIRST, _LAST = -(2**62), 2**62
 _MARKS = re.compile(r"\A(?:\s+|#{1,6}\s|>|[-*+]\s|[`~]{3}\w*(?:\n|\Z)|[-*_=]{3,}(?:\n|\Z))+")
 #: Among so many first messages the words of a user are looked for.
 _OPENING = 4
@@ -52,13 +52,10 @@ def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
         ids = {id_: browse.messages_after(id_, _FIRST, _OPENING) for id_, title in found.items() if not title}
         said = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
     for message in sorted(said, key=lambda message: message.role != "user"):
-        found[message.conversation_id] = found[message.conversation_id] or _first_line(message.content)
+        found[message.conversation_id] = found[message.conversation_id] or next(
+            (words for line in message.content.splitlines() if (words := without_marks(line))), ""
+        )
     return found
-
-
-def _first_line(text: str) -> str:
-    """The first line with words, without the marks of Markdown."""
-    return next((words for line in text.splitlines() if (words := without_marks(line))), "")
 
 
 def without_marks(text: str) -> str:
@@ -70,29 +67,19 @@ def without_marks(text: str) -> str:
     return _MARKS.sub("", text)
 
 
-def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
-    """The last messages of a conversation."""
-    return older_messages(browse, conversation_id, 2**62, size)
-
-
-def oldest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
-    """The first messages of a conversation."""
-    return newer_messages(browse, conversation_id, _FIRST, size)
-
-
-def older_messages(browse: Browse, conversation_id: int, seq: int, size: int) -> MessageWindow:
-    """The messages just before a place; where there are too few to fill a window, the first ones."""
+def older_messages(browse: Browse, conversation_id: int, size: int, seq: int = _LAST) -> MessageWindow:
+    """The messages just before a place, or the newest; where there are too few to fill a window, the first ones."""
     with browse.reading():
         ids = browse.messages_before(conversation_id, seq, size + 1)
         if len(ids) < size:
-            return oldest_messages(browse, conversation_id, size)
+            return newer_messages(browse, conversation_id, size)
         rows = browse.messages_by_id(ids[-size:], whole=False)
         is_newer = bool(browse.messages_after(conversation_id, seq - 1))
     return MessageWindow(tuple(rows), len(ids) > size, is_newer)
 
 
-def newer_messages(browse: Browse, conversation_id: int, seq: int, size: int) -> MessageWindow:
-    """The messages just after a place."""
+def newer_messages(browse: Browse, conversation_id: int, size: int, seq: int = _FIRST) -> MessageWindow:
+    """The messages just after a place, or the first ones."""
     with browse.reading():
         ids = browse.messages_after(conversation_id, seq, size + 1)
         rows = browse.messages_by_id(ids[:size], whole=False)
@@ -100,15 +87,15 @@ def newer_messages(browse: Browse, conversation_id: int, seq: int, size: int) ->
     return MessageWindow(tuple(rows), is_older, len(ids) > size)
 
 
-def messages_around(browse: Browse, conversation_id: int, message_id: int, size: int) -> MessageWindow:
+def messages_around(browse: Browse, conversation_id: int, size: int, message_id: int) -> MessageWindow:
     """A message with its neighbours; the newest ones when it is not there."""
     with browse.reading():
         conversation, seq = browse.message_places([message_id]).get(message_id, (None, 0))
         if conversation != conversation_id:
-            return newest_messages(browse, conversation_id, size)
+            return older_messages(browse, conversation_id, size)
         before = browse.messages_before(conversation_id, seq, size // 2) if size > 1 else []
         first = browse.message_places(before[:1])[before[0]][1] if before else seq
-        return newer_messages(browse, conversation_id, first - 1, size)
+        return newer_messages(browse, conversation_id, size, first - 1)
 
 
 def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> DetailView:
@@ -117,14 +104,14 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         stored = browse.stored_messages([message_id])
         if not stored:
             return DetailView(f"msg#{message_id}", text="It is no longer in the archive.")
-        standing = browse.message_status(message_id)
+        status = browse.message_status(message_id)
     found, said = stored[0], stored[0].message
-    if standing.ordinal is not None:
-        place = f"in the context, at {standing.ordinal}"
-    elif standing.leaf_id is not None:
-        place = f"below {standing.leaf_id}"
+    if status.ordinal is not None:
+        place = f"in the context, at {status.ordinal}"
+    elif status.leaf_id is not None:
+        place = f"below {status.leaf_id}"
     else:
-        place = f"hidden: {standing.hidden_cause}" if standing.hidden_cause else "nowhere"
+        place = f"hidden: {status.hidden_cause}" if status.hidden_cause else "nowhere"
     facts = [
         ("role", said.role),
         ("time", times.minute(found.created_at)),
@@ -144,24 +131,24 @@ def readable_parts(said: Message) -> tuple[Part, ...]:
 
 def parts_text(parts: Sequence[Part]) -> str:
     """The parts of a message for a person's eyes."""
-    return "\n\n".join(text for part in parts if (text := _part_text(part)))
-
-
-def _part_text(part: Part) -> str:
-    match part:
-        case Text(text):
-            return text
-        case Reasoning(text):
-            return f"(thinking) {text}" if text else ""
-        case ToolCall():
-            said = part.input if isinstance(part.input, str) else json.dumps(part.input, ensure_ascii=False, indent=2)
-            return f"→ {part.name} {said}"
-        case ToolResult():
-            return f"{'✗' if part.is_error else '←'} {part.name or 'result'}\n{part.text}"
-        case File():
-            return f"(file {part.name or ''} {part.mime or ''})"
-        case Opaque():
-            return f"({part.type})"
+    texts = []
+    for part in parts:
+        match part:
+            case Text(text):
+                texts.append(text)
+            case Reasoning(text):
+                texts.append(f"(thinking) {text}" if text else "")
+            case ToolCall():
+                given = part.input
+                text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
+                texts.append(f"→ {part.name} {text}")
+            case ToolResult():
+                texts.append(f"{'✗' if part.is_error else '←'} {part.name or 'result'}\n{part.text}")
+            case File():
+                texts.append(f"(file {part.name or ''} {part.mime or ''})")
+            case Opaque():
+                texts.append(f"({part.type})")
+    return "\n\n".join(filter(None, texts))
 
 
 def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> DetailView:

@@ -92,23 +92,23 @@ _ROLLOUTS = ("sessions/*/*/*/rollout-*-{}.jsonl", "sessions/rollout-*-{}.jsonl",
 _MOST_BYTES = 64 << 20
 
 
-def find_transcript(room: ArchiveAccess, conversation_id: int) -> Path | None:
+def find_transcript(access: ArchiveAccess, conversation_id: int) -> Path | None:
     """The file that a stored conversation was said in; None when there is none on this machine."""
-    with room.browse.reading():
-        found = room.browse.get(conversation_id)
-        point = room.engine.transcripts.followed(conversation_id)
-    beside = [folder / f"{found.session_id}.jsonl" for folder in room.folders]
+    with access.browse.reading():
+        found = access.browse.get(conversation_id)
+        point = access.engine.transcripts.followed(conversation_id)
+    siblings = [folder / f"{found.session_id}.jsonl" for folder in access.folders]
     read = [Path(point.path)] if point is not None and point.path else []
-    ids = [found.session_id, *rollouts_in_index(room.folders, found.session_key, found.session_id)]
-    for file in (*read, *beside):
+    ids = [found.session_id, *rollouts_in_index(access.folders, found.session_key, found.session_id)]
+    for file in (*read, *siblings):
         ids += rollout_named_beside(file)
-    return rollout(room.codex, ids) or next((file for file in (*read, *beside) if _is_file(file)), None)
+    return rollout(access.codex, ids) or next((file for file in (*read, *siblings) if _is_file(file)), None)
 
 
-def backend_session_id(room: ArchiveAccess, file: Path, session_id: str) -> Path:
+def backend_session_id(access: ArchiveAccess, file: Path, session_id: str) -> Path:
     """The Codex rollout behind a session file; the file itself when there is none."""
     ids = [session_id, *rollouts_in_index((file.parent,), None, session_id), *rollout_named_beside(file)]
-    return rollout(room.codex, ids) or file
+    return rollout(access.codex, ids) or file
 
 
 def rollout(home: Path | None, ids: Iterable[str]) -> Path | None:
@@ -134,7 +134,7 @@ def rollouts_in_index(folders: Iterable[Path], key: str | None, session_id: str)
 
 
 def rollout_named_beside(file: Path) -> list[str]:
-    """The threads of Codex that a file beside a session file names."""
+    """The threads of Codex that a file next to a session file names."""
     try:
         names = [entry.path for entry in os.scandir(file.parent) if entry.name.startswith(f"{file.name}.")]
     except OSError:

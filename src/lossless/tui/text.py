@@ -49,24 +49,24 @@ def make_visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
-def one_line(text: str, most: int = LINE_CHARS) -> str:
+def one_line(text: str, limit: int = LINE_CHARS) -> str:
     """The beginning of a text on one line.
 
     >>> one_line("a\\n  b", 10), one_line("abcdef", 4)
     ('a b', 'abc…')
     """
-    words = make_visible(" ".join(text[: 4 * most].split()))
-    return words if len(words) <= most else words[: most - 1] + "…"
+    words = make_visible(" ".join(text[: 4 * limit].split()))
+    return words if len(words) <= limit else words[: limit - 1] + "…"
 
 
-def shorten_middle(name: str, most: int) -> str:
+def shorten_middle(name: str, limit: int) -> str:
     """A name without its middle where it is too long.
 
     >>> shorten_middle("abcdefgh", 5), shorten_middle("abc", 5)
     ('ab…gh', 'abc')
     """
-    keep = (most - 1) // 2
-    return name if len(name) <= most else f"{name[:keep]}…{name[-(most - 1 - keep) :]}"
+    keep = (limit - 1) // 2
+    return name if len(name) <= limit else f"{name[:keep]}…{name[-(limit - 1 - keep) :]}"
 
 
 def home_path(path: str) -> str:
@@ -75,20 +75,20 @@ def home_path(path: str) -> str:
     return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
 
 
-def clip_text(text: str, most: int = MAX_CHARS) -> str:
+def clip_text(text: str, limit: int = MAX_CHARS) -> str:
     """As much of a text as is drawn at once, and how much that leaves out."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return make_visible(text)
-    return f"{make_visible(text[:most])}\n\n… {format_count(len(text) - most)} more characters"
+    return f"{make_visible(text[:limit])}\n\n… {format_count(len(text) - limit)} more characters"
 
 
-def split_text(text: str, most: int = MAX_CHARS) -> list[str]:
+def split_text(text: str, limit: int = MAX_CHARS) -> list[str]:
     """A text in pieces that can be drawn at once; one piece, if only an empty one.
 
     >>> split_text("abcde", 2)
     ['ab', 'cd', 'e']
     """
-    return [make_visible(text[at : at + most]) for at in range(0, max(1, len(text)), most)]
+    return [make_visible(text[at : at + limit]) for at in range(0, max(1, len(text)), limit)]
 
 
 def text_cell(text: str, style: str = "") -> Text:

@@ -1,4 +1,4 @@
-"""Evidence beside a prompt: what was said earlier about what it asks, for a host that has compacted its context."""
+"""Evidence for a prompt: what was said earlier about what it asks, for a host that has compacted its context."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[in
     Nothing of an archive that cannot be read.
     """
     path, conversation_id, through = known.get("archive"), known.get("conversationId"), known.get("through")
-    most, quoted = known.get("evidenceTokens"), known.get("quoted")
-    if not isinstance(path, str) or not isinstance(most, int):
+    limit, quoted = known.get("evidenceTokens"), known.get("quoted")
+    if not isinstance(path, str) or not isinstance(limit, int):
         return "", []
     if not isinstance(conversation_id, int) or not isinstance(through, int):
         return "", []
@@ -36,7 +36,7 @@ def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[in
     zone = known.get("timezone")
     now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
     try:
-        found = evidence_in_file(path, conversation_id, prompt, most, now, seen)
+        found = evidence_in_file(path, conversation_id, prompt, limit, now, seen)
     except LosslessError:
         return "", []
     return (render_evidence(found), [item.id for item in found]) if found else ("", [])

@@ -46,7 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Answer one event; always 0, because a hook that fails must not stop its host."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        text = _options(given)
+        rest = list(given)
+        while rest and rest[0] in ("--db", "--config"):
+            if len(rest) < 2:
+                raise ValueError(f"{rest[0]} needs a path")
+            os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else session_cache.CONFIG_VARIABLE] = rest[1]
+            del rest[:2]
+        text = rest[-1] if rest else None
         event = _event(_input() if text is None else text)
         answer = None if os.environ.get("LCM_WRITING_SUMMARY") else respond(event)
         if answer:
@@ -77,17 +83,6 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
     if not session_cache.is_current(session_cache.load(event), event):
         _start(event)
     return None
-
-
-def _options(arguments: list[str]) -> str | bytes | None:
-    """Take `--db PATH` and `--config PATH`, as the engine's variables; what is left is an event itself."""
-    rest = list(arguments)
-    while rest and rest[0] in ("--db", "--config"):
-        if len(rest) < 2:
-            raise ValueError(f"{rest[0]} needs a path")
-        os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else session_cache.CONFIG_VARIABLE] = rest[1]
-        del rest[:2]
-    return rest[-1] if rest else None
 
 
 def _input() -> bytes:
@@ -228,9 +223,23 @@ def _start(event: dict[str, object], *, answers: bool = False) -> int | None:
 def _spawn(command: list[str], answer: int | None) -> None:
     """Run a command detached: neither its output nor its life is tied to the host's hook."""
     if not hasattr(os, "posix_spawn"):
-        _spawn_elsewhere(command, answer)
+        import subprocess
+
+        flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        nothing = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=nothing, stdout=answer or nothing, stderr=nothing, creationflags=flags)
         return
-    _keep_descriptors()
+    # Only the three streams are passed on: a host reads until the last process that holds its pipe is gone.
+    try:
+        numbers = os.listdir("/dev/fd")
+    except OSError:
+        numbers = []
+    for number in map(int, filter(str.isdigit, numbers)):
+        if number > 2:
+            try:
+                os.set_inheritable(number, False)
+            except OSError:  # the one that the folder was read with
+                continue
     actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
@@ -245,28 +254,6 @@ def _spawn(command: list[str], answer: int | None) -> None:
         os.posix_spawn(command[0], command, os.environ, file_actions=actions, setpgroup=0)
 
 
-def _keep_descriptors() -> None:
-    """Pass nothing on but the three streams: a host reads until the last process that holds its pipe is gone."""
-    try:
-        numbers = os.listdir("/dev/fd")
-    except OSError:
-        numbers = []
-    for number in map(int, filter(str.isdigit, numbers)):
-        if number > 2:
-            try:
-                os.set_inheritable(number, False)
-            except OSError:  # the one that the folder was read with
-                continue
-
-
-def _spawn_elsewhere(command: list[str], answer: int | None) -> None:
-    import subprocess
-
-    flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-    nothing = subprocess.DEVNULL
-    subprocess.Popen(command, stdin=nothing, stdout=answer or nothing, stderr=nothing, creationflags=flags)
-
-
 def _await(reading: int | None, seconds: float) -> dict[str, object]:
     """A worker's answer; nothing when it takes longer."""
     if reading is None:
@@ -276,8 +263,8 @@ def _await(reading: int | None, seconds: float) -> dict[str, object]:
     until, text = time.monotonic() + seconds, b""
     try:
         while not text.endswith(b"\n"):
-            left = until - time.monotonic()
-            if left <= 0 or (_CAN_SELECT and not select.select([reading], [], [], left)[0]):
+            remaining = until - time.monotonic()
+            if remaining <= 0 or (_CAN_SELECT and not select.select([reading], [], [], remaining)[0]):
                 return {}
             piece = os.read(reading, 1 << 16)
             if not piece:

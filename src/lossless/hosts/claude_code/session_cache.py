@@ -29,8 +29,8 @@ def cache_file(event: dict[str, object]) -> str | None:
 
     names = ("LCM_", "OPENCLAW_", "XDG_DATA_HOME")
     ours = sorted((name, value) for name, value in os.environ.items() if name.startswith(names))
-    told = json.dumps([os.path.abspath(transcript), ours]).encode("utf-8", "surrogateescape")
-    return os.path.join(cache_folder(), blake2b(told, digest_size=12).hexdigest() + ".json")
+    identity = json.dumps([os.path.abspath(transcript), ours]).encode("utf-8", "surrogateescape")
+    return os.path.join(cache_folder(), blake2b(identity, digest_size=12).hexdigest() + ".json")
 
 
 def load(event: dict[str, object]) -> dict[str, object]:
@@ -61,7 +61,7 @@ def save(event: dict[str, object], known: dict[str, object]) -> None:
 
 
 def forget_old(days: float = 30.0) -> None:
-    """Remove notes that nobody has written for a month."""
+    """Remove notes that were not written for a month."""
     import time
 
     with suppress(OSError), os.scandir(cache_folder()) as entries:

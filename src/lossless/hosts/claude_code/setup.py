@@ -135,7 +135,7 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
 
 
 def skill_text() -> str:
-    """The skill, sealed so that a later version knows whether somebody has changed it."""
+    """The skill, sealed so that a later version knows whether it was changed."""
     from lossless.context.render import RECALL_POLICY
 
     text = _SKILL + RECALL_POLICY

@@ -29,8 +29,8 @@ def holds_reference(path: str) -> bool:
 
 def _is_told(record: dict[str, object]) -> bool:
     """Whether a line is what a hook has told the model; others may quote it."""
-    told = record.get("attachment")
-    return isinstance(told, dict) and told.get("type") == "hook_additional_context"
+    attachment = record.get("attachment")
+    return isinstance(attachment, dict) and attachment.get("type") == "hook_additional_context"
 
 
 def _record(line: bytes) -> dict[str, object]:

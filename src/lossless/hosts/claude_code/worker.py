@@ -38,11 +38,6 @@ def session_of(transcript: Transcript) -> Session:
     return sessions.transcript_session(transcript.kind, transcript.state.path, header.id, header.cwd)
 
 
-def main_transcript(path: Path) -> Transcript:
-    """The transcript at a path; raises BadInput when it is none."""
-    return open_transcript(path.absolute())
-
-
 def has_no_messages(transcript: Transcript, lane: str | None = None) -> bool:
     """Whether nothing was said on a line yet."""
     return next(message_entries(transcript.path(lane)), None) is None
@@ -50,7 +45,7 @@ def has_no_messages(transcript: Transcript, lane: str | None = None) -> bool:
 
 #: How much of a host's context a reference may take.
 REFERENCE_TOKENS = 1_800
-#: What one event may spend on sweeps that were put off; the rest stays a debt for `lcm worker`.
+#: What one event may spend on postponed sweeps; the rest stays a debt for `lcm worker`.
 _DRAIN_SECONDS = 0.25
 #: More messages than this at once are an import, whose older part is folded at once.
 _IMPORT = 500
@@ -148,10 +143,11 @@ def sync(engine: Engine, event: dict[str, Any], path: Path) -> tuple[Session, in
 
     The session, its conversation, how many messages are new, and what was not stored, and why.
     """
-    transcript = main_transcript(path)
+    transcript = open_transcript(path.absolute())
     session = session_of(transcript)
     report = _sync_main(engine, session, transcript)
-    problems = [_problem(path, report.reason)] if report.status in ("held", "refused") else []
+    is_kept_out, reason = report.status in ("held", "refused"), report.reason or "it is held back"
+    problems = [f"{path.name} was not stored: {reason}"] if is_kept_out else []
     stored = report.stored
     named = event.get("agent_transcript_path")
     files = KINDS[transcript.kind].side_files(transcript.state.path)
@@ -162,7 +158,7 @@ def sync(engine: Engine, event: dict[str, Any], path: Path) -> tuple[Session, in
         try:
             stored += _sync_agent(engine, session, file, file.stem.removeprefix("agent-"))
         except (LosslessError, OSError) as error:
-            problems.append(_problem(file, str(error)))
+            problems.append(f"{file.name} was not stored: {error}")
     if event.get("hook_event_name") == "SessionEnd" and transcript.kind == "claude-code":
         stored += sum(_sync_lane(engine, session, transcript, lane, lane) for lane in transcript.lanes())
     return session, report.conversation_id, stored, problems
@@ -183,7 +179,7 @@ def _sync_agent(engine: Engine, session: Session, file: Path, agent: str) -> int
     state = file_state(file)
     if seen and all(known == (state.size, state.mtime_ms) for known in seen.values()):
         return 0
-    transcript = main_transcript(file)
+    transcript = open_transcript(file.absolute())
     if transcript.kind != "claude-code":
         return _sync_main(engine, session_of(transcript), transcript).stored
     return sum(_sync_lane(engine, session, transcript, lane, agent) for lane in (None, *transcript.lanes()))
@@ -194,10 +190,6 @@ def _sync_lane(engine: Engine, session: Session, transcript: Transcript, lane: s
         return 0
     own = Session(key=f"{session.key}:subagent:{agent}", id=agent, project=session.project)
     return engine.bootstrap(own, transcript, lane=lane, fold=False).stored
-
-
-def _problem(path: Path, reason: str | None) -> str:
-    return f"{path.name} was not stored: {reason or 'it is held back'}"
 
 
 def event_transcript(event: dict[str, Any]) -> Path | None:
@@ -225,7 +217,7 @@ def _open() -> Engine:
 
 
 def _answer(answer: dict[str, object]) -> None:
-    """Tell the hook, if it still waits; afterwards there is nobody to tell."""
+    """Tell the hook, if it still waits; afterwards no process reads it."""
     with suppress(OSError, ValueError):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
@@ -233,12 +225,6 @@ def _answer(answer: dict[str, object]) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def _has_own_work(event: dict[str, Any]) -> bool:
-    """Whether there is more to do than to read the transcript, which the worker that waits does as well."""
-    is_end = event.get("hook_event_name") == "SessionEnd" or bool(event.get("agent_transcript_path"))
-    return is_end or _forgets(event) or session_cache.needs_reference(event, session_cache.load(event))
 
 
 def _locked(file: IO[str], until: float) -> bool:
@@ -279,7 +265,10 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
             yield True
             return
         until = time.monotonic() + _QUEUE_SECONDS
-        if not _locked(following, until if _has_own_work(event) else 0) or not _locked(running, until):
+        # Whether there is more to do than to read the transcript, which the worker that waits does as well.
+        is_end = event.get("hook_event_name") == "SessionEnd" or bool(event.get("agent_transcript_path"))
+        has_more = is_end or _forgets(event) or session_cache.needs_reference(event, session_cache.load(event))
+        if not _locked(following, until if has_more else 0) or not _locked(running, until):
             yield False
             return
         fcntl.flock(following, fcntl.LOCK_UN)

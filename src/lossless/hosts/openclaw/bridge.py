@@ -66,7 +66,7 @@ class Bridge:
     def limits(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         """The budget and model of a session's turn, as arguments of the engine, now that a call says this about them.
 
-        The host names what is left beside its system prompt when a turn begins, and the model's whole window from
+        The host names what is left besides its system prompt when a turn begins, and the model's whole window from
         then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the
         way; what it lacks of the largest is the host's frame. While no window is named, the budget counts as one.
         """
@@ -208,29 +208,17 @@ def qualified_model(provider: str, model: str) -> str | None:
     return None if not model else model if "/" in model or not provider else f"{provider}/{model}"
 
 
-class SubAgents:
-    """Has a task done by one of the host's sub-agents."""
-
-    def __init__(self, peer: Peer, settings: Settings) -> None:
-        self._peer = peer
-        self._model = qualified_model(settings.expansion_provider, settings.expansion_model)
-        #: Set when the host cannot send sub-agents from here, so that a model should read instead.
-        self.is_missing = False
-
-    def __call__(self, task: DelegateTask, /) -> str | None:
-        params = {
-            "sessionKey": task.session_key,
-            "message": task.text,
-            "model": self._model,
-            "timeoutMs": int(task.seconds * 1000),
-        }
-        try:
-            done = self._peer.ask("subagent.run", params, task.seconds + _GRACE_SECONDS)
-        except (HostError, CallCancelled) as error:
-            raise DelegateError(str(error), "spawn") from None
-        if done.get("missing"):
-            self.is_missing = True
-        if done.get("error"):
-            raise DelegateError(str(done["error"]), done.get("phase") or "wait")
-        text = done.get("text")
-        return text if isinstance(text, str) else None
+def run_subagent(bridge: Bridge, task: DelegateTask) -> dict[str, Any]:
+    """What the host says about a task that it gave to one of its sub-agents."""
+    settings = bridge.engine.settings
+    params = {
+        "sessionKey": task.session_key,
+        "message": task.text,
+        "model": qualified_model(settings.expansion_provider, settings.expansion_model),
+        "timeoutMs": int(task.seconds * 1000),
+    }
+    try:
+        done: dict[str, Any] = bridge.peer.ask("subagent.run", params, task.seconds + _GRACE_SECONDS)
+    except (HostError, CallCancelled) as error:
+        raise DelegateError(str(error), "spawn") from None
+    return done

@@ -14,8 +14,6 @@ from lossless.hosts.openclaw.status import status_text
 from lossless.maintenance import repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.maintenance.surgery.focus import FocusStatus
@@ -26,31 +24,24 @@ def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The text for what a person typed; a refusal is one, too."""
     typed = call.params.get("args")
     verb, _, rest = (typed if isinstance(typed, str) else "").strip().partition(" ")
-    found = SLASH_COMMANDS.get(verb.lower() or "status")
-    if found is None:
+    name = verb.lower() or "status"
+    if name not in SLASH_COMMANDS:
         return {"text": f"There is no `{verb[:40]}`.\n\n{help_text()}"}
     if not lane_name(call.params):
         return {"text": "This needs a session; type it where the conversation is."}
     try:
-        return {"text": found[2](bridge, call, session_param(call.params), rest.strip())}
+        return {"text": _perform(bridge, call, session_param(call.params), name, rest.strip())}
     except LosslessError as error:
         return {"text": f"Not done: {error}"}
 
 
 def help_text() -> str:
     """What can be typed."""
-    rows = [
-        f"/lossless {name}{f' {takes}' if takes else ''}: {does}" for name, (takes, does, _) in SLASH_COMMANDS.items()
-    ]
+    rows = [f"/lossless {name}{takes and f' {takes}'}: {does}" for name, (takes, does) in SLASH_COMMANDS.items()]
     return "\n".join(["`/lcm` is the same as `/lossless`.", *rows])
 
 
-def _backup(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    copy = bridge.engine.backup()
-    return f"Backed up to {copy.path} ({copy.bytes:,} bytes)."
-
-
-def _rotate(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
+def _rotate(bridge: Bridge, call: PluginCall, session: Session) -> str:
     file = transcript_file(call.params)
     if file is None:
         return "This host keeps transcripts in its own database: there is no file to shorten."
@@ -72,22 +63,13 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_text(report)})."
 
 
-def _focus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
-    conversation = bridge.engine.browse.find(session)
-    if not rest:
+def _focus(bridge: Bridge, call: PluginCall, session: Session, question: str | None) -> str:
+    """Write a brief for a question, None for the active one's; without words, show the brief."""
+    if question == "":
+        conversation = bridge.engine.browse.find(session)
         return _focus_text(None if conversation is None else bridge.engine.surgery.focus_status(conversation.id))
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _focus_text(bridge.engine.surgery.focus(session, rest))
-
-
-def _refocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _focus_text(bridge.engine.surgery.focus(session))
-
-
-def _unfocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    done = bridge.engine.surgery.unfocus(session)
-    return f"The brief is put away: {done.tokens_before:,} → {done.tokens_after:,} tokens."
+    return _focus_text(bridge.engine.surgery.focus(session, question))
 
 
 def _focus_text(found: FocusStatus | None) -> str:
@@ -99,45 +81,50 @@ def _focus_text(found: FocusStatus | None) -> str:
     return f"Brief {brief.id} ({brief.status}, {brief.tokens:,} tokens) on: {brief.prompt}{stale}"
 
 
-def _undo(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    done = bridge.engine.undo(session)
-    return f"Taken back: {done.tokens_before:,} → {done.tokens_after:,} tokens."
+def _perform(bridge: Bridge, call: PluginCall, session: Session, verb: str, rest: str) -> str:
+    """Do what one of the shorter commands says."""
+    engine = bridge.engine
+    match verb:
+        case "backup":
+            copy = engine.backup()
+            return f"Backed up to {copy.path} ({copy.bytes:,} bytes)."
+        case "unfocus" | "undo":
+            done = engine.undo(session) if verb == "undo" else engine.surgery.unfocus(session)
+            what = "Taken back" if verb == "undo" else "The brief is put away"
+            return f"{what}: {done.tokens_before:,} → {done.tokens_after:,} tokens."
+        case "pin":
+            pinned: str | int = int(rest[4:]) if rest.startswith("msg#") and rest[4:].isdigit() else rest
+            return f"Pinned as {engine.pin(session, pinned)}."
+        case "unpin":
+            if not rest.isdigit():
+                raise BadInput("name the number of a pin")
+            engine.unpin(session, int(rest))
+            return "Taken away."
+        case "rotate":
+            return _rotate(bridge, call, session)
+        case "compact":
+            return _compact(bridge, call, session, rest)
+        case "focus" | "refocus":
+            return _focus(bridge, call, session, rest if verb == "focus" else None)
+        case "doctor":
+            return run_doctor(bridge, session, rest.split())
+    return help_text() if verb == "help" else status_text(bridge, session)
 
 
-def _pin(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    what: str | int = int(rest[4:]) if rest.startswith("msg#") and rest[4:].isdigit() else rest
-    return f"Pinned as {bridge.engine.pin(session, what)}."
-
-
-def _unpin(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
-    if not rest.isdigit():
-        raise BadInput("name the number of a pin")
-    bridge.engine.unpin(session, int(rest))
-    return "Taken away."
-
-
-#: What can be typed: what it takes, what it is for, and what it does.
-SLASH_COMMANDS: dict[str, tuple[str, str, Callable[[Bridge, PluginCall, Session, str], str]]] = {
-    "status": (
-        "",
-        "how much is kept, and how this conversation is",
-        lambda bridge, _call, session, _rest: status_text(bridge, session),
-    ),
-    "help": ("", "this list", lambda *_: help_text()),
-    "backup": ("", "copy the archive", _backup),
-    "rotate": ("", "shorten the transcript to its newest messages", _rotate),
-    "compact": ("[what matters]", "fold older history now", _compact),
-    "focus": ("[question]", "show the brief, or write one for a question", _focus),
-    "refocus": ("", "bring the brief up to date", _refocus),
-    "unfocus": ("", "put the brief away", _unfocus),
-    "undo": ("", "take back the last fold, surgery or focus", _undo),
-    "pin": ("<text or msg#…>", "keep words in every prompt", _pin),
-    "unpin": ("<number>", "take a pin away", _unpin),
-    "doctor": (
-        "[apply | clean | rollover-splits | maintenance]",
-        "find what is wrong, and repair it",
-        lambda bridge, _call, session, rest: run_doctor(bridge, session, rest.split()),
-    ),
+#: What can be typed: what it takes, and what it is for.
+SLASH_COMMANDS: dict[str, tuple[str, str]] = {
+    "status": ("", "how much is kept, and how this conversation is"),
+    "help": ("", "this list"),
+    "backup": ("", "copy the archive"),
+    "rotate": ("", "shorten the transcript to its newest messages"),
+    "compact": ("[what matters]", "fold older history now"),
+    "focus": ("[question]", "show the brief, or write one for a question"),
+    "refocus": ("", "bring the brief up to date"),
+    "unfocus": ("", "put the brief away"),
+    "undo": ("", "take back the last fold, surgery or focus"),
+    "pin": ("<text or msg#…>", "keep words in every prompt"),
+    "unpin": ("<number>", "take a pin away"),
+    "doctor": ("[apply | clean | rollover-splits | maintenance]", "find what is wrong, and repair it"),
 }
 
 
@@ -153,7 +140,11 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
     rest = [word for word in words if word not in _SURE]
     match rest:
         case []:
-            return _examined(bridge)
+            found = bridge.engine.admin.examine()
+            if not found.findings:
+                return "The archive is healthy."
+            head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
+            return f"{head}\n{found.text}"
         case ["apply"]:
             return _repaired(bridge, session, is_sure=is_sure)
         case ["apply", number] if number.isdigit():
@@ -161,27 +152,30 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
         case ["clean"]:
             return "\n".join(plan.text for plan in bridge.engine.admin.clean_plans())
         case ["clean", "apply", *which] if len(which) <= 1 or which[1:] == ["vacuum"]:
-            filter_id = next((word for word in which if word != "vacuum"), repair.ALL_FILTERS)
-            return _cleaned(bridge, filter_id, vacuum="vacuum" in which)
+            (plan,) = bridge.engine.admin.clean_plans(next((w for w in which if w != "vacuum"), repair.ALL_FILTERS))
+            done = bridge.engine.admin.clean(plan, vacuum="vacuum" in which)
+            backup = f" Backup: {done.backup}." if done.backup else ""
+            more = " The room was given back." if done.vacuumed else f" {done.refusal}." if done.refusal else ""
+            return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}{more}"
         case ["rollover-splits"]:
             return "\n".join(split.text for split in bridge.engine.surgery.splits()) or "No session is split."
         case ["apply", "rollover-splits"]:
             return _merged(bridge, is_sure=is_sure)
         case ["maintenance"]:
-            return _debts(bridge)
+            debts = bridge.engine.admin.open_debts()
+            stuck = {True: " (stuck)", False: ""}
+            rows = [
+                f"conversation {debt.conversation_id}: {debt.reason}{stuck[repair.is_stuck(debt)]}" for debt in debts
+            ]
+            return "\n".join(rows) or "Nothing is owed."
         case ["apply", "maintenance", number] if number.isdigit():
-            return _closed(bridge, int(number), is_sure=is_sure)
+            work = bridge.engine.admin.close_debt_plan(int(number))
+            if not is_sure:
+                return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
+            return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."
     raise BadInput(
         "doctor takes nothing, or: apply, clean, clean apply [FILTER] [vacuum], rollover-splits, maintenance"
     )
-
-
-def _examined(bridge: Bridge) -> str:
-    found = bridge.engine.admin.examine()
-    if not found.findings:
-        return "The archive is healthy."
-    head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
-    return f"{head}\n{found.text}"
 
 
 def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
@@ -194,14 +188,6 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
     return f"{written} {summaries} written anew, {len(refused)} left as they are."
 
 
-def _cleaned(bridge: Bridge, filter_id: str, *, vacuum: bool) -> str:
-    (plan,) = bridge.engine.admin.clean_plans(filter_id)
-    done = bridge.engine.admin.clean(plan, vacuum=vacuum)
-    backup = f" Backup: {done.backup}." if done.backup else ""
-    room = " The room was given back." if done.vacuumed else f" {done.refusal}." if done.refusal else ""
-    return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}{room}"
-
-
 def _merged(bridge: Bridge, *, is_sure: bool) -> str:
     surgery = bridge.engine.surgery
     plans = [surgery.plan_merge(split.session_key) for split in surgery.splits() if not split.review]
@@ -212,19 +198,3 @@ def _merged(bridge: Bridge, *, is_sure: bool) -> str:
     for plan in plans:
         surgery.apply(plan)
     return f"{len(plans)} sessions merged."
-
-
-def _debts(bridge: Bridge) -> str:
-    found = bridge.engine.admin.open_debts()
-    rows = [
-        f"conversation {debt.conversation_id}: {debt.reason}{' (stuck)' if repair.is_stuck(debt) else ''}"
-        for debt in found
-    ]
-    return "\n".join(rows) or "Nothing is owed."
-
-
-def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
-    work = bridge.engine.admin.close_debt_plan(number)
-    if not is_sure:
-        return f"{repair.describe_close(work)}. Add `confirm-inactive` to close it."
-    return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."

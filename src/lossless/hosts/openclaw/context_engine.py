@@ -27,15 +27,14 @@ from lossless.model.messages import Incoming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
     from lossless.engine import Engine
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
-    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
-    from lossless.model.conversations import Conversation, Session
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement
+    from lossless.model.conversations import Session
 
 #: How many tokens the host counts in its whole prompt, frame and tools included.
 _COUNTED = "currentTokenCount"
@@ -174,7 +173,9 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
             read_transcript(engine, bridge.peer, session, params)
     ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
-    rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
+    ids = [entry_id for entry_id in ends if entry_id]
+    is_stored = len(ids) == len(ends) and {*ids} <= engine.host.known_entries(session, sorted({*ids}))
+    rest = [] if is_stored else _with_ends(messages, *ends)
     # What was counted for the first answer of the turn: the provider's usage, and our estimate of the prompt then.
     usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
     engine.after_turn(
@@ -190,32 +191,21 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     return {"status": "committed"}
 
 
-def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:
-    """Whether all of these entries of the transcript are stored."""
-    wanted = {entry_id for entry_id in entry_ids if entry_id}
-    return wanted == {*entry_ids} and wanted <= bridge.engine.host.known_entries(session, sorted(wanted))
-
-
 def _with_ends(
     messages: Sequence[dict[str, Any]], first: str | None, last: str | None
 ) -> list[dict[str, Any] | Incoming]:
     """The messages of a turn with the two ids that the host tells: that of the question and that of the last answer."""
-    ids = (
-        dict.fromkeys(range(len(messages)), None)
-        | ({0: first} if len(messages) > 1 else {})
-        | {len(messages) - 1: last}
-    )
-    return [message if ids[n] is None else Incoming(message, entry_id=ids[n]) for n, message in enumerate(messages)]
+    ids = {0: first, len(messages) - 1: last}  # of a single message, the last
+    return [Incoming(message, entry_id=ids[n]) if ids.get(n) else message for n, message in enumerate(messages)]
 
 
 def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """The user says /new or /reset: read the rest of the transcript, then begin afresh."""
+    """The user says /new or /reset: read the rest of the transcript, then start a new conversation."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     if is_ignored(engine.settings, session):
         return {"done": False}
-    with suppress(
-        LosslessError, OSError, HostError
-    ):  # a transcript that cannot be read is no reason to go on as before
+    # A transcript that cannot be read is no reason to go on as before.
+    with suppress(LosslessError, OSError, HostError):
         read_transcript(engine, bridge.peer, session, params)
     cursor = engine.transcripts.cursor(session)
     try:
@@ -293,20 +283,12 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         progress=lambda *_: call.check(),
     )
     is_left_over = not report.ok and report.exhausted if is_of_prompt else not report.compacted
-    if has_target and is_left_over and _fits(bridge, session, limits):
-        reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
-        why = f"the newest turn is shown in part; {report.why}" if report.why else ""
-        report = replace(report, ok=True, reason=reason, why=why)
-    return _compaction_result(report)
-
-
-def _fits(bridge: Bridge, session: Session, limits: dict[str, Any]) -> bool:
-    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
-    made = bridge.engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
-    return made.receipt.fits
-
-
-def _compaction_result(report: CompactionReport) -> dict[str, Any]:
+    if has_target and is_left_over:  # a turn that is too long is shown in part, so the next prompt may fit all the same
+        made = engine.assemble(session, format="openclaw", allow_trailing_assistant=True, record=False, **limits)
+        if made.receipt.fits:
+            reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
+            why = f"the newest turn is shown in part; {report.why}" if report.why else ""
+            report = replace(report, ok=True, reason=reason, why=why)
     result = {
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
@@ -331,7 +313,7 @@ def reason_text(report: CompactionReport) -> str:
 
 
 def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """Between turns: pay what is owed if the host allows it, and look after its transcript."""
+    """Between turns: run postponed work if the host allows it, and look after its transcript."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
@@ -344,29 +326,23 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     file = transcript_file(params)
     if file is None or not file.is_file():
         return nothing | told
-    collected = _collect(bridge, conversation, file, approved=allowed and params.get("canRewrite") is True)
-    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
-    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
-    told = {"reason": collected.reason} if collected.reason else told
-    return nothing | changes | {"rewrittenEntries": collected.changed} | told
-
-
-def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved: bool) -> TranscriptGcReport:
-    """Let the host replace old answers of tools in a transcript that is a file.
-
-    Where it is in the host's own database it stays: a turn that begins while the host rebuilds it would fail.
-    """
+    # The transcript is a file; one in the host's database stays: a turn that begins while it is rebuilt would fail.
+    approved = allowed and params.get("canRewrite") is True
 
     def rewrite(replacements: Sequence[EntryReplacement]) -> int:
         wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]
         done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
         return int((done or {}).get("rewrittenEntries") or 0)
 
-    return bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
+    collected = bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
+    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
+    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
+    told = {"reason": collected.reason} if collected.reason else told
+    return nothing | changes | {"rewrittenEntries": collected.changed} | told
 
 
 def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
-    """The host has started and nobody writes yet: shorten transcripts that grew too large, if the settings say so."""
+    """The host has started and does not write yet: shorten transcripts that grew too large, if the settings say so."""
     if bridge.state_dir is None:
         return {"rotated": 0}
     try:

@@ -26,7 +26,7 @@ _OWN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"type": "string"},
         "Python",
         "The Python (3.11 or newer) that has lossless installed; else LCM_PYTHON, else python3 on the PATH.",
-    ),
+    )
 }
 
 
@@ -75,7 +75,14 @@ def _part(schema: dict[str, Any], value: dict[str, Any], inside: str, refused: d
 
 def matches_schema(schema: dict[str, Any], value: object) -> bool:
     """Whether a value is what a schema of the manifest asks for."""
-    if not _is_of_type(schema["type"], value) or value not in schema.get("enum", [value]):
+    kind = schema["type"]
+    if kind in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return False
+        is_of_type = kind == "number" or value == math.floor(value)
+    else:
+        is_of_type = isinstance(value, {"string": str, "boolean": bool, "array": list, "object": dict}[kind])
+    if not is_of_type or value not in schema.get("enum", [value]):
         return False
     if isinstance(value, list):
         return all(matches_schema(schema["items"], item) for item in value)
@@ -88,21 +95,13 @@ def matches_schema(schema: dict[str, Any], value: object) -> bool:
     return True
 
 
-def _is_of_type(kind: str, value: object) -> bool:
-    if kind in ("integer", "number"):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return False
-        return kind == "number" or value == math.floor(value)
-    return isinstance(value, {"string": str, "boolean": bool, "array": list, "object": dict}[kind])
-
-
 def declarations() -> dict[str, Any]:
     """`declared.json`: what the plugin registers before Python runs."""
     return {
         "version": __version__,
         "protocol": PROTOCOL,
         "ownSettings": list(_OWN),
-        "commands": {name: does for name, (_, does, _) in SLASH_COMMANDS.items()},
+        "commands": {name: does for name, (_, does) in SLASH_COMMANDS.items()},
         "tools": [{"name": tool.name, "description": tool.help, "parameters": tool.schema} for tool in TOOLS],
     }
 

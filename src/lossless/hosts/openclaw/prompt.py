@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.formats import synthetic
 from lossless.formats.synthetic import OPENING_TEXT
-from lossless.hosts.openclaw.bridge import (
-    int_param,
-    is_ignored,
-    messages_param,
-    session_param,
-    text_param,
-)
+from lossless.hosts.openclaw.bridge import int_param, is_ignored, messages_param, session_param, text_param
 from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
@@ -81,18 +75,14 @@ def compared_message(message: dict[str, Any]) -> ComparedMessage:
     """What a message says, whatever it looks like."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = [block if isinstance(block, str) else _text(block) for block in blocks]
+    given = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    texts = [text for text in given if isinstance(text, str) and text]
     calls = [
         f"{block.get('name')}{json.dumps(block.get('arguments'), sort_keys=True)}"
         for block in blocks
         if isinstance(block, dict) and block.get("type") == "toolCall"
     ]
-    return ComparedMessage(str(message.get("role")), "\n".join(text for text in texts if text).strip(), tuple(calls))
-
-
-def _text(block: object) -> str:
-    text = block.get("text") if isinstance(block, dict) else None
-    return text if isinstance(text, str) else ""
+    return ComparedMessage(str(message.get("role")), "\n".join(texts).strip(), tuple(calls))
 
 
 def first_unknown(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str, Any]]) -> int | None:
@@ -150,11 +140,11 @@ def estimate_messages(messages: Sequence[dict[str, Any]]) -> int:
 
 def first_fitting(window: Sequence[dict[str, Any]], budget: int) -> int:
     """Where the newest part of a window begins that fits the budget: at a user's message, and never after the last."""
-    left, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
+    remaining, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
     start = len(window)
     for start in range(len(window), 0, -1):
-        left -= estimate_messages(window[start - 1 : start])
-        if left < 0:
+        remaining -= estimate_messages(window[start - 1 : start])
+        if remaining < 0:
             break
     else:
         return 0
@@ -185,8 +175,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         return _live(window, offset, all_there_is)
     more = window[start:]
     if more:
-        beside = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, limits | {"overhead": max(beside, frame)})
+        overhead = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
+        made = _made(bridge, conversation, params, limits | {"overhead": max(overhead, frame)})
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -204,12 +194,7 @@ def _made(
 ) -> Assembled:
     prompt = text_param(params, "prompt")
     return bridge.engine.assemble(
-        conversation,
-        prompt=prompt,
-        format="openclaw",
-        allow_trailing_assistant=prompt is not None,
-        fold=True,
-        **limits,
+        conversation, prompt=prompt, format="openclaw", allow_trailing_assistant=prompt is not None, fold=True, **limits
     )
 
 

@@ -62,7 +62,7 @@ class PluginCall:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic() - margin)
 
     def check(self) -> None:
-        """Raises `CallCancelled` once nobody waits for the result any more."""
+        """Raises `CallCancelled` once the caller does not wait any more."""
         if self.cancelled.is_set():
             raise CallCancelled("the host has cancelled the call")
         if self.left() == 0.0:
@@ -123,7 +123,7 @@ REFUSED, INTERNAL, UNKNOWN_METHOD, NO_REQUEST, NO_JSON = -32000, -32603, -32601,
 _ANSWER_SECONDS = 30.0
 #: How often a wait looks whether its call was cancelled.
 _TICK_SECONDS = 0.05
-#: A day: nobody waits for longer.
+#: A day: no caller waits for longer.
 _LONGEST_MS = 86_400_000
 
 
@@ -167,7 +167,7 @@ class Peer:
                 self._take(frame, answer, lane_of)
 
     def send(self, frame: object) -> None:
-        """Write one frame as a whole, from any thread; when nobody reads any more, nothing happens."""
+        """Write one frame as a whole, from any thread; when the other end is closed, nothing happens."""
         data = encode_frame(frame)
         try:
             with self._writing:

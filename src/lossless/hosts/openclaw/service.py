@@ -15,16 +15,16 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt, status
-from lossless.hosts.openclaw.bridge import Bridge, SubAgents, host_model, lane_name, session_param, text_param
+from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
 from lossless.hosts.openclaw.rpc import NoMethod, Peer
+from lossless.recall.delegate import DelegateError
 from lossless.recall.scope import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import PluginCall
-    from lossless.settings import Settings
+    from lossless.recall.delegate import DelegateTask
 
 
 def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -35,11 +35,22 @@ def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         raise BadInput("name must be a text")
     is_known = text_param(params, "sessionKey") or text_param(params, "sessionId")
     caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.has_subagents)
-    toolbox, agents = bridge.engine.tools, SubAgents(bridge.peer, bridge.engine.settings)
+    is_missing = False
+
+    def delegate(task: DelegateTask) -> str | None:
+        nonlocal is_missing
+        done = run_subagent(bridge, task)
+        is_missing = is_missing or bool(done.get("missing"))
+        if done.get("error"):
+            raise DelegateError(str(done["error"]), done.get("phase") or "wait")
+        text = done.get("text")
+        return text if isinstance(text, str) else None
+
+    toolbox = bridge.engine.tools
     if bridge.has_subagents:
-        toolbox = replace(toolbox, delegate=agents)
+        toolbox = replace(toolbox, delegate=delegate)
     result = toolbox.call(name, params.get("args"), caller)
-    if agents.is_missing:
+    if is_missing:  # the host cannot send sub-agents from here: a model reads instead
         result = replace(toolbox, delegate=None).call(name, params.get("args"), caller)
     return {"content": result.content, "details": result.details, "isError": result.is_error}
 
@@ -59,7 +70,7 @@ _STORING: dict[str, Method] = {
     "hook.before_reset": context_engine.before_reset,
     "hook.session_end": context_engine.session_end,
 }
-#: What folds: one after the other within a session, beside what is stored.
+#: What folds: one after the other within a session, in parallel to storing.
 _FOLDING: dict[str, Method] = {"compact": context_engine.compact, "maintain": context_engine.maintain}
 _FREE: dict[str, Method] = {
     "assemble": prompt.assemble,
@@ -105,13 +116,14 @@ class Service:
         return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
-        """Let go of the archive."""
+        """Close the archive."""
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             bridge.engine.close()
 
     def _initialize(self, call: PluginCall) -> dict[str, Any]:
         from lossless.context.render import RECALL_POLICY
+        from lossless.engine import open_engine
         from lossless.settings.load import load
 
         spoken = call.params.get("protocol")
@@ -125,8 +137,12 @@ class Service:
         if self._bridge is None:
             can = call.params.get("capabilities")
             can = can if isinstance(can, dict) else {}
+            path = loaded.settings.database_path or ""
+            if "://" in path:
+                raise BadInput("databasePath must be a file: this plugin cannot use a server")
+            complete = host_model(self._peer, loaded.settings) if can.get("llm") is True else None
             self._bridge = Bridge(
-                self._opened(loaded.settings, asks_model=can.get("llm") is True),
+                open_engine(path, loaded.settings, complete),
                 self._peer,
                 text_param(call.params, "host") or "",
                 can.get("subagents") is True,
@@ -144,14 +160,6 @@ class Service:
             "warnings": [str(notice) for notice in loaded.warnings],
         }
 
-    def _opened(self, settings: Settings, *, asks_model: bool) -> Engine:
-        from lossless.engine import open_engine
-
-        path = settings.database_path or ""
-        if "://" in path:
-            raise BadInput("databasePath must be a file: this plugin cannot use a server")
-        return open_engine(path, settings, host_model(self._peer, settings) if asks_model else None)
-
 
 #: What calls that still run may take when the plugin hangs up.
 _LAST_SECONDS = 2.0
@@ -166,7 +174,7 @@ def main() -> int:
 
 
 def serve(reader: IO[bytes], writer: IO[bytes]) -> None:
-    """Serve one plugin, then let go of the archive."""
+    """Serve one plugin, then close the archive."""
     peer = Peer(reader, writer)
     service = Service(peer)
     try:

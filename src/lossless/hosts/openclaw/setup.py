@@ -54,7 +54,7 @@ class ConfigSetup:
 
 
 def plugin_folder() -> Path:
-    """Where the plugin lies: inside the package when it was installed, beside it in a checkout."""
+    """Where the plugin lies: inside the package when it was installed, next to it in a checkout."""
     here = Path(__file__).resolve()
     for place in (here.parent / "plugin", here.parents[4] / "bridges" / "openclaw"):
         if (place / _MANIFEST).is_file():
@@ -106,7 +106,7 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
 
 
 def _is_installed(document: dict[str, Any]) -> bool:
-    """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be somebody's own."""
+    """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be the user's own."""
     paths = _at(document, ("plugins", "load", "paths"))
     return _at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
@@ -173,14 +173,22 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
     was_there = _is_installed(document)
     if not was_there:
         work.replaced.clear()
-    _note_missing(document, work)
+    for path, emptied in _MADE:
+        inside = _at(document, path[:-1])
+        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
+            work.replaced[path] = {"after": emptied}
     notes, plugins = work.changes, _inner(document, "plugins")
     if plugins.get("enabled") is False:
         work.replace(plugins, ("plugins", "enabled"), True)
         notes.append("plugins.enabled is true (was false): all plugins that are enabled run now")
     if PLUGIN_ID in _list(plugins.get("deny")):
         work.remarks.append(f"plugins.deny holds {PLUGIN_ID}: OpenClaw will not run it until you take that out")
-    _add_path(plugins, plugin, notes)
+    load = _inner(plugins, "load")
+    kept = [place for place in _list(load.get("paths")) if not _is_ours(place) or Path(place) == plugin]
+    wanted = kept if str(plugin) in kept else [*kept, str(plugin)]
+    if wanted != load.get("paths"):
+        load["paths"] = wanted
+        notes.append(f"plugins.load.paths holds {plugin}")
     if isinstance(plugins.get("allow"), list) and PLUGIN_ID not in plugins["allow"]:
         plugins["allow"].append(PLUGIN_ID)
         notes.append(f"plugins.allow holds {PLUGIN_ID}")
@@ -201,16 +209,8 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
         notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
 
 
-def _note_missing(document: dict[str, Any], work: ConfigSetup) -> None:
-    """Remember what is not there yet."""
-    for path, left in _MADE:
-        inside = _at(document, path[:-1])
-        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
-            work.replaced[path] = {"after": left}
-
-
 def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
-    """Remember what was put into an entry that somebody had written already."""
+    """Remember what was put into an entry that was there already."""
     for key, value in after.items():
         if key not in before:
             work.replaced[*path, key] = {"after": value}
@@ -224,15 +224,6 @@ def _at(document: object, path: Sequence[str]) -> Any:
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None
     return document
-
-
-def _add_path(plugins: dict[str, Any], plugin: Path, notes: list[str]) -> None:
-    load = _inner(plugins, "load")
-    kept = [place for place in _list(load.get("paths")) if not _is_ours(place) or Path(place) == plugin]
-    wanted = kept if str(plugin) in kept else [*kept, str(plugin)]
-    if wanted != load.get("paths"):
-        load["paths"] = wanted
-        notes.append(f"plugins.load.paths holds {plugin}")
 
 
 def _is_ours(place: object) -> bool:
@@ -337,18 +328,26 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     for path in sorted(former, key=len, reverse=True):
         _restore(document, path, former[path], notes)
     if isinstance(slots, dict) and slots.get("contextEngine") == PLUGIN_ID:
-        _put_back(slots, entries if isinstance(entries, dict) else {}, notes)
+        # An installation without a record: lossless-claw if it is there, else the host's own.
+        before = entries.get(_BEFORE) if isinstance(entries, dict) else None
+        if isinstance(before, dict):
+            before["enabled"] = True
+            slots["contextEngine"] = _BEFORE
+            notes.append(f"plugins.slots.contextEngine is {_BEFORE} again")
+        else:
+            del slots["contextEngine"]
+            notes.append("plugins.slots.contextEngine is the host's own again")
 
 
 def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
-    """Whether the plugin's entry was made by an installation, and not by somebody before it."""
+    """Whether the plugin's entry was made by an installation, and not by the user before it."""
     if _ENTRY in former:
         return False
     return bool(former) or _is_installed(document) or _at(document, (*_ENTRY, "config", "python")) is not None
 
 
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
-    """What stood at a path before, unless somebody has put something else there meanwhile."""
+    """What stood at a path before, unless it was changed meanwhile."""
     inside = _at(document, path[:-1])
     if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
         return
@@ -358,15 +357,3 @@ def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, A
     else:
         del inside[path[-1]]
         notes.append(f"{'.'.join(path)} is gone")
-
-
-def _put_back(slots: dict[str, Any], entries: dict[str, Any], notes: list[str]) -> None:
-    """For an installation without a record: lossless-claw if it is there, else the host's own."""
-    before = entries.get(_BEFORE)
-    if isinstance(before, dict):
-        before["enabled"] = True
-        slots["contextEngine"] = _BEFORE
-        notes.append(f"plugins.slots.contextEngine is {_BEFORE} again")
-    else:
-        del slots["contextEngine"]
-        notes.append("plugins.slots.contextEngine is the host's own again")

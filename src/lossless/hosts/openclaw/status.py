@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Session
-    from lossless.model.records import CompactionDebt, ConversationRow
+    from lossless.model.records import ConversationRow
 
 #: What helps when the model could not be asked.
 MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"
@@ -74,26 +74,21 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
         lines.append(f"  history budget: {budget}")
     if debt.pending:
         lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
-    lines += _failure_lines(debt) if debt.pending and debt.last_failure_summary else _model_lines(bridge, debt)
+    if debt.pending and debt.last_failure_summary:
+        again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
+        lines += [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]
+    else:
+        scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
+        calls = [row for row in bridge.engine.browse.calls(scope, since) if row.kind == "call"]
+        if calls and calls[-1].result in ("failed", "auth"):  # and it has not answered again since
+            at = f"{calls[-1].at:%H:%M} UTC"
+            lines += [
+                f"  the model could not be asked at {at}; since then nothing was written by a model",
+                f"  {MODEL_HELP}",
+            ]
     if focus is not None and focus.brief.status == "active":
         lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
     return lines
-
-
-def _failure_lines(debt: CompactionDebt) -> list[str]:
-    """Why a sweep could not be made so far, and what helps."""
-    again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
-    return [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]
-
-
-def _model_lines(bridge: Bridge, debt: CompactionDebt) -> list[str]:
-    """That the model could not be asked the last time, and what helps; nothing once it has answered again."""
-    scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
-    calls = [row for row in bridge.engine.browse.calls(scope, since) if row.kind == "call"]
-    if not calls or calls[-1].result not in ("failed", "auth"):
-        return []
-    told = f"the model could not be asked at {calls[-1].at:%H:%M} UTC; since then nothing was written by a model"
-    return [f"  {told}", f"  {MODEL_HELP}"]
 
 
 def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:

@@ -18,9 +18,17 @@ from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
 from lossless.model.times import state_time
 from lossless.store.conversations import TranscriptRecords, pack_record
-from lossless.store.database import Database, TableAccess, by_ids, column_texts, column_time, load_queries, refused
+from lossless.store.database import (
+    PASSAGE_BASE,
+    Database,
+    TableAccess,
+    by_ids,
+    column_texts,
+    column_time,
+    load_queries,
+    refused,
+)
 from lossless.store.maintenance.integrity import varint
-from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
 if TYPE_CHECKING:

@@ -19,9 +19,18 @@ from lossless.model.identity import file_id
 from lossless.model.search_text import extra_tokens, index_text_of
 from lossless.model.times import state_time
 from lossless.store import migrate
-from lossless.store.database import TableAccess, by_ids, column_text, column_time, group_rows, load_queries, load_schema
+from lossless.store.database import (
+    PASSAGE_BASE,
+    TableAccess,
+    by_ids,
+    column_text,
+    column_time,
+    group_rows,
+    load_queries,
+    load_schema,
+)
 from lossless.store.files import payload_digest
-from lossless.store.messages import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
+from lossless.store.messages import SearchIndex, index_digest, index_pieces
 from lossless.store.migrate import split_script
 from lossless.store.rows import RowDigests
 

@@ -79,7 +79,7 @@ SELECT h.conversation_id FROM history_budgets h JOIN conversations c USING (conv
 -- name: set_history
 INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,
                              longest_reply, updated_at)
-VALUES (:conversation_id, :window, :beside, :frame, :reply, :factor, :counted_frame, :counted_at, :longest_reply, :now)
+VALUES (:conversation_id, :window, :overhead, :frame, :reply, :factor, :counted_frame, :counted_at, :longest_reply, :now)
     ON CONFLICT (conversation_id) DO UPDATE SET window = excluded.window, beside = excluded.beside,
        frame = excluded.frame, reply = excluded.reply, factor = excluded.factor,
        counted_frame = excluded.counted_frame, counted_at = excluded.counted_at,

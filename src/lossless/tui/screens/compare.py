@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from rich.text import Text
 from textual.binding import Binding
 
-from lossless.tui import reads
+from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from textual.binding import BindingType
@@ -57,26 +57,14 @@ class MessagePair:
         return f"seq {self.row.seq if self.row is not None else self.seqs}"
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptComparison:
-    """A window of a transcript against the archive."""
-
-    first: int
-    pairs: tuple[MessagePair, ...]
-
-    def count(self, mark: PairMark) -> int:
-        """How many pairs of a kind there are, those that are not shown too."""
-        several = sum(pair.seqs[1] - pair.seqs[0] for pair in self.pairs if pair.mark == mark and pair.seqs)
-        return several + sum(pair.mark == mark for pair in self.pairs)
-
-    @property
-    def is_same(self) -> bool:
-        return not any(pair.is_difference for pair in self.pairs)
+def count_pairs(pairs: Iterable[MessagePair], mark: PairMark) -> int:
+    """How many pairs of a kind there are, those that are not shown too."""
+    return sum(1 + (pair.seqs[1] - pair.seqs[0] if pair.seqs else 0) for pair in pairs if pair.mark == mark)
 
 
 def compare_window(
     browse: Browse, conversation_id: int, scroll: TranscriptReader, first: int, count: int
-) -> TranscriptComparison:
+) -> list[MessagePair]:
     """Lay a window of a transcript over the archive: by the host's ids, else by what was said, in order."""
     lead = scroll.window(max(0, first - _LEAD), min(_LEAD, first))
     said = scroll.window(first, count)
@@ -86,19 +74,16 @@ def compare_window(
         if not before and first:  # what only the archive has before this window cannot be told
             before = min((seq for seq, _ in matches.values()), default=_END) - 1
         is_last = first + len(said) >= len(scroll)
-        return TranscriptComparison(
-            first, tuple(_pair_messages(browse, conversation_id, said, matches, before, is_last=is_last))
-        )
+        return list(_pair_messages(browse, conversation_id, said, matches, before, is_last=is_last))
 
 
 def next_difference(
     browse: Browse, conversation_id: int, scroll: TranscriptReader, first: int, count: int
-) -> TranscriptComparison | None:
-    """The first window from a place on in which the two are not the same; None when there is none."""
+) -> int | None:
+    """Where the first window from a place on begins in which the two differ; None when there is none."""
     for place in range(first, len(scroll), count):
-        found = compare_window(browse, conversation_id, scroll, place, count)
-        if not found.is_same:
-            return found
+        if any(pair.is_difference for pair in compare_window(browse, conversation_id, scroll, place, count)):
+            return place
     return None
 
 
@@ -192,8 +177,8 @@ _WORDS = {
 }
 
 
-class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
-    """Lines of a file beside the seqs of a conversation; Enter opens the conversation there."""
+class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
+    """Lines of a file next to the seqs of a conversation; Enter opens the conversation there."""
 
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
@@ -204,17 +189,17 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         self.conversation_id: int = conversation_id
         self._pairs: dict[str, MessagePair] = {}
 
-    def read_window(self, scroll: TranscriptReader, first: int, size: int) -> TranscriptComparison:
+    def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)
 
-    def show_window(self, found: TranscriptComparison, choose: str | None) -> None:
-        self._pairs = {pair.key: pair for pair in found.pairs}
+    def show_window(self, found: list[MessagePair], choose: str | None) -> None:
+        self._pairs = {pair.key: pair for pair in found}
         keys = list(self._pairs)
         differing = [key for key, pair in self._pairs.items() if pair.is_difference]
         wanted = {"first": keys[:1], "last": keys[-1:], "differing": differing[:1]}.get(choose or "")
         self.rows.fill([(key, self._cells(pair)) for key, pair in self._pairs.items()], wanted[0] if wanted else None)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
-        counts = [(found.count(mark), _MARKS[mark], words) for mark, words in _COUNTED]
+        counts = [(count_pairs(found, mark), _MARKS[mark], words) for mark, words in _COUNTED]
         text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
         if not keys:
@@ -242,8 +227,8 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         pair, browse, times = self._pairs[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
             id_, said = pair.row.message_id, pair.said
-            beside = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
-            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, beside))
+            addition = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
+            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
         elif pair.said is not None:
             self.pane.show(_with_note(pair.said.detail(times), pair))
         else:
@@ -251,11 +236,9 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
             self.pane.show(DetailView(plural(last - first + 1, "message"), (), _WORDS["-"]))
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversations import ConversationScreen
-
         row = self._pairs[key].row
         if row is not None:
-            self.app.push_screen(ConversationScreen(self.conversation_id, row.message_id))
+            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, row.message_id))
         else:
             self.action_whole()
 
@@ -266,15 +249,18 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         if later:
             self.rows.choose(keys.index(later[0]))
         elif self._scroll is not None and self._first is not None:
-            browse, id_, scroll = self.access.browse, self.conversation_id, self._scroll
-            start, size = self._first + self._most, self._most
-            self.fetch(lambda: next_difference(browse, id_, scroll, start, size), self._go, "plan")
+            scroll, start, size = self._scroll, self._first + self._window_size, self._window_size
 
-    def _go(self, found: TranscriptComparison | None) -> None:
-        if found is None:
-            self.tell("There are no more differences below.")
-        else:
-            self._turn(found.first, "differing")
+            def read() -> int | None:
+                return next_difference(self.access.browse, self.conversation_id, scroll, start, size)
+
+            def go(first: int | None) -> None:
+                if first is None:
+                    self.tell("There are no more differences below.")
+                else:
+                    self._turn(first, "differing")
+
+            self.fetch(read, go, "plan")
 
 
 _COUNTED: tuple[tuple[PairMark, str], ...] = (
@@ -286,5 +272,5 @@ _COUNTED: tuple[tuple[PairMark, str], ...] = (
 )
 
 
-def _with_note(detail: DetailView, pair: MessagePair, beside: str = "") -> DetailView:
-    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + beside)
+def _with_note(detail: DetailView, pair: MessagePair, addition: str = "") -> DetailView:
+    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + addition)

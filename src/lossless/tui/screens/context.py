@@ -11,10 +11,9 @@ from textual.binding import Binding
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import SummaryRow
-from lossless.tui import reads
+from lossless.tui import actions, reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
-from lossless.tui.screens.page import TableScreen
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import (
     BLUE,
@@ -53,19 +52,12 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
         return engine.browse.prompt_report(conversation, engine.assemble(conversation, record=False).receipt)
 
 
-def _beside_text(found: PromptReport) -> str:
-    """Pins and the focus brief, which stand before everything else."""
-    brief = found.brief
-    pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
-    return "\n\n".join([*pieces, *(f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in found.pins)])
-
-
 _BAR = 20
 _ITEM_BAR = 10
 _REASONS = 3
 
 
-class ContextScreen(TableScreen, SurgeryScreen):
+class ContextScreen(SurgeryScreen):
     """The prompt as it would be sent now, and how its room is shared."""
 
     COLUMNS = ("what", "tokens", "", "from", "text")
@@ -79,71 +71,65 @@ class ContextScreen(TableScreen, SurgeryScreen):
     def __init__(self, conversation_id: int) -> None:
         super().__init__()
         self.conversation_id: int = conversation_id
-        self._beside = ""
+        #: Pins and the focus brief, which stand before everything else.
+        self._pinned = ""
 
     def load(self) -> None:
-        room, id_ = self.access, self.conversation_id
-        self.reading(lambda: read_prompt(room.engine, id_), self._show)
+        self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
 
     def _show(self, found: PromptReport) -> None:
         self.where(f"Context of conversation {self.conversation_id}", plural(len(found.items), "item"))
         self.about(_figures(found))
-        self._beside, tokens = _beside_text(found), found.receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
-        most = max([tokens, *(item.tokens for item in found.items)]) or 1
-        rows = [(item.id, self._item_cells(item, most)) for item in found.items]
+        brief, tokens = found.brief, found.receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
+        pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
+        pieces += [f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in found.pins]
+        self._pinned = "\n\n".join(pieces)
+        largest = max([tokens, *(item.tokens for item in found.items)]) or 1
+        rows = [(item.id, self._cells(*_columns(item), item.tokens, largest)) for item in found.items]
         if tokens:
-            at = None if found.brief is None else found.brief.created_at
-            what = text_cell("extra", PURPLE)
-            rows.insert(0, (PINS_AND_FOCUS, self._cells(what, tokens, most, at, self._beside)))
+            at = None if brief is None else brief.created_at
+            extra = self._cells(text_cell("extra", PURPLE), at, self._pinned, tokens, largest)
+            rows.insert(0, (PINS_AND_FOCUS, extra))
         self.rows.fill(rows)
 
-    def _item_cells(self, item: PromptItem, most: int) -> tuple[Text, ...]:
-        row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
-        if isinstance(row, SummaryRow):
-            what = text_cell(f"depth {row.depth}", BLUE)
-            return self._cells(what, item.tokens, most, row.earliest_at, f"{form}{row.content}", BLUE)
-        said = "" if row is None else row.content or ", ".join(row.tools)
-        at, role = (None, "") if row is None else (row.created_at, row.role)
-        return self._cells(role_cell(role), item.tokens, most, at, f"{form}{said}")
-
-    def _cells(
-        self, what: Text, tokens: int, most: int, at: datetime | None, text: str, colour: str = BLUE
-    ) -> tuple[Text, ...]:
-        return (
-            what,
-            right_cell(tokens, 6),
-            share_bar(tokens / most, _ITEM_BAR, colour),
-            time_cell(self.lcm.times, at),
-            text_cell(text),
-        )
+    def _cells(self, what: Text, at: datetime | None, text: str, tokens: int, largest: int) -> tuple[Text, ...]:
+        bar = share_bar(tokens / largest, _ITEM_BAR, BLUE)
+        return what, right_cell(tokens, 6), bar, time_cell(self.lcm.times, at), text_cell(text)
 
     def highlighted(self, key: str) -> None:
-        browse, times = self.access.browse, self.lcm.times
         if key.startswith("msg#"):
-            self.open_detail(lambda: reads.message_detail(browse, int(key.removeprefix("msg#")), times))
+            self.open_message(int(key.removeprefix("msg#")))
         elif key == PINS_AND_FOCUS:
-            self.pane.show(reads.DetailView("Pins and focus", text=self._beside))
+            self.pane.show(reads.DetailView("Pins and focus", text=self._pinned))
         else:
-            self.open_detail(lambda: reads.summary_detail(browse, key, times))
+            self.open_summary(key)
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversations import ConversationScreen
-        from lossless.tui.screens.summaries import SummariesScreen
-
         if key.startswith("msg#"):
-            self.app.push_screen(ConversationScreen(self.conversation_id, int(key.removeprefix("msg#"))))
+            message_id = int(key.removeprefix("msg#"))
+            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, message_id))
         elif key == PINS_AND_FOCUS:
             self.action_whole()
         else:
-            self.app.push_screen(SummariesScreen(self.conversation_id, key))
+            self.app.push_screen(screens.summaries.SummariesScreen(self.conversation_id, key))
 
     def action_last_change(self) -> None:
-        engine, id_ = self.access.engine, self.conversation_id
-        self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
+        def show(found: ContextDiff) -> None:
+            text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
+            self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
 
-    def _show_change(self, found: ContextDiff) -> None:
-        text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
-        self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
+        engine = self.access.engine
+        self.fetch(lambda: engine.surgery.diff(engine.browse.get(self.conversation_id)), show, "plan")
+
+
+def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
+    """What an item is, its time and its text."""
+    row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
+    if isinstance(row, SummaryRow):
+        return text_cell(f"depth {row.depth}", BLUE), row.earliest_at, f"{form}{row.content}"
+    if row is None:
+        return role_cell(""), None, form
+    return role_cell(row.role), row.created_at, f"{form}{row.content or ', '.join(row.tools)}"
 
 
 def _figures(found: PromptReport) -> Text:
@@ -159,8 +145,11 @@ def _figures(found: PromptReport) -> Text:
         share_bar(kept, _BAR, NOTICE if kept >= 1 else BLUE),
         f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until compaction",
     )
-    lanes = "   ".join(f"{name} {share:.0%}{_aim(name)}" for name, share in receipt.shares.items())
-    text.append(f"\n{lanes}", "dim")
+    lanes = []
+    for name, share in receipt.shares.items():
+        low, high = SHARE_TARGETS.get(name, (0.0, 0.0))
+        lanes.append(f"{name} {share:.0%}" + (f" (target {low:.0%}–{high:.0%})" if high else ""))
+    text.append(f"\n{'   '.join(lanes)}", "dim")
     reasons = Counter(reason for _, reason in receipt.left_out)
     if found.not_read:
         reasons["older than anything that fits"] += found.not_read
@@ -169,15 +158,10 @@ def _figures(found: PromptReport) -> Text:
     return text
 
 
-def _aim(lane: str) -> str:
-    low, high = SHARE_TARGETS.get(lane, (0.0, 0.0))
-    return f" (target {low:.0%}–{high:.0%})" if high else ""
+_MAX_BRIEFS = 200
 
 
-_MOST = 200
-
-
-class FocusScreen(TableScreen, SurgeryScreen):
+class FocusScreen(SurgeryScreen):
     """What was written for which question, and whether it stands in prompts."""
 
     COLUMNS = ("state", "tokens", "written", "question")
@@ -196,34 +180,27 @@ class FocusScreen(TableScreen, SurgeryScreen):
         self._status: FocusStatus | None = None
 
     def load(self) -> None:
-        engine, id_ = self.access.engine, self.conversation_id
-        self.reading(lambda: _read_briefs(engine, id_), self._show)
+        def read() -> tuple[list[StoredBrief], FocusStatus | None]:
+            engine, id_ = self.access.engine, self.conversation_id
+            with engine.browse.reading():
+                briefs = engine.browse.briefs(id_, _MAX_BRIEFS)
+                return briefs, engine.surgery.focus_status(id_) if briefs else None
+
+        self.reading(read, self._show)
 
     def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
         briefs, self._status = read
         self._found = {brief.id: brief for brief in briefs}
         self.where(f"Focus of conversation {self.conversation_id}", plural(len(briefs), "brief"))
-        self.rows.fill(
-            [
-                (
-                    brief.id,
-                    (
-                        text_cell(brief.status, GREEN if brief.status == "active" else "dim"),
-                        right_cell(brief.tokens, 6),
-                        time_cell(self.lcm.times, brief.created_at),
-                        text_cell(brief.prompt),
-                    ),
-                )
-                for brief in briefs
-            ]
-        )
+        rows = []
+        for brief in briefs:
+            state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
+            written, question = time_cell(self.lcm.times, brief.created_at), text_cell(brief.prompt)
+            rows.append((brief.id, (state, right_cell(brief.tokens, 6), written, question)))
+        self.rows.fill(rows)
         if not briefs:
-            self.pane.show(
-                DetailView(
-                    "There are no briefs.",
-                    text="Press n to write one; it replaces older summaries in prompts.",
-                )
-            )
+            hint = "Press n to write one; it replaces older summaries in prompts."
+            self.pane.show(DetailView("There are no briefs.", text=hint))
 
     def highlighted(self, key: str) -> None:
         brief, status = self._found[key], self._status
@@ -242,24 +219,22 @@ class FocusScreen(TableScreen, SurgeryScreen):
     # --- keys ---
 
     def action_focus_on(self) -> None:
-        self.app.push_screen(InputDialog("A brief for which question?", "what is to be kept in mind"), self._asked)
+        def asked(question: str | None) -> None:
+            if question is not None:
+                self._propose(question)
 
-    def _asked(self, question: str | None) -> None:
-        if question is not None:
-            self._propose(question)
+        self.app.push_screen(InputDialog("A brief for which question?", "what is to be kept in mind"), asked)
 
     def action_refocus(self) -> None:
         self._propose(None)
 
     def _propose(self, question: str | None) -> None:
         """Show what a brief would stand for; write it when that is wanted; use it when it was read."""
-        from lossless.tui import actions
-
-        room, id_ = self.access, self.conversation_id
+        access = self.access
 
         def planned() -> tuple[FocusPlan, str]:
-            plan = room.engine.surgery.plan_focus(id_, question)
-            return plan, actions.focus_preview(room, plan)
+            plan = access.engine.surgery.plan_focus(self.conversation_id, question)
+            return plan, f"written by: {actions.writer_names(access)}\n{plan.text}"
 
         def ask(found: tuple[FocusPlan, str]) -> None:
             plan, text = found
@@ -270,23 +245,12 @@ class FocusScreen(TableScreen, SurgeryScreen):
         def answered(plan: FocusPlan, word: str | None) -> None:
             if word == "yes":
                 self.tell("The brief is being written …")
-                self.fetch(lambda: actions.write_brief(room, plan), partial(self._drafted, plan), "work")
+                self.fetch(lambda: actions.write_brief(access, plan), partial(drafted, plan), "work")
+
+        def drafted(plan: FocusPlan, made: FocusDraft) -> None:
+            self.propose(lambda: actions.plan_brief_use(plan, made))
 
         self.fetch(planned, ask, "plan")
 
-    def _drafted(self, plan: FocusPlan, made: FocusDraft) -> None:
-        from lossless.tui import actions
-
-        self.propose(lambda: actions.plan_brief_use(plan, made))
-
     def action_unfocus(self) -> None:
-        from lossless.tui import actions
-
-        engine, id_ = self.access.engine, self.conversation_id
-        self.propose(lambda: actions.plan_unfocus(engine, id_))
-
-
-def _read_briefs(engine: Engine, conversation_id: int) -> tuple[list[StoredBrief], FocusStatus | None]:
-    with engine.browse.reading():
-        briefs = engine.browse.briefs(conversation_id, _MOST)
-        return briefs, engine.surgery.focus_status(conversation_id) if briefs else None
+        self.propose(lambda: actions.plan_unfocus(self.access.engine, self.conversation_id))

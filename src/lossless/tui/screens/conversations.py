@@ -9,10 +9,10 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Vertical
 
-from lossless.tui import reads
+from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
-from lossless.tui.screens.page import SCROLL_LINES, TableScreen
+from lossless.tui.screens.page import SCROLL_LINES, PaneScreen
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -46,14 +46,14 @@ _TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
 )
 BATCH = 50
 _NAME_CHARS = 44
-#: So many of the newest messages of a conversation can be read beside the list.
+#: So many of the newest messages of a conversation can be read next to the list.
 _PREVIEW = 30
 
 
-class SessionsScreen(TableScreen):
+class SessionsScreen(PaneScreen):
     """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end.
 
-    Where there is room, the newest messages of the chosen one stand beside the list.
+    Where there is room, the newest messages of the chosen one stand next to the list.
     """
 
     COLUMNS = ("id", "title", "messages", "last said")
@@ -91,11 +91,9 @@ class SessionsScreen(TableScreen):
         self._read_page(None, self._show_first)
 
     def _read_page(self, place: PageStart | None, then: Callable[[Page[ConversationRow]], None]) -> None:
-        browse = self.access.browse
-
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
-            page = browse.conversations(BATCH, place)
-            return page, reads.titles(browse, page.rows)
+            page = self.access.browse.conversations(BATCH, place)
+            return page, reads.titles(self.access.browse, page.rows)
 
         def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
             self._titles |= found[1]
@@ -159,19 +157,18 @@ class SessionsScreen(TableScreen):
         if self._next is not None and self.rows.is_at_end:
             self._read_page(self._next, self._show_more)
 
-    # --- what can be read beside the list ---
+    # --- what can be read next to the list ---
 
     def _preview(self, row: ConversationRow) -> None:
         """Show the newest messages, if there is room for them."""
-        if self.reader.display:
-            browse, id_ = self.access.browse, row.conversation_id
-            self.fetch(
-                lambda: reads.newest_messages(browse, id_, _PREVIEW), partial(self._show_preview, id_), "preview"
-            )
+        id_ = row.conversation_id
 
-    def _show_preview(self, conversation_id: int, window: MessageWindow) -> None:
-        self.reader.border_title = Text(one_line(self._titles.get(conversation_id, "")))
-        self.reader.show(window.rows, None)
+        def show(window: MessageWindow) -> None:
+            self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
+            self.reader.show(window.rows, None)
+
+        if self.reader.display:
+            self.fetch(lambda: reads.older_messages(self.access.browse, id_, _PREVIEW), show, "preview")
 
     def on_resize(self, event: Resize) -> None:
         is_wide = event.size.width >= WIDE_COLUMNS
@@ -194,15 +191,13 @@ class SessionsScreen(TableScreen):
         self.app.push_screen(ConversationScreen(int(key)))
 
     def action_agents(self) -> None:
-        from lossless.tui.screens.session_files import AgentsScreen
-
-        self.app.push_screen(AgentsScreen())
+        self.app.push_screen(screens.session_files.AgentsScreen())
 
 
-class ConversationScreen(TableScreen):
+class ConversationScreen(PaneScreen):
     """A conversation to read; the newest window first, which follows the conversation while it goes on.
 
-    Where there is room, a list of the messages stands beside what they say.
+    Where there is room, a list of the messages stands next to their texts.
     """
 
     AUTO_FOCUS = ""
@@ -235,60 +230,64 @@ class ConversationScreen(TableScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        browse, id_ = self.access.browse, self.conversation_id
-        self.fetch(lambda: _title(browse, id_), self._show_title, "title")
 
-    def _show_title(self, title: str) -> None:
-        self.reader.border_title = Text(one_line(title))
+        def read() -> str:
+            browse, id_ = self.access.browse, self.conversation_id
+            row = browse.conversation(id_)
+            return "" if row is None else reads.titles(browse, [row])[id_]
+
+        def show(title: str) -> None:
+            self.reader.border_title = Text(one_line(title))
+
+        self.fetch(read, show, "title")
 
     def on_resize(self, event: Resize) -> None:
-        self.rows.display = event.size.width >= WIDE_COLUMNS
-        self.call_after_refresh(self._take_focus)
-
-    def _take_focus(self) -> None:
         """Keys go to the list, and to the text where there is no list."""
-        if self.focused is None or not self.focused.display:
-            (self.rows if self.rows.display else self.reader).focus()
+        self.rows.display = event.size.width >= WIDE_COLUMNS
 
-    @property
-    def _window_size(self) -> int:
-        return self.access.settings.tui_conversation_window_size
+        def focus() -> None:
+            if self.focused is None or not self.focused.display:
+                (self.rows if self.rows.display else self.reader).focus()
+
+        self.call_after_refresh(focus)
 
     # --- windows ---
 
     def load(self) -> None:
-        id_, size, aim = self.conversation_id, self._window_size, self._aim
-        if aim is not None:
-            self._turn(lambda browse: reads.messages_around(browse, id_, aim, size), choose=f"{aim}")
+        if (aim := self._aim) is not None:
+            self._turn(partial(reads.messages_around, message_id=aim), choose=f"{aim}")
             self._aim = None
         elif not self._window.rows:
-            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
+            self._turn(reads.older_messages, choose="last")
         elif not self._window.has_newer:
             follows = self.rows.is_at_end and self.reader.is_following
-            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last" if follows else None)
+            self._turn(reads.older_messages, choose="last" if follows else None)
         else:
-            seq = self._window.rows[0].seq
-            self._turn(lambda browse: reads.newer_messages(browse, id_, seq - 1, size), choose=None)
+            self._turn(partial(reads.newer_messages, seq=self._window.rows[0].seq - 1), choose=None)
 
-    def _turn(self, read: Callable[[Browse], MessageWindow], choose: str | None) -> None:
+    def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | None) -> None:
         """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
-        browse = self.access.browse
-        self.reading(lambda: read(browse), lambda window: self._show(window, choose))
+        size = self.access.settings.tui_conversation_window_size
+        self.reading(
+            lambda: read(self.access.browse, self.conversation_id, size), lambda window: self._show(window, choose)
+        )
 
     def _show(self, window: MessageWindow, choose: str | None) -> None:
         was, self._window = self._window, window
         if window.rows and choose is not None and not choose.isdigit():
-            choose = _row_key(window, choose)
+            if choose == "first":
+                seq = window.rows[0].seq + 1
+            else:
+                seq = 2**62 if choose == "last" else int(choose.removeprefix("before "))
+            earlier = [row for row in window.rows if row.seq < seq]
+            choose = str((earlier or window.rows)[-1].message_id)
         if window.rows != was.rows or choose is not None:
             self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
             self.reader.show(window.rows, self.rows.chosen)
         older = "[ older  " if window.has_older else ""
         newer = "  newer ]" if window.has_newer else ""
-        span = (
-            f"{format_count(window.rows[0].seq)} … {format_count(window.rows[-1].seq)}"
-            if window.rows
-            else "no messages"
-        )
+        ends = [format_count(row.seq) for row in (*window.rows[:1], *window.rows[-1:])]
+        span = " … ".join(ends) or "no messages"
         self.where(f"Conversation {self.conversation_id}", f"{older}{span}{newer}")
 
     def _cells(self, row: MessageRow) -> tuple[Text, ...]:
@@ -312,9 +311,8 @@ class ConversationScreen(TableScreen):
 
     def _with_chosen(self, then: Callable[[DetailView], None]) -> None:
         """Read the chosen message, whole."""
-        browse, times, key = self.access.browse, self.lcm.times, self.rows.chosen
-        if key is not None:
-            self.fetch(lambda: reads.message_detail(browse, int(key), times), then, "plan")
+        if (key := self.rows.chosen) is not None:
+            self.fetch(lambda: reads.message_detail(self.access.browse, int(key), self.lcm.times), then, "plan")
 
     # --- keys ---
 
@@ -335,50 +333,29 @@ class ConversationScreen(TableScreen):
 
     def action_older(self) -> None:
         if self._window.has_older:
-            id_, size, seq = self.conversation_id, self._window_size, self._window.rows[0].seq
-            self._turn(lambda browse: reads.older_messages(browse, id_, seq, size), choose=f"before {seq}")
+            seq = self._window.rows[0].seq
+            self._turn(partial(reads.older_messages, seq=seq), choose=f"before {seq}")
 
     def action_newer(self) -> None:
         if self._window.has_newer:
-            id_, size, seq = self.conversation_id, self._window_size, self._window.rows[-1].seq
-            self._turn(lambda browse: reads.newer_messages(browse, id_, seq, size), choose="first")
+            self._turn(partial(reads.newer_messages, seq=self._window.rows[-1].seq), choose="first")
 
     def action_top(self) -> None:
         """The first row; from there, the first message."""
-        id_, size = self.conversation_id, self._window_size
         if self.rows.cursor_row == 0 and self._window.has_older:
-            self._turn(lambda browse: reads.oldest_messages(browse, id_, size), choose="first")
+            self._turn(reads.newer_messages, choose="first")
         else:
             self.rows.choose(0)
 
     def action_bottom(self) -> None:
         """The last row; from there, the last message."""
-        id_, size = self.conversation_id, self._window_size
         if self.rows.is_at_end and self._window.has_newer:
-            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
+            self._turn(reads.older_messages, choose="last")
         else:
             self.rows.choose(-1)
 
     def action_files(self) -> None:
-        from lossless.tui.screens.files import LargeFilesScreen
-
-        self.app.push_screen(LargeFilesScreen(self.conversation_id))
+        self.app.push_screen(screens.files.LargeFilesScreen(self.conversation_id))
 
     def action_focus_briefs(self) -> None:
-        from lossless.tui.screens.context import FocusScreen
-
-        self.app.push_screen(FocusScreen(self.conversation_id))
-
-
-def _title(browse: Browse, conversation_id: int) -> str:
-    row = browse.conversation(conversation_id)
-    return "" if row is None else reads.titles(browse, [row])[conversation_id]
-
-
-def _row_key(window: MessageWindow, place: str) -> str:
-    """The row that is meant by `first`, `last` or `before 7`."""
-    if place == "first":
-        return str(window.rows[0].message_id)
-    seq = 2**62 if place == "last" else int(place.removeprefix("before "))
-    earlier = [row for row in window.rows if row.seq < seq]
-    return str((earlier or window.rows)[-1].message_id)
+        self.app.push_screen(screens.context.FocusScreen(self.conversation_id))

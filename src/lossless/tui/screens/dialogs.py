@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STYLES = {"+": GREEN, "-": RED, "!": NOTICE, "~": BLUE, "@": BLUE}
-_MOST_CONVERSATIONS = 200
+_MAX_CONVERSATIONS = 200
 _FRAME_LINES, _LEAST_LINES = 6, 3
 
 
@@ -83,8 +83,8 @@ class ConfirmDialog(Dialog[str]):
     """A plan and a question: `yes`, `no`, or `other` when there is another choice."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "say('yes')", "Yes"),
-        Binding("n,escape,q", "say('no')", "No"),
+        Binding("y,enter", "dismiss('yes')", "Yes"),
+        Binding("n,escape,q", "dismiss('no')", "No"),
         Binding("x", "other", "Other", show=False),
     ]
 
@@ -92,9 +92,6 @@ class ConfirmDialog(Dialog[str]):
         self._other = other
         more = f"   x {other}" if other else ""
         super().__init__(title, diff_text(text), f"{question}   y/Enter yes   n/Esc no{more}")
-
-    def action_say(self, word: str) -> None:
-        self.dismiss(word)
 
     def action_other(self) -> None:
         if self._other:
@@ -105,7 +102,7 @@ class DetailDialog(Dialog[None]):
     """One thing as large as the screen, however long its text is: a piece at a time. Or a text with its own colours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,enter,p,z", "close", "Close"),
+        Binding("q,escape,enter,p,z", "dismiss", "Close"),
         Binding("left_square_bracket", "piece(-1)", "The piece before"),
         Binding("right_square_bracket", "piece(1)", "The next piece"),
         Binding("g,home", "end(-1)", "Beginning"),
@@ -135,14 +132,11 @@ class DetailDialog(Dialog[None]):
         scroll = self.query_one(VerticalScroll)
         self.call_after_refresh(scroll.scroll_end if way > 0 else scroll.scroll_home, animate=False)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
 
 class InputDialog(Dialog[str | None]):
     """A line to write; None when nothing was."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
     def __init__(self, title: str, placeholder: str) -> None:
         super().__init__(title, Text(), "Enter go on   Esc cancel")
@@ -157,14 +151,11 @@ class InputDialog(Dialog[str | None]):
     def on_input_submitted(self) -> None:
         self.dismiss(self.query_one(Input).value.strip() or None)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
 
 class ConversationDialog(Dialog[int | None]):
     """A conversation to choose; None when none was."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "close", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "dismiss", "Close")]
 
     def __init__(self, title: str, but: int) -> None:
         super().__init__(title, Text(), "Enter choose   q/Esc cancel")
@@ -174,23 +165,15 @@ class ConversationDialog(Dialog[int | None]):
         return RowTable("id", "session", "messages", "title")
 
     def on_mount(self) -> None:
-        browse = self.access.browse
-        self.fetch(lambda: browse.conversations(_MOST_CONVERSATIONS).rows, self._fill)
+        self.fetch(lambda: self.access.browse.conversations(_MAX_CONVERSATIONS).rows, self._fill)
 
     def _fill(self, found: tuple[ConversationRow, ...]) -> None:
-        rows = [
-            (
-                str(row.conversation_id),
-                (
-                    text_cell(str(row.conversation_id)),
-                    text_cell(row.session_key or row.session_id),
-                    text_cell(f"{row.message_count:,}"),
-                    text_cell(row.title or ""),
-                ),
-            )
-            for row in found
-            if row.conversation_id != self._but and row.active
-        ]
+        rows = []
+        for row in found:
+            if row.conversation_id != self._but and row.active:
+                id_, name = str(row.conversation_id), row.session_key or row.session_id
+                cells = (text_cell(text) for text in (id_, name, f"{row.message_count:,}", row.title or ""))
+                rows.append((id_, tuple(cells)))
         self.query_one(RowTable).fill(rows)
         self.query_one(RowTable).focus()
 
@@ -201,6 +184,3 @@ class ConversationDialog(Dialog[int | None]):
     def action_scroll(self, lines: int) -> None:
         rows = self.query_one(RowTable)
         rows.move_cursor(row=max(0, rows.cursor_row + lines), animate=False)
-
-    def action_close(self) -> None:
-        self.dismiss(None)

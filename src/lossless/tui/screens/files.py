@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
-from lossless.tui.screens.page import TableScreen
+from lossless.tui.screens.page import PaneScreen
 from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from lossless.model.messages import StoredFile
     from lossless.model.records import Page
-    from lossless.tui.archive import ArchiveAccess
-    from lossless.tui.text import LocalTimes
 
 BATCH = 50
 #: So many bytes of a file stand in the pane, and so many can be read here.
-_BEGINNING, _MOST = 16_384, 512_000
+_BEGINNING, _MAX_BYTES = 16_384, 512_000
 
 
-class LargeFilesScreen(TableScreen):
+class LargeFilesScreen(PaneScreen):
     """Stored files, newest first; the pane has what is known of one, and how it begins."""
 
     COLUMNS = ("file", "kind", "size", "stored", "name")
@@ -33,8 +33,8 @@ class LargeFilesScreen(TableScreen):
         self._found: dict[str, StoredFile] = {}
 
     def load(self) -> None:
-        browse, id_, count = self.access.browse, self.conversation_id, self._wanted
-        self.reading(lambda: browse.files(count, conversation_id=id_), self._show)
+        count = self._wanted
+        self.reading(lambda: self.access.browse.files(count, conversation_id=self.conversation_id), self._show)
 
     def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
         page, count, total = read
@@ -42,60 +42,47 @@ class LargeFilesScreen(TableScreen):
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
         )
-        times = self.lcm.times
-        self.rows.fill(
-            [
-                (
-                    file.id,
-                    (
-                        text_cell(file.id),
-                        text_cell(file.mime or "–"),
-                        right_cell(format_bytes(file.byte_size), 9),
-                        time_cell(times, file.created_at),
-                        text_cell(file.name or ""),
-                    ),
-                )
-                for file in page.rows
-            ]
-        )
+        self.rows.fill([(file.id, self._cells(file)) for file in page.rows])
         if not page.rows:
             self.pane.show(DetailView("There are no large files in this conversation."))
 
+    def _cells(self, file: StoredFile) -> tuple[Text, ...]:
+        return (
+            text_cell(file.id),
+            text_cell(file.mime or "–"),
+            right_cell(format_bytes(file.byte_size), 9),
+            time_cell(self.lcm.times, file.created_at),
+            text_cell(file.name or ""),
+        )
+
     def highlighted(self, key: str) -> None:
-        room, file, times = self.access, self._found[key], self.lcm.times
-        self.open_detail(lambda: _read_file(room, file, times))
+        file = self._found[key]
+        self.open_detail(lambda: self._detail(file))
         if self._has_more and self.rows.is_at_end:
             self._wanted += BATCH
             self.load()
 
     def selected(self, key: str) -> None:
-        room, file, times = self.access, self._found[key], self.lcm.times
-        self.fetch(lambda: _read_whole_file(room, file, times), self._open, "plan")
+        file = self._found[key]
 
-    def _open(self, detail: DetailView) -> None:
-        self.app.push_screen(DetailDialog(detail))
+        def show(detail: DetailView) -> None:
+            self.app.push_screen(DetailDialog(detail))
 
+        self.fetch(lambda: self._detail(file, whole=True), show, "plan")
 
-def _read_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
-    """What is known of a file, and the beginning of its content."""
-    found = room.browse.describe_file(file.id, _BEGINNING)
-    return DetailView(f"{file.id}  {file.name or ''}", _facts(file, times), str(found))
+    def _detail(self, file: StoredFile, *, whole: bool = False) -> DetailView:
+        """What is known of a file and the beginning of its content, or its own text if it is one and `whole`."""
+        from lossless.recall.describe import is_binary
 
-
-def _read_whole_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
-    """A file's own text, without what is known about it; of bytes that are no text, only that."""
-    from lossless.recall.describe import is_binary
-
-    piece = room.browse.file_text(file, _MOST)
-    if piece is None or is_binary(piece.data[:_BEGINNING]):
-        return _read_file(room, file, times)
-    rest = f"\n\n… the rest of {format_bytes(file.byte_size)} is in the file" if piece.is_cut else ""
-    return DetailView(f"{file.id}  {file.name or ''}", _facts(file, times), piece.text + rest)
-
-
-def _facts(file: StoredFile, times: LocalTimes) -> tuple[tuple[str, str], ...]:
-    return (
-        ("kind", file.mime or "–"),
-        ("size", f"{format_bytes(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
-        ("stored", times.minute(file.created_at)),
-    )
+        facts = (
+            ("kind", file.mime or "–"),
+            ("size", f"{format_bytes(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
+            ("stored", self.lcm.times.minute(file.created_at)),
+        )
+        piece = self.access.browse.file_text(file, _MAX_BYTES) if whole else None
+        if piece is None or is_binary(piece.data[:_BEGINNING]):
+            text = str(self.access.browse.describe_file(file.id, _BEGINNING))
+        else:
+            text = piece.text
+            text += f"\n\n… the rest of {format_bytes(file.byte_size)} is in the file" if piece.is_cut else ""
+        return DetailView(f"{file.id}  {file.name or ''}", facts, text)

@@ -16,6 +16,7 @@ from textual.widgets import DataTable, Footer, Static
 from textual.worker import WorkerState
 
 from lossless.errors import LosslessError
+from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
 from lossless.tui.text import clip_text, format_count, make_visible, one_line
@@ -72,8 +73,8 @@ class RowTable(DataTable[Text]):
                 column.auto_width, column.width = False, max([len(self._names[place]), *cells])
                 taken += column.get_render_width(self)
         wide = columns[self._wide]
-        left = self.scrollable_content_region.width - taken - 2 * self.cell_padding
-        wide.auto_width, wide.width = False, max(_LEAST_WIDTH, left)
+        space_left = self.scrollable_content_region.width - taken - 2 * self.cell_padding
+        wide.auto_width, wide.width = False, max(_LEAST_WIDTH, space_left)
         self._require_update_dimensions = True
         self._clear_caches()
         self.refresh()
@@ -130,10 +131,6 @@ class DetailPane(VerticalScroll):
         self.query_one("#detail", Static).update(view)
         self.scroll_home(animate=False)
 
-    def move(self, lines: int) -> None:
-        """Scroll by some lines."""
-        self.scroll_relative(y=lines, animate=False)
-
 
 def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
     """A thing as it is read: what is known about it, then its text; nothing in it can steer the terminal."""
@@ -144,9 +141,9 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
         facts = (Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.facts)
         head.append("\n").append_text(Text("   ").join(facts))
     if detail.parts:
-        return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, most=_PANE_CHARS))
+        return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, limit=_PANE_CHARS))
     if detail.is_markdown:
-        return Group(head, Text(), markdown(detail.text, is_dark=is_dark, most=_PANE_CHARS))
+        return Group(head, Text(), markdown(detail.text, is_dark=is_dark, limit=_PANE_CHARS))
     return head.append("\n\n" + clip_text(detail.text))
 
 
@@ -201,7 +198,7 @@ class BackgroundFetch(Widget):
     ) -> None:
         """Read, then show; a newer call of the same group takes the place of this one.
 
-        What `stays` goes on when the screen is left, beside others of its kind.
+        What `stays` goes on when the screen is left, in parallel to others of its kind.
         """
 
         async def run() -> None:
@@ -244,7 +241,7 @@ class BackgroundFetch(Widget):
         self.app.notify(make_visible(message), timeout=_SECONDS_SHOWN, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """What nobody foresaw is a message, too."""
+        """An unexpected error is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.complain(unexpected_error(event.worker.error))
 
@@ -255,13 +252,13 @@ def unexpected_error(error: BaseException) -> str:
 
 
 class PaneScreen(BackgroundFetch, Screen[None]):
-    """A screen with a list on one side and the chosen thing on the other."""
+    """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape", "back", "Back", key_display="q"),
-        Binding("b,backspace", "back", "Back", show=False),
+        Binding("q,escape", "app.go_back", "Back", key_display="q"),
+        Binding("b,backspace", "app.go_back", "Back", show=False),
         Binding("r,f5", "reload", "Reload", show=False),
-        Binding("question_mark", "help", "Keys", key_display="?"),
+        Binding("question_mark", "app.show_help", "Keys", key_display="?"),
         Binding("slash", "search", "Search", key_display="/"),
         Binding("e", "recall", "Recall"),
         Binding("y", "copy", "Copy"),
@@ -285,6 +282,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self._mark: object = None
         self._loaded_at = self._seconds = 0.0
         self._is_loading = False
+        self._shown: str | None = None
 
     # --- what is on it ---
 
@@ -310,7 +308,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         return RowTable(*self.COLUMNS, wide=self.WIDE_COLUMN)
 
     def side_panes(self) -> ComposeResult:
-        """What stands beside the list, or below it."""
+        """What stands next to the list, or below it."""
         pane = DetailPane()
         pane.border_title = Text(self.PANE_TITLE)
         yield pane
@@ -333,6 +331,14 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
         self.fetch(read, self.pane.show, "detail")
+
+    def open_message(self, message_id: int) -> None:
+        """Show a message in the pane."""
+        self.open_detail(lambda: reads.message_detail(self.access.browse, message_id, self.lcm.times))
+
+    def open_summary(self, summary_id: str) -> None:
+        """Show a summary in the pane."""
+        self.open_detail(lambda: reads.summary_detail(self.access.browse, summary_id, self.lcm.times))
 
     # --- reading ---
 
@@ -367,7 +373,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         super().complain(message)
 
     def tick(self) -> None:
-        """Read again when somebody has written, and not too often."""
+        """Read again when the archive was written, and not too often."""
         pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
         is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:
@@ -376,23 +382,14 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     # --- keys ---
 
     def action_reload(self) -> None:
+        self._shown = None
         self.load()
 
-    def action_back(self) -> None:
-        self.lcm.go_back()
-
-    def action_help(self) -> None:
-        self.lcm.show_help()
-
     def action_search(self) -> None:
-        from lossless.tui.screens.search import SearchScreen
-
-        self.app.push_screen(SearchScreen(self.conversation_id))
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id))
 
     def action_recall(self) -> None:
-        from lossless.tui.screens.search import SearchScreen
-
-        self.app.push_screen(SearchScreen(self.conversation_id, "question"))
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, "question"))
 
     def action_copy(self) -> None:
         if self.pane.detail is not None:
@@ -408,32 +405,23 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         return self.conversation_id
 
     def action_summaries(self) -> None:
-        from lossless.tui.screens.summaries import SummariesScreen
-
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(SummariesScreen(id_))
+            self.app.push_screen(screens.summaries.SummariesScreen(id_))
 
     def action_context(self) -> None:
-        from lossless.tui.screens.context import ContextScreen
-
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(ContextScreen(id_))
+            self.app.push_screen(screens.context.ContextScreen(id_))
 
     def action_transcript(self) -> None:
         """Show the transcript on disk."""
-        from lossless.tui.screens.transcript import TranscriptScreen
-
-        self._with_transcript(TranscriptScreen)
+        self._with_transcript(screens.transcript.TranscriptScreen)
 
     def action_compare(self) -> None:
         """Lay the transcript over the archive."""
-        from lossless.tui.screens.compare import CompareScreen
-
-        self._with_transcript(CompareScreen)
+        self._with_transcript(screens.compare.CompareScreen)
 
     def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
-        room, id_ = self.access, self.meant_conversation()
-        if id_ is None:
+        if (id_ := self.meant_conversation()) is None:
             return
 
         def found(path: Path | None) -> None:
@@ -442,35 +430,25 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             else:
                 self.app.push_screen(screen(path, id_))
 
-        self.fetch(lambda: find_transcript(room, id_), found, "plan")
+        self.fetch(lambda: find_transcript(self.access, id_), found, "plan")
 
     def action_doctor(self) -> None:
-        from lossless.tui.screens.surgery import DoctorScreen
-
-        self.app.push_screen(DoctorScreen())
+        self.app.push_screen(screens.surgery.DoctorScreen())
 
     def action_scroll_detail(self, way: int) -> None:
-        self.pane.move(way * SCROLL_LINES)
+        self.pane.scroll_relative(y=way * SCROLL_LINES, animate=False)
 
     def action_whole(self) -> None:
-        from lossless.tui.screens.dialogs import DetailDialog
-
         if self.pane.detail is not None:
-            self.app.push_screen(DetailDialog(self.pane.detail))
+            self.app.push_screen(screens.dialogs.DetailDialog(self.pane.detail))
 
     def action_top(self) -> None:
-        self.query_one(RowTable).choose(0)
+        self.rows.choose(0)
 
     def action_bottom(self) -> None:
-        self.query_one(RowTable).choose(-1)
+        self.rows.choose(-1)
 
-
-class TableScreen(PaneScreen):
-    """A screen whose list is a table: the chosen row is shown in the pane."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._shown: str | None = None
+    # --- the table ---
 
     @property
     def rows(self) -> RowTable:
@@ -492,7 +470,3 @@ class TableScreen(PaneScreen):
     def selected(self, _key: str) -> None:
         """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
         self.action_whole()
-
-    def action_reload(self) -> None:
-        self._shown = None
-        super().action_reload()

@@ -62,19 +62,6 @@ class _Block:
         return 2 + 2 * bool(self.day) + (0 if self.row.role == "tool" else text.count("\n") + len(text) // width)
 
 
-def blocks_of(rows: Sequence[MessageRow], times: LocalTimes) -> list[_Block]:
-    """Rows with their days; results of tools, and calls without words, belong to the turn before them."""
-    made: list[_Block] = []
-    was_day, was_role = "", ""
-    for row in rows:
-        day = times.day(row.created_at) or was_day
-        is_quiet = row.role == "tool" or (row.role == "assistant" and not row.content.strip())
-        is_continued = is_quiet and day == was_day and was_role in ("assistant", "tool")
-        made.append(_Block(row, day if day != was_day else "", is_continued))
-        was_day, was_role = day, row.role
-    return made
-
-
 class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     """Messages to read. One of them is chosen; moving goes through a long one before it goes to the next."""
 
@@ -101,7 +88,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._chosen = 0
         self._open: set[str] = set()
         self._is_all_open = False
-        #: The chosen message is kept in sight until somebody scrolls; the way says from where it was reached.
+        #: The chosen message is kept in sight until the user scrolls; the way says from where it was reached.
         self.is_following, self._way = True, 1
         self._is_reading, self._is_dark, self._width = False, True, 0
         #: The names of tools by the ids of their calls, as far as these were drawn.
@@ -121,7 +108,15 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     def show(self, rows: Sequence[MessageRow], choose: str | None) -> None:
         """Show messages; the one with the id `choose` is chosen. What was drawn before is not drawn again."""
         known = {block.key: block for block in self._blocks}
-        self._blocks = blocks_of(rows, self.lcm.times)
+        made: list[_Block] = []
+        was_day, was_role = "", ""
+        for row in rows:
+            day = self.lcm.times.day(row.created_at) or was_day
+            is_quiet = row.role == "tool" or (row.role == "assistant" and not row.content.strip())
+            is_continued = is_quiet and day == was_day and was_role in ("assistant", "tool")
+            made.append(_Block(row, day if day != was_day else "", is_continued))
+            was_day, was_role = day, row.role
+        self._blocks = made
         for block in self._blocks:
             old = known.get(block.key)
             if old is not None and (old.row, old.day, old.is_continued) == (block.row, block.day, block.is_continued):
@@ -151,7 +146,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
             self._read()
 
     def redraw(self) -> None:
-        """Draw everything anew; what is there stays until then."""
+        """Draw everything again; what is there stays until then."""
         for block in self._blocks:
             block.is_drawn = False
         self._read()
@@ -247,9 +242,9 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         y, height = round(self.scroll_y), self.scrollable_content_region.height
         top, end = self._span(self._chosen)
         is_near = top < y + height and end > y
-        left = end - (y + height) if way > 0 else y - top
-        if is_near and left > 0:
-            self.scroll_lines(way * min(_STEP, left))
+        remaining = end - (y + height) if way > 0 else y - top
+        if is_near and remaining > 0:
+            self.scroll_lines(way * min(_STEP, remaining))
         elif 0 <= self._chosen + way < len(self._blocks):
             self._go(self._chosen + way, moved=True)
         else:
@@ -292,7 +287,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._lay_out()
 
     def notify_style_update(self) -> None:
-        """Draw anew when the ground turns light or dark."""
+        """Draw again when the ground turns light or dark."""
         super().notify_style_update()
         if self.is_attached and self._is_dark != self.app.current_theme.dark:
             self.redraw()

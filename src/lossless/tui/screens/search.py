@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
-from lossless.tui import reads
-from lossless.tui.screens.page import TableScreen
+from lossless.tui import reads, screens
+from lossless.tui.screens.page import PaneScreen
 from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
+    from lossless.engine import Engine
     from lossless.recall.scope import GrepMode
-    from lossless.tui.archive import ArchiveAccess
 
 _LIMIT = 100
 #: So many characters before a match are shown.
@@ -34,13 +34,13 @@ _HINTS = {
 }
 
 
-class SearchScreen(TableScreen):
+class SearchScreen(PaneScreen):
     """A line to write in, and what was found; Enter on a hit opens it where it stands."""
 
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", show=False),
+        Binding("escape", "app.go_back", "Back", show=False),
         Binding("slash,i", "write", "Write", key_display="/"),
         Binding("e", "recall", "Recall", show=False),
         Binding("down,tab", "to_hits", "To the hits", show=False),
@@ -78,8 +78,8 @@ class SearchScreen(TableScreen):
         pattern = self.query_one(Input).value
         if not pattern.strip():
             return
-        room, id_, mode = self.access, None if self._is_all else self.conversation_id, self._mode
-        self.reading(lambda: _find(room, pattern, id_, mode), self._show)
+        id_, mode = None if self._is_all else self.conversation_id, self._mode
+        self.reading(lambda: _find(self.access.engine, pattern, id_, mode), self._show)
 
     def _show(self, found: tuple[tuple[SearchHit, ...], str, str]) -> None:
         hits, count, hint = found
@@ -94,34 +94,26 @@ class SearchScreen(TableScreen):
 
     def _cells(self, hit: SearchHit) -> tuple[Text, ...]:
         what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
-        return (
-            text_cell(str(hit.conversation_id)),
-            what,
-            time_cell(self.lcm.times, hit.created_at),
-            highlight_matches(hit),
-        )
+        at = time_cell(self.lcm.times, hit.created_at)
+        return text_cell(str(hit.conversation_id)), what, at, highlight_matches(hit)
 
     def highlighted(self, key: str) -> None:
-        browse, times, hit = self.access.browse, self.lcm.times, self._found[key]
+        hit = self._found[key]
         if hit.kind == "message":
-            self.open_detail(lambda: reads.message_detail(browse, int(hit.id), times))
+            self.open_message(int(hit.id))
         elif hit.kind == "summary":
-            self.open_detail(lambda: reads.summary_detail(browse, str(hit.id), times))
+            self.open_summary(str(hit.id))
         else:
             self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversations import ConversationScreen
-        from lossless.tui.screens.files import LargeFilesScreen
-        from lossless.tui.screens.summaries import SummariesScreen
-
         hit = self._found[key]
         if hit.kind == "message":
-            self.app.push_screen(ConversationScreen(hit.conversation_id, int(hit.id)))
+            self.app.push_screen(screens.conversations.ConversationScreen(hit.conversation_id, int(hit.id)))
         elif hit.kind == "summary":
-            self.app.push_screen(SummariesScreen(hit.conversation_id, str(hit.id)))
+            self.app.push_screen(screens.summaries.SummariesScreen(hit.conversation_id, str(hit.id)))
         else:
-            self.app.push_screen(LargeFilesScreen(hit.conversation_id))
+            self.app.push_screen(screens.files.LargeFilesScreen(hit.conversation_id))
 
     def action_write(self) -> None:
         self.query_one(Input).focus()
@@ -158,23 +150,17 @@ def _one_line(text: str) -> str:
 
 
 def _find(
-    room: ArchiveAccess, pattern: str, conversation_id: int | None, mode: SearchMode
+    engine: Engine, pattern: str, conversation_id: int | None, mode: SearchMode
 ) -> tuple[tuple[SearchHit, ...], str, str]:
     """What was found, how much that is, and what one should know about it."""
     if mode == "question":
-        answer = room.engine.recall(
-            pattern,
-            conversation_id=conversation_id,
-            all_conversations=conversation_id is None,
-            max_tokens=_QUESTION_TOKENS,
-        )
+        scope: dict[str, Any] = {"conversation_id": conversation_id, "all_conversations": conversation_id is None}
+        answer = engine.recall(pattern, **scope, max_tokens=_QUESTION_TOKENS)
         hits = tuple(
-            SearchHit(
-                item.id, "message", item.conversation_id, item.seq, item.score, item.text, item.created_at, item.role
-            )
-            for item in answer.evidence
+            SearchHit(one.id, "message", one.conversation_id, one.seq, one.score, one.text, one.created_at, one.role)
+            for one in answer.evidence
         )
         return hits, plural(len(hits), "quotation"), answer.note
     grep_mode: GrepMode = "regex" if mode == "regex" else "full_text"
-    found = room.engine.grep(pattern, mode=grep_mode, conversation_id=conversation_id, limit=_LIMIT)
+    found = engine.grep(pattern, mode=grep_mode, conversation_id=conversation_id, limit=_LIMIT)
     return found.hits, plural(found.total, "hit") + (" and more" if found.truncated else ""), found.hint or ""

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding
 
-from lossless.tui import session_files
+from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import PaneScreen, TableScreen
+from lossless.tui.screens.page import PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.text import Text
     from textual.binding import BindingType
 
     from lossless.tui.session_files import SessionFile
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 BATCH = 50
 
 
-class AgentsScreen(TableScreen):
+class AgentsScreen(PaneScreen):
     """Folders with session files."""
 
     COLUMNS = ("agent", "files", "folder")
@@ -31,8 +32,7 @@ class AgentsScreen(TableScreen):
     PANE_TITLE = "About"
 
     def load(self) -> None:
-        places = self.access.folders
-        self.reading(lambda: session_files.list_agents(places), self._show)
+        self.reading(lambda: session_files.list_agents(self.access.folders), self._show)
 
     def _show(self, found: list[tuple[str, Path, int]]) -> None:
         self.where("Session files", plural(len(found), "folder"))
@@ -52,7 +52,7 @@ class AgentsScreen(TableScreen):
         self.app.push_screen(SessionFilesScreen(Path(key)))
 
 
-class SessionFilesScreen(TableScreen, SurgeryScreen):
+class SessionFilesScreen(SurgeryScreen):
     """The session files of one folder, the last changed first."""
 
     COLUMNS = ("session", "conv", "size", "changed")
@@ -73,31 +73,26 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
         self._found: dict[str, SessionFile] = {}
 
     def load(self) -> None:
-        browse, folder, count = self.access.browse, self._folder, self._wanted
-        self.reading(lambda: session_files.list_session_files(browse, folder, count), self._show)
+        count = self._wanted
+        self.reading(lambda: session_files.list_session_files(self.access.browse, self._folder, count), self._show)
 
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
         found, self._total = read
         was = self._chosen
         self._found = {file.path.name: file for file in found}
         self.where("Session files", str(self._folder), f"{len(found)} of {self._total}")
-        self.rows.fill(
-            [
-                (
-                    name,
-                    (
-                        text_cell(file.session_id),
-                        text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
-                        right_cell(format_bytes(file.size), 9),
-                        time_cell(self.lcm.times, file.changed_at),
-                    ),
-                )
-                for name, file in self._found.items()
-            ]
-        )
+        self.rows.fill([(name, self._cells(file)) for name, file in self._found.items()])
         now = self._chosen
         if was is not None and now is not None and was != now:
             self.highlighted(now.path.name)
+
+    def _cells(self, file: SessionFile) -> tuple[Text, ...]:
+        return (
+            text_cell(file.session_id),
+            text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
+            right_cell(format_bytes(file.size), 9),
+            time_cell(self.lcm.times, file.changed_at),
+        )
 
     def highlighted(self, key: str) -> None:
         file = self._found[key]
@@ -111,14 +106,11 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
             self.load()
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversations import ConversationScreen
-        from lossless.tui.screens.transcript import TranscriptScreen
-
         file = self._found[key]
         if file.conversation_id is not None:
-            self.app.push_screen(ConversationScreen(file.conversation_id))
+            self.app.push_screen(screens.conversations.ConversationScreen(file.conversation_id))
         else:
-            self.app.push_screen(TranscriptScreen(file.path))
+            self.app.push_screen(screens.transcript.TranscriptScreen(file.path))
 
     # --- keys ---
 
@@ -132,32 +124,23 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
             self.tell("The archive does not have this session yet. Press i to import it.")
         return None if file is None else file.conversation_id
 
-    def _behind(self, then: Callable[[Path], None]) -> None:
-        """Go on with the rollout behind the chosen file, or the file."""
-        room, file = self.access, self._chosen
-        if file is not None:
-            path, id_ = file.path, file.session_id
-            self.fetch(lambda: session_files.backend_session_id(room, path, id_), then, "plan")
+    def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
+        """Open the rollout behind the chosen file, or the file."""
+        if (file := self._chosen) is not None:
 
-    def _push(self, screen: PaneScreen) -> None:
-        self.app.push_screen(screen)
+            def push(path: Path) -> None:
+                self.app.push_screen(open_screen(path, file.conversation_id))
+
+            backend = session_files.backend_session_id
+            self.fetch(lambda: backend(self.access, file.path, file.session_id), push, "plan")
 
     def action_transcript(self) -> None:
-        from lossless.tui.screens.transcript import TranscriptScreen
-
-        id_ = None if self._chosen is None else self._chosen.conversation_id
-        self._behind(lambda path: self._push(TranscriptScreen(path, id_)))
+        self._behind(screens.transcript.TranscriptScreen)
 
     def action_compare(self) -> None:
-        from lossless.tui.screens.compare import CompareScreen
-
         if (id_ := self.meant_conversation()) is not None:
-            self._behind(lambda path: self._push(CompareScreen(path, id_)))
+            self._behind(lambda path, _: screens.compare.CompareScreen(path, id_))
 
     def action_import(self) -> None:
-        from lossless.tui import actions
-
-        room, file = self.access, self._chosen
-        if file is not None:
-            path = file.path
-            self.propose(lambda: actions.plan_import(room, path))
+        if (file := self._chosen) is not None:
+            self.propose(lambda: actions.plan_import(self.access, file.path))

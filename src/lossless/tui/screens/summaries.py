@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Tree
 
-from lossless.tui import actions, reads
-from lossless.tui.screens.dialogs import DetailDialog
+from lossless.model.records import SummaryRow
+from lossless.tui import actions, reads, screens
+from lossless.tui.screens.dialogs import ConversationDialog, DetailDialog
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.records import MessageRow, SummaryRow
+    from lossless.model.records import MessageRow
     from lossless.tui.text import LocalTimes
 
 #: So many summaries stand side by side, or messages below a leaf, before a row offers more.
@@ -32,27 +34,13 @@ _TIME = re.compile(r"\A\[\d{4}-[^\]\n]{0,30}\]\s*")
 _FULL_TOKENS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryNode:
-    """A row of the tree: a summary, a message, or an offer of more at an offset."""
-
-    summary_id: str | None = None
-    message_id: int | None = None
-    more_from: int | None = None
+#: A row of the tree: the id of a summary, the id of a message, or None for an offer of more.
+RowId: TypeAlias = str | int | None
+#: What stands below a row: summaries or messages, which of them are in the context, and how many there are in all.
+SummaryBranch: TypeAlias = "tuple[Sequence[SummaryRow | MessageRow], frozenset[str], int]"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryBranch:
-    """What stands below a row: summaries or messages, and how many more there are."""
-
-    summaries: tuple[SummaryRow, ...] = ()
-    messages: tuple[MessageRow, ...] = ()
-    in_context: frozenset[str] = frozenset()
-    total: int = 0
-    offset: int = 0
-
-
-class SummaryTree(Tree[SummaryNode]):
+class SummaryTree(Tree[RowId]):
     """The tree itself; keys for expanding are the screen's."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -101,36 +89,35 @@ class SummariesScreen(SurgeryScreen):
     # --- the top ---
 
     def load(self) -> None:
-        browse, id_ = self.access.browse, self.conversation_id
         count = max(BATCH, len(self._tops()))
-        self.reading(lambda: read_top(browse, id_, count), self._show)
+        self.reading(lambda: read_top(self.access.browse, self.conversation_id, count), self._show)
 
-    def _tops(self) -> dict[str, TreeNode[SummaryNode]]:
-        nodes = [(node.data, node) for node in self.summaries.root.children]
-        return {data.summary_id: node for data, node in nodes if data is not None and data.summary_id is not None}
+    def _tops(self) -> dict[str, TreeNode[RowId]]:
+        return {node.data: node for node in self.summaries.root.children if isinstance(node.data, str)}
 
     def _show(self, branch: SummaryBranch) -> None:
         """Rows that are gone go, new ones come; the others stay as they are, open or not."""
-        there, wanted = self._tops(), {row.summary_id for row in branch.summaries}
+        rows, in_context, total = branch
+        there, wanted = self._tops(), {row.summary_id: row for row in rows if isinstance(row, SummaryRow)}
         for node in list(self.summaries.root.children):
-            if node.data is None or node.data.summary_id not in wanted:
+            if node.data not in wanted:
                 node.remove()
-        for place, row in enumerate(branch.summaries):
-            label = self._label(row, branch.in_context)
-            if (known := there.get(row.summary_id)) is not None:
+        for place, (id_, row) in enumerate(wanted.items()):
+            label = self._label(row, in_context)
+            if (known := there.get(id_)) is not None:
                 known.set_label(label)
             else:
-                self.summaries.root.add(label, SummaryNode(row.summary_id), before=place, allow_expand=True)
-        self._offer_more(self.summaries.root, branch)
+                self.summaries.root.add(label, id_, before=place, allow_expand=True)
+        self._offer_more(self.summaries.root, total)
         self.summaries.root.expand()
-        standing = sum(row.summary_id in branch.in_context for row in branch.summaries)
-        counted = f"{plural(branch.total, 'top summary', 'top summaries')}, {format_count(standing)} in the context"
+        shown = format_count(len(in_context & wanted.keys()))
+        counted = f"{plural(total, 'top summary', 'top summaries')}, {shown} in the context"
         self.where(f"Summaries of conversation {self.conversation_id}", counted)
-        if not branch.summaries:
+        if not wanted:
             self.pane.show(reads.DetailView("Nothing of this conversation was summarised yet."))
         elif self._aim is not None:
-            browse, aim, self._aim = self.access.browse, self._aim, None
-            self.fetch(lambda: path_to(browse, aim, wanted), self._follow, "path")
+            aim, self._aim = self._aim, None
+            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), self._follow, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
 
@@ -138,10 +125,9 @@ class SummariesScreen(SurgeryScreen):
         self._path = path
         self._go_down(self.summaries.root)
 
-    def _go_down(self, node: TreeNode[SummaryNode]) -> None:
+    def _go_down(self, node: TreeNode[RowId]) -> None:
         """Open row after row on the path; the last one is chosen."""
-        below_it = {child.data.summary_id: child for child in node.children if child.data is not None}
-        child = below_it.get(self._path[0]) if self._path else None
+        child = next((child for child in node.children if self._path and child.data == self._path[0]), None)
         if child is None:
             return
         self._path.pop(0)
@@ -155,36 +141,35 @@ class SummariesScreen(SurgeryScreen):
 
     # --- branches ---
 
-    def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[SummaryNode]) -> None:
-        node = event.node
-        if node.data is not None and node.data.summary_id is not None and not node.children:
-            browse, id_, name = self.access.browse, self.conversation_id, node.data.summary_id
-            self.fetch(lambda: read_below(browse, id_, name), partial(self._grow, node), f"below {name}")
+    def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[RowId]) -> None:
+        if isinstance(event.node.data, str) and not event.node.children:
+            self._read_branch(event.node, f"below {event.node.data}")
 
-    def _grow(self, node: TreeNode[SummaryNode], branch: SummaryBranch) -> None:
-        for row in branch.summaries:
-            node.add(self._label(row, branch.in_context), SummaryNode(row.summary_id), allow_expand=True)
-        for message in branch.messages:
-            node.add_leaf(_message_label(message, self.lcm.times), SummaryNode(message_id=message.message_id))
-        self._offer_more(node, branch)
+    def _read_branch(self, node: TreeNode[RowId], group: str = "more") -> None:
+        """Read the next rows below a row."""
+        name, offset = node.data, len(node.children)
+
+        def read() -> SummaryBranch:
+            browse, id_ = self.access.browse, self.conversation_id
+            return (
+                read_below(browse, id_, name, offset) if isinstance(name, str) else read_top(browse, id_, BATCH, offset)
+            )
+
+        self.fetch(read, partial(self._grow, node), group)
+
+    def _grow(self, node: TreeNode[RowId], branch: SummaryBranch) -> None:
+        rows, in_context, total = branch
+        for row in rows:
+            if isinstance(row, SummaryRow):
+                node.add(self._label(row, in_context), row.summary_id, allow_expand=True)
+            else:
+                node.add_leaf(_message_label(row, self.lcm.times), row.message_id)
+        self._offer_more(node, total)
         self._go_down(node)
 
-    def _offer_more(self, node: TreeNode[SummaryNode], branch: SummaryBranch) -> None:
-        shown = branch.offset + len(branch.summaries) + len(branch.messages)
-        if shown < branch.total:
-            node.add_leaf(Text(f"… {branch.total - shown:,} more", NOTICE), SummaryNode(more_from=shown))
-
-    def _more(self, node: TreeNode[SummaryNode], offset: int) -> None:
-        """Put the next rows where the offer of more stands."""
-        parent = node.parent
-        if parent is None:
-            return
-        node.remove()
-        browse, id_, name = self.access.browse, self.conversation_id, parent.data.summary_id if parent.data else None
-        if name is None:
-            self.fetch(lambda: read_top(browse, id_, BATCH, offset), partial(self._grow, parent), "more")
-        else:
-            self.fetch(lambda: read_below(browse, id_, name, offset), partial(self._grow, parent), "more")
+    def _offer_more(self, node: TreeNode[RowId], total: int) -> None:
+        if (count := total - len(node.children)) > 0:
+            node.add_leaf(Text(f"… {count:,} more", NOTICE), None)
 
     def _label(self, row: SummaryRow, in_context: frozenset[str]) -> Text:
         stands = row.summary_id in in_context
@@ -201,48 +186,37 @@ class SummariesScreen(SurgeryScreen):
 
     # --- the pane ---
 
-    def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[SummaryNode]) -> None:
-        if event.node.data is not None:
-            self._detail(event.node.data)
-
-    def _detail(self, node: SummaryNode) -> None:
-        browse, times, name, number_ = self.access.browse, self.lcm.times, node.summary_id, node.message_id
-        if name is not None:
-            self.open_detail(lambda: reads.summary_detail(browse, name, times))
-        elif number_ is not None:
-            self.open_detail(lambda: reads.message_detail(browse, number_, times))
+    def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
+        if isinstance(event.node.data, str):
+            self.open_summary(event.node.data)
+        elif event.node.data is not None:
+            self.open_message(event.node.data)
 
     # --- keys ---
 
-    @property
-    def _chosen(self) -> str | None:
-        node = self.summaries.cursor_node
-        return None if node is None or node.data is None else node.data.summary_id
-
     def _need(self) -> str | None:
-        if self._chosen is None:
-            self.tell("Choose a summary first.")
-        return self._chosen
+        node = self.summaries.cursor_node
+        if node is not None and isinstance(node.data, str):
+            return node.data
+        self.tell("Choose a summary first.")
+        return None
 
-    def on_tree_node_selected(self, event: SummaryTree.NodeSelected[SummaryNode]) -> None:
+    def on_tree_node_selected(self, event: SummaryTree.NodeSelected[RowId]) -> None:
         self._open(event.node)
 
     def action_expand(self) -> None:
         node = self.summaries.cursor_node
-        if node is not None and node.data is not None and node.data.message_id is None:
+        if node is not None and not isinstance(node.data, int):
             self._open(node)
 
-    def _open(self, node: TreeNode[SummaryNode]) -> None:
-        from lossless.tui.screens.conversations import ConversationScreen
-
-        if node.data is None:
-            return
-        if node.data.more_from is not None:
-            self._more(node, node.data.more_from)
-        elif node.data.message_id is not None:
-            self.app.push_screen(ConversationScreen(self.conversation_id, node.data.message_id))
-        else:
+    def _open(self, node: TreeNode[RowId]) -> None:
+        if isinstance(node.data, int):
+            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, node.data))
+        elif isinstance(node.data, str):
             node.expand()
+        elif node.parent is not None:  # the next rows take the place of the offer
+            node.remove()
+            self._read_branch(node.parent)
 
     def action_collapse(self) -> None:
         """Close the row, or go to the one that it stands below."""
@@ -264,27 +238,35 @@ class SummariesScreen(SurgeryScreen):
 
     def action_rewrite(self, subtree: bool) -> None:
         if (name := self._need()) is not None:
-            room, id_ = self.access, self.conversation_id
-            self.propose_rewriting(lambda: actions.plan_rewrite(room, name, id_, subtree=subtree))
+            id_ = self.conversation_id
+            self.propose_rewriting(lambda: actions.plan_rewrite(self.access, name, id_, subtree=subtree))
 
     def action_repair(self) -> None:
-        room, id_ = self.access, self.conversation_id
-        self.propose_rewriting(lambda: actions.plan_repair(room, id_))
+        self.propose_rewriting(lambda: actions.plan_repair(self.access, self.conversation_id))
 
     def action_transplant(self) -> None:
-        self.propose_transplant(self.conversation_id)
+        source_id = self.conversation_id
+
+        def chosen(target_id: int | None) -> None:
+            if target_id is not None:
+                self.propose(lambda: actions.plan_transplant(self.access.engine, source_id, target_id))
+
+        title = f"Copy the summaries of conversation {source_id} to"
+        self.app.push_screen(ConversationDialog(title, source_id), chosen)
 
     def action_previous(self) -> None:
-        if (name := self._need()) is not None:
-            room = self.access
-            self.fetch(lambda: actions.previous_context(room, name), partial(self._show_previous, name), "plan")
+        if (name := self._need()) is None:
+            return
 
-    def _show_previous(self, name: str, text: str) -> None:
-        shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
-        self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
+        def show(text: str) -> None:
+            shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
+            self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
+
+        surgery = self.access.engine.surgery
+        self.fetch(lambda: surgery.summary_source(name).previous_context, show, "plan")
 
     def changed(self) -> None:
-        """Texts and sources may be others: rows are read anew."""
+        """Texts and sources may be others: rows are read again."""
         self.summaries.clear()
         super().changed()
 
@@ -294,7 +276,7 @@ def read_top(browse: Browse, conversation_id: int, count: int, offset: int = 0) 
     with browse.reading():
         tops = browse.top_summaries(conversation_id, count, offset)
         rows = browse.summaries_by_id(tops.ids, whole=False)
-    return SummaryBranch(tuple(rows), (), tops.in_context, tops.total, offset)
+    return rows, tops.in_context, tops.total
 
 
 def path_to(browse: Browse, summary_id: str, tops: set[str]) -> list[str]:
@@ -312,19 +294,17 @@ def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: in
         sources = browse.sources(summary_id)
         if sources:
             rows = browse.summaries_by_id(sources[offset : offset + BATCH], whole=False)
-            standing = browse.summaries_in_context(conversation_id, sources)
-            return SummaryBranch(tuple(rows), (), standing, len(sources), offset)
+            return rows, browse.summaries_in_context(conversation_id, sources), len(sources)
         ids = browse.source_messages(summary_id)
         messages = browse.messages_by_id(ids[offset : offset + BATCH], whole=False)
-    return SummaryBranch((), tuple(messages), frozenset(), len(ids), offset)
+    return messages, frozenset(), len(ids)
 
 
 def _message_label(row: MessageRow, times: LocalTimes) -> Text:
-    said = row.content or ", ".join(row.tools)
     return Text.assemble(
         (f"msg#{row.message_id} ", "dim"),
         (f"{row.role} ", ROLES.get(row.role, "")),
         (f"{times.short(row.created_at)} ", "dim"),
-        one_line(said, 120),
+        one_line(row.content or ", ".join(row.tools), 120),
         end="",
     )

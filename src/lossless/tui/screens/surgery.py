@@ -13,8 +13,8 @@ from textual.binding import Binding
 from lossless.maintenance.surgery.rewriting import DraftingStopped
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
-from lossless.tui.screens.page import PaneScreen, TableScreen
+from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
+from lossless.tui.screens.page import PaneScreen
 from lossless.tui.text import NOTICE, RED, clip_text, format_count, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
@@ -59,13 +59,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     # --- the thread that writes ---
 
-    def _begin(self) -> None:
-        self._wait()
-        self.fetch(self._write, self._end, "work", stays=True)
-
-    def _write(self) -> tuple[str, bool]:
-        return actions.write_drafts(self.access, self._plan, self._accept, self._draft_done)
-
     def _accept(self, draft: SummaryDraft) -> bool:
         """Wait for the word about a draft; raises DraftingStopped when there are to be no more."""
         self._go_on()
@@ -78,8 +71,13 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         return word != "no"
 
     def _draft_done(self, _draft: SummaryDraft) -> None:
+        def count() -> None:
+            self._done += 1
+            if self._state != "stopping":
+                self._wait()
+
         self._go_on()
-        self.app.call_from_thread(self._count_one)
+        self.app.call_from_thread(count)
 
     def _go_on(self) -> None:
         if self._is_over:
@@ -103,11 +101,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     # --- what is shown ---
 
-    def _count_one(self) -> None:
-        self._done += 1
-        if self._state != "stopping":
-            self._wait()
-
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
         place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
@@ -126,7 +119,10 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def action_yes(self) -> None:
         if self._state == "preview":
-            self._begin()
+            self._wait()
+            access = self.access  # the window may be closed before the thread is done
+            write = partial(actions.write_drafts, access, self._plan, self._accept, self._draft_done)
+            self.fetch(write, self._end, "work", stays=True)
         else:
             self._answer("yes")
 
@@ -174,85 +170,76 @@ class SurgeryScreen(PaneScreen):
     def propose(self, plan: Callable[[], PlannedChange], other: tuple[str, Callable[[], None]] | None = None) -> None:
         """Plan, show the preview, and carry it out when it is confirmed."""
 
-        def ask(surgery: PlannedChange) -> None:
-            dialog = ConfirmDialog(surgery.title, surgery.text, surgery.question, other[0] if other else "")
-            self.app.push_screen(dialog, partial(answered, surgery))
+        def ask(change: PlannedChange) -> None:
+            dialog = ConfirmDialog(change.title, change.text, change.question, other[0] if other else "")
+            self.app.push_screen(dialog, partial(answered, change))
 
-        def answered(surgery: PlannedChange, word: str | None) -> None:
+        def answered(change: PlannedChange, word: str | None) -> None:
             if word == "yes":
-                self._carry_out(surgery)
+                self._apply(change)
             elif word == "other" and other:
                 other[1]()
 
         self.fetch(plan, ask, "plan")
 
-    def _carry_out(self, surgery: PlannedChange) -> None:
-        """Do it in a thread; what takes long says so, and goes on when the screen is left."""
-        room, app, is_over = self.access, self.app, Event()
+    def _apply(self, change: PlannedChange) -> None:
+        """Carry a change out, after a backup, and say what was done; what takes long is said to go on."""
+        access, app, is_over = self.access, self.app, Event()
 
-        def do() -> str:
+        def apply() -> str:
             try:
-                return actions.apply_change(room, surgery)
+                with access.working() as engine:
+                    done = change.apply(engine)
+                access.refresh()
+                return done
             finally:
                 is_over.set()
 
-        def say() -> None:
+        def applied(done: str) -> None:
+            self.tell(done)
+            if self.is_attached:
+                self.changed()
+
+        def still_working() -> None:
             if not is_over.is_set():
-                app.notify(make_visible(f"{surgery.title} …"), markup=False)
+                app.notify(make_visible(f"{change.title} …"), markup=False)
 
-        app.set_timer(_LONG_SECONDS, say)
-        self.fetch(do, self._operated, "work", stays=True)
-
-    def _operated(self, told: str) -> None:
-        self.tell(told)
-        if self.is_attached:
-            self.changed()
+        app.set_timer(_LONG_SECONDS, still_working)
+        self.fetch(apply, applied, "work", stays=True)
 
     def propose_dissolving(self, summary_id: str, *, purge: bool = False) -> None:
-        engine = self.access.engine
         again = partial(self.propose_dissolving, summary_id, purge=not purge)
         label = "keep the summary" if purge else "delete the summary, too"
-        self.propose(lambda: actions.plan_dissolve(engine, summary_id, purge=purge), (label, again))
-
-    def propose_transplant(self, source_id: int) -> None:
-        def chosen(target_id: int | None) -> None:
-            if target_id is not None:
-                engine = self.access.engine
-                self.propose(lambda: actions.plan_transplant(engine, source_id, target_id))
-
-        self.app.push_screen(
-            ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id), chosen
-        )
+        self.propose(lambda: actions.plan_dissolve(self.access.engine, summary_id, purge=purge), (label, again))
 
     def action_undo(self) -> None:
-        engine, id_ = self.access.engine, self.conversation_id
-        if id_ is not None:
-            self.propose(lambda: actions.plan_undo(engine, id_))
+        if (id_ := self.conversation_id) is not None:
+            self.propose(lambda: actions.plan_undo(self.access.engine, id_))
 
-    # --- writing anew ---
+    # --- rewriting ---
 
     def propose_rewriting(self, plan: Callable[[], PlannedRewrite]) -> None:
         """Plan, show what would be asked, then draft after draft."""
 
         def review(found: PlannedRewrite) -> None:
             if found[2].targets:
-                self.app.push_screen(DraftReviewDialog(found), self._reviewed)
+                self.app.push_screen(DraftReviewDialog(found), reviewed)
             else:
                 self.tell("There is nothing to rewrite.")
 
-        self.fetch(plan, review, "plan")
+        def reviewed(outcome: tuple[str, bool] | None) -> None:
+            if outcome is not None:
+                self.tell(outcome[0])
+                if outcome[1]:
+                    self.changed()
 
-    def _reviewed(self, outcome: tuple[str, bool] | None) -> None:
-        if outcome is not None:
-            self.tell(outcome[0])
-            if outcome[1]:
-                self.changed()
+        self.fetch(plan, review, "plan")
 
 
 _MARKS = {"problem": ("✗", RED), "warning": ("!", NOTICE), "note": ("·", "dim")}
 
 
-class DoctorScreen(TableScreen, SurgeryScreen):
+class DoctorScreen(SurgeryScreen):
     """Findings with their remedies; broken summaries can be repaired from here."""
 
     COLUMNS = ("", "conv", "kind", "what")
@@ -264,8 +251,7 @@ class DoctorScreen(TableScreen, SurgeryScreen):
         self._found: dict[str, DoctorFinding] = {}
 
     def load(self) -> None:
-        room = self.access
-        self.reading(lambda: room.engine.admin.examine(), self._show)
+        self.reading(lambda: self.access.engine.admin.examine(), self._show)
 
     def tick(self) -> None:
         """An examination is not repeated by itself."""
@@ -275,18 +261,11 @@ class DoctorScreen(TableScreen, SurgeryScreen):
         state = "healthy" if found.healthy else "something is wrong"
         versions = f"schema {found.schema}, SQLite {found.sqlite}"
         self.where("Doctor", state, plural(len(self._found), "finding"), versions)
-        rows = [
-            (
-                key,
-                (
-                    text_cell(*_MARKS[finding.severity]),
-                    text_cell("" if finding.conversation_id is None else str(finding.conversation_id)),
-                    text_cell(finding.kind, "bold"),
-                    text_cell(finding.message),
-                ),
-            )
-            for key, finding in self._found.items()
-        ]
+        rows = []
+        for key, one in self._found.items():
+            about = text_cell("" if one.conversation_id is None else str(one.conversation_id))
+            kind = text_cell(one.kind, "bold")
+            rows.append((key, (text_cell(*_MARKS[one.severity]), about, kind, text_cell(one.message))))
         self.rows.fill(rows)
         if not rows:
             self.pane.show(DetailView("The archive is healthy."))
@@ -303,5 +282,4 @@ class DoctorScreen(TableScreen, SurgeryScreen):
         if id_ is None:
             self.tell("Choose a finding about the summaries of a conversation.")
         else:
-            room = self.access
-            self.propose_rewriting(lambda: actions.plan_repair(room, id_))
+            self.propose_rewriting(lambda: actions.plan_repair(self.access, id_))

@@ -19,13 +19,13 @@ from lossless.ingest.transcripts import BadLine, open_transcript
 from lossless.ingest.transcripts.entries import entry_id_of
 from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming
+from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import TableScreen
+from lossless.tui.screens.page import PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -84,21 +84,18 @@ class TranscriptReader:
         self.lanes = tuple(self.transcript.lanes())
         for lane in (None, *self.lanes[:1]):
             self._lane = lane
-            self._survey()
+            for entry in self.transcript.path(self._lane):
+                if isinstance(entry, BadLine):
+                    self.bad_lines += 1
+                elif entry.message is None:
+                    self.others += 1
+                else:
+                    if entry.shares_line:
+                        self._shared[len(self)] = entry.id
+                    self._lines.append(entry.line.number)
+                    self._starts.append(entry.line.start)
             if len(self):
                 break
-
-    def _survey(self) -> None:
-        for entry in self.transcript.path(self._lane):
-            if isinstance(entry, BadLine):
-                self.bad_lines += 1
-            elif entry.message is None:
-                self.others += 1
-            else:
-                if entry.shares_line:
-                    self._shared[len(self)] = entry.id
-                self._lines.append(entry.line.number)
-                self._starts.append(entry.line.start)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -121,18 +118,14 @@ class TranscriptReader:
         begin = min(places, key=lambda place: self._starts[place])
         last = max(self._lines[place] for place in places)
         found = {}
-        for entry in self._from(begin, last):
-            place = wanted.get((entry.line.number, entry.id if entry.shares_line else None))
-            if place is not None:
-                found[place] = _read_message(entry, place)
-        return [found[place] for place in places if place in found]
-
-    def _from(self, place: int, last: int) -> Iterator[TranscriptEntry]:
-        for entry in self.transcript.appended(self._starts[place], self._lines[place]):
+        for entry in self.transcript.appended(self._starts[begin], self._lines[begin]):
             if entry.line.number > last:
-                return
+                break
             if not isinstance(entry, BadLine) and entry.lane == self._lane and entry.message is not None:
-                yield entry
+                place = wanted.get((entry.line.number, entry.id if entry.shares_line else None))
+                if place is not None:
+                    found[place] = _read_message(entry, place)
+        return [found[place] for place in places if place in found]
 
 
 def _read_message(entry: TranscriptEntry, place: int) -> SessionFileMessage:
@@ -157,7 +150,7 @@ _PATIENCE = 10
 _NAME_CHARS = 32
 
 
-class TranscriptWindowScreen(TableScreen, Generic[W]):
+class TranscriptWindowScreen(PaneScreen, Generic[W]):
     """A window of a file; the newest first, which follows the file while it is written."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -171,7 +164,7 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
         self._scroll: TranscriptReader | None = None
         #: Where the window begins; None is where the newest one does.
         self._first: int | None = None
-        self._most = 0
+        self._window_size = 0
 
     @abstractmethod
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> W:
@@ -215,7 +208,7 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
 
     @property
     def _is_newest(self) -> bool:
-        return self._scroll is None or self._first is None or self._first + self._most >= len(self._scroll)
+        return self._scroll is None or self._first is None or self._first + self._window_size >= len(self._scroll)
 
     def _turn(self, first: int | None, choose: str | None) -> None:
         known, path, size = self._scroll, self.path, self.access.settings.tui_conversation_window_size
@@ -227,7 +220,7 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
 
         def shown(found: tuple[TranscriptReader, int, W]) -> None:
             self._scroll, self._first, window = found
-            self._most = size
+            self._window_size = size
             self.show_window(window, choose)
 
         self.reading(read, shown)
@@ -236,7 +229,7 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
         """Which messages are shown, of how many, and which way there are more."""
         if self._scroll is None or self._first is None or not len(self._scroll):
             return "no messages"
-        last = min(len(self._scroll), self._first + self._most)
+        last = min(len(self._scroll), self._first + self._window_size)
         older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
         return (
             f"{older}{format_count(self._first + 1)} … {format_count(last)} of {format_count(len(self._scroll))}{newer}"
@@ -246,11 +239,11 @@ class TranscriptWindowScreen(TableScreen, Generic[W]):
 
     def action_older(self) -> None:
         if self._first:
-            self._turn(self._first - self._most, "last")
+            self._turn(self._first - self._window_size, "last")
 
     def action_newer(self) -> None:
         if self._first is not None and not self._is_newest:
-            self._turn(self._first + self._most, "first")
+            self._turn(self._first + self._window_size, "first")
 
     def action_top(self) -> None:
         """The first row; from there, the first message."""
@@ -272,10 +265,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("i", "import", "Import"),
-        Binding("v", "compare", "Compare"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "import", "Import"), Binding("v", "compare", "Compare")]
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path)
@@ -333,15 +323,10 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
     # --- keys ---
 
     def action_import(self) -> None:
-        from lossless.tui import actions
-
-        room, path = self.access, self.path
-        self.propose(lambda: actions.plan_import(room, path))
+        self.propose(lambda: actions.plan_import(self.access, self.path))
 
     def action_compare(self) -> None:
-        from lossless.tui.screens.compare import CompareScreen
-
         if self.conversation_id is None:
             self.tell("The archive does not have this session yet. Press i to import it.")
         else:
-            self.app.push_screen(CompareScreen(self.path, self.conversation_id))
+            self.app.push_screen(screens.compare.CompareScreen(self.path, self.conversation_id))
