@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
-from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, forward, model_name
+from lossless.maintenance.engine_parts import (
+    BackgroundWorker,
+    EngineParts,
+    HostSupport,
+    check_arguments,
+    check_methods,
+    forward,
+    model_name,
+)
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import MessageLike, ModelIdentity
@@ -80,6 +88,7 @@ class TurnReport:
         return None if self.outcome is None else self.outcome.report
 
 
+@check_methods
 class Engine:
     """Keeps conversations in an archive. Safe to share between threads; a returned call is durable."""
 
@@ -480,7 +489,10 @@ class Engine:
         from lossless.recall.expand import ExpandRequest, expand
         from lossless.recall.results import parse_references
 
-        named = parse_references([ids] if isinstance(ids, str) else ids, kinds=("summary", "message"))
+        listed = [ids] if isinstance(ids, str) else list(ids)
+        if wrong := [one for one in listed if not isinstance(one, str)]:
+            raise BadInput(f"ids are texts such as sum_… or msg#12, not {wrong[0]!r}")
+        named = parse_references(listed, kinds=("summary", "message"))
         cap = token_cap or self.settings.max_expand_tokens
         request = ExpandRequest(named, max_depth, cap, include_messages, around)
         where = self._scope(session, conversation_id, everything=False)
@@ -522,14 +534,10 @@ class Engine:
         if isinstance(who, Conversation):
             conversation_id, who = conversation_id or who.id, who.session
         everything = everything or (who is None and conversation_id is None)
-        now = self.clock()
+        caller, now = Caller(None if who is None else as_session(who)), self.clock()
         try:
             return resolve_scope(
-                self.archive,
-                Caller(None if who is None else as_session(who)),
-                now,
-                conversation_id=conversation_id,
-                all_conversations=everything,
+                self.archive, caller, now, conversation_id=conversation_id, all_conversations=everything
             )
         except BadInput as error:
             return Scope("family", (), str(error))
@@ -649,7 +657,7 @@ class Engine:
 
     def undo(self, session: SessionRef) -> OperationReport:
         """Undo the last fold, surgery or focus of a conversation; repeated calls go further back."""
-        return self.surgery.apply(self.surgery.plan_undo(self._parts.conversation(session).id))
+        return self.surgery.apply(self.surgery.plan_undo(session))
 
     def backup(
         self,
@@ -744,6 +752,7 @@ def _excluded_report(reason: str, count: int) -> AppendReport:
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
 
 
+@check_arguments
 def open_engine(
     path: str | Path | None = None,
     settings: Settings | None = None,

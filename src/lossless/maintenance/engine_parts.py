@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC
-from functools import cached_property, update_wrapper
-from inspect import iscoroutinefunction
+from functools import cached_property, update_wrapper, wraps
+from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from itertools import chain
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -63,6 +66,67 @@ def forward(
         return function(first(self._parts), *args, **kwargs)
 
     return update_wrapper(call, function)
+
+
+def forward_session(
+    function: Callable[Concatenate[Archive, int, P], R],
+) -> Callable[Concatenate[Any, SessionRef | int, P], R]:
+    """A function of an archive and a conversation's id as a method of a group that takes a session."""
+
+    def call(self: Any, session: SessionRef | int, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(self._archive, self._parts.conversation(session).id, *args, **kwargs)
+
+    update_wrapper(call, function)
+    own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "session")]
+    shape = signature(function)
+    call.__signature__ = shape.replace(parameters=[*own, *list(shape.parameters.values())[2:]])  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+_TEXT = (str,), "a text"
+_NUMBER = (int, float), "a number"
+_PATH = (str, PathLike), "the path of a file"
+_MESSAGES = (Iterable,), "a list of messages"
+#: What the parameters of an engine's methods take.
+_ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
+    **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
+    **dict.fromkeys(("limit", "max_tokens", "token_cap", "until", "seconds", "retain_depth", "max_depth"), _NUMBER),
+    **dict.fromkeys(("overhead", "reply", "sent", "observed_tokens", "context_window", "around"), _NUMBER),
+    **dict.fromkeys(("start_line", "end_line", "timeout_seconds", "busy_timeout_ms"), _NUMBER),
+    "path": _PATH,
+    "prompt": _TEXT,
+    "model": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
+    "usage": ((Mapping,), "an object with token counts"),
+    "ids": ((Iterable,), "an id or a list of ids"),
+    "file_ids": ((Iterable,), "a list of ids"),
+}
+
+
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that raises `BadInput` for arguments of a wrong type, before anything is done."""
+    parameters = signature(function).parameters
+    names, optional = tuple(parameters), {name for name, one in parameters.items() if one.default is None}
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in chain(zip(names, args, strict=False), kwargs.items()):
+            kind = _ARGUMENT_TYPES.get(name)
+            if kind is None or (value is None and name in optional):
+                continue
+            if not isinstance(value, kind[0]) or (kind is _MESSAGES and isinstance(value, str | bytes | Mapping)):
+                raise BadInput(f"{name} must be {kind[1]}, not {type(value).__name__}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_methods(kind: type[T]) -> type[T]:
+    """A class whose public methods check the types of their arguments."""
+    for name, member in list(vars(kind).items()):
+        if isfunction(member) and not name.startswith("_"):
+            setattr(kind, name, check_arguments(member))
+    return kind
 
 
 class EngineParts:
@@ -131,7 +195,9 @@ class EngineParts:
     def find(self, session: SessionRef) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
 
-    def conversation(self, session: SessionRef) -> Conversation:
+    def conversation(self, session: SessionRef | int) -> Conversation:
+        if isinstance(session, int):
+            return self.archive.conversations.get(session)
         found = self.find(session)
         if found is None:
             raise NotFound("conversation of session", as_session(session).name)
@@ -390,29 +456,28 @@ class HostSupport(EngineGroup):
 
     # --- stored sessions ---
 
-    def context_counts(self, conversation_id: int) -> tuple[int, int]:
+    def context_counts(self, session: SessionRef | int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
-        return self._archive.context.counts(conversation_id)
+        return self._archive.context.counts(self._parts.conversation(session).id)
 
-    def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
+    def shows_all(self, session: SessionRef | int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
         archive = self._archive
         with archive.reading():
-            if (
-                archive.pins_and_briefs.pins(conversation_id)
-                or archive.pins_and_briefs.active_brief(conversation_id) is not None
-            ):
+            id_ = self._parts.conversation(session).id
+            if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
                 return False
-            if archive.context.counts(conversation_id) == (count, 0):
+            if archive.context.counts(id_) == (count, 0):
                 return True
             if prompts is None:
                 return False
-            return archive.messages.visible(conversation_id, count - prompts + 1) <= count - prompts
+            return archive.messages.visible(id_, count - prompts + 1) <= count - prompts
 
     def has_key(self, session: SessionRef, key: str) -> bool:
+        """Whether a batch with this key is stored in a session."""
         found = self._parts.find(session)
         return found is not None and self._archive.ingest.has_key(found.id, key)
 
@@ -449,13 +514,13 @@ class HostSupport(EngineGroup):
             archive.context.log(id_, change, now)
         return stored
 
-    def abandon(self, conversation: Conversation, message_ids: Sequence[int]) -> None:
+    def abandon(self, session: SessionRef | int, message_ids: Sequence[int]) -> None:
         """Hide messages that the host has gone back from; the archive keeps them."""
         from lossless.ingest.plan import IngestPlan
         from lossless.ingest.run import write_plan
 
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
-        write_plan(self._archive, conversation, plan, None, self._parts.clock())
+        write_plan(self._archive, self._parts.conversation(session), plan, None, self._parts.clock())
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
         """The messages among these that have references to files in place of payloads."""
@@ -478,11 +543,12 @@ class HostSupport(EngineGroup):
         except (NotFound, ArchiveError):
             return stored.message
 
-    def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
+    def identify_synthetic(self, session: SessionRef | int, message: Message) -> str | None:
         """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
-        return identify_synthetic(self._archive, conversation.id, message, timezone=self._parts.timezone)
+        id_ = self._parts.conversation(session).id
+        return identify_synthetic(self._archive, id_, message, timezone=self._parts.timezone)
 
     # --- the conversation of a request ---
 

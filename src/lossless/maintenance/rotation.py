@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.maintenance.transcripts import HostTranscripts
-    from lossless.model.conversations import Conversation, Session, SessionRef
+    from lossless.model.conversations import Conversation, SessionRef
     from lossless.settings.event_log import LogLevel
 
 RotationMode = Literal["rotate", "warn", "off"]
@@ -70,7 +70,7 @@ class Rotation(EngineGroup):
         #: The size from which on a large transcript is logged again.
         self._noted_sizes: dict[str, int] = {}
 
-    def follow(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
+    def follow(self, session: SessionRef, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript during a turn, log why it could not be stored, and check its size."""
         report = self._transcripts.reconcile(session, transcript)
         if report.status in ("failed", "held"):

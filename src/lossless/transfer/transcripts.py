@@ -214,7 +214,7 @@ def _bring_in(
     with _as_copy(archive, transcript, lane, session):
         report = transcripts.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
     if fold and _is_unfolded(archive, transcript.state, report):
-        transcripts.fold_import(archive.conversations.get(report.conversation_id or 0))
+        transcripts.fold_import(report.conversation_id or 0)
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
         with archive.writing():
