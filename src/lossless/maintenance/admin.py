@@ -209,9 +209,9 @@ class Admin(EngineGroup):
 
     def reclaimable(self) -> ReclaimableTables:
         """The search tables that only lossless-claw reads, and their bytes; see `prune.adopt_archive`."""
-        from lossless.maintenance import prune
+        from lossless.store.bundles import other_programs
 
-        return prune.find_reclaimable(self._archive)
+        return other_programs.find_reclaimable(self._archive.database)
 
     # --- files ---
 

@@ -206,4 +206,7 @@ class Surgery(EngineGroup):
 
     def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
         """Store the usable drafts, after a backup, in one transaction; None when there are none."""
-        return rewriting.place_drafts(self.writer, made, backup or self._parts.backups())
+        if not made.usable:
+            return None
+        copy, now = backup or self._parts.backups(), self._parts.clock()
+        return rewriting.apply_rewrite(self._archive, made.work, made.usable, now, copy, left=made.left)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from rich.text import Text
 from textual.binding import Binding
 
-from lossless.maintenance.surgery.rewriting import DraftingStopped
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
@@ -67,7 +66,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         return actions.write_drafts(self.access, self._plan, self._accept, self._draft_done)
 
     def _accept(self, draft: SummaryDraft) -> bool:
-        """Wait for the word about a draft; raises DraftingStopped when there are to be no more."""
+        """Wait for the word about a draft; raises KeyboardInterrupt when there are to be no more."""
         self._go_on()
         if self._accepts_all:
             return True
@@ -83,7 +82,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def _go_on(self) -> None:
         if self._is_over:
-            raise DraftingStopped
+            raise KeyboardInterrupt
 
     def _stop(self) -> None:
         self._is_over = True
