@@ -154,7 +154,7 @@ class Admin(EngineGroup):
         """Differences between the search index and the rows, and damaged full-text tables."""
         from lossless.maintenance import repair
 
-        return repair.plan_reindex(self._archive), repair.damaged_indexes(self._archive)
+        return repair.plan_reindex(self._archive), self._archive.checks.damaged_indexes()
 
     def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
@@ -178,10 +178,8 @@ class Admin(EngineGroup):
         """Which conversations a filter, or each filter, would delete."""
         from lossless.maintenance import repair
 
-        archive, now = self._archive, self._parts.clock()
-        if filter_id is None:
-            return repair.plan_all_cleans(archive, now)
-        return [repair.plan_clean(archive, filter_id, now)]
+        ids = repair.CLEAN_FILTERS if filter_id is None else (filter_id,)
+        return [repair.plan_clean(self._archive, id_, self._parts.clock()) for id_ in ids]
 
     def clean(self, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
         """Delete what a filter selects, after a backup."""
@@ -191,9 +189,7 @@ class Admin(EngineGroup):
 
     def open_debts(self) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
-        from lossless.maintenance import repair
-
-        return repair.open_debts(self._archive, self._parts.clock())
+        return self._archive.checks.debts(self._parts.clock())
 
     def close_debt_plan(self, session: SessionRef | int) -> PendingCompactionRow:
         """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
