@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput, NotFound, Stale
-from lossless.model.context import MessageItem
 from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
 
-    from lossless.model.context import ContextItem
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
@@ -122,16 +120,6 @@ def text_diff(before: str, after: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | None:
-    """The index of a run of items in a context; None when it is not there as one piece."""
-    there = [item.message_id if isinstance(item, MessageItem) else item.summary_id for item in context]
-    try:
-        start = there.index(ids[0])
-    except (ValueError, IndexError):
-        return None
-    return start if there[start : start + len(ids)] == list(ids) else None
-
-
 @dataclass(frozen=True, slots=True)
 class ContextDiff:
     """The changes between two points, and their net effect: an item that left and came back is in neither list."""
@@ -165,12 +153,20 @@ def diff_context(
     """
     with archive.reading():
         operations = SurgeryWrites(archive)
-        _check_points(operations, conversation_id, after, through)
-        last = _point(operations, conversation_id, through)
+        numbers = [point for point in (after, through) if isinstance(point, int)]
+        newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
+        for number in numbers:  # one of another conversation's changes counts as a moment
+            if number > newest:
+                known = f"its last one is {newest}" if newest else "there is none yet"
+                raise BadInput(f"conversation {conversation_id} has no change {number}; {known}")
+        first, last = (
+            operations.entry_at(conversation_id, point) if isinstance(point, datetime) else point
+            for point in (after, through)
+        )
         entries = operations.entries(conversation_id, 0, last)
         newest = entries[-1].id if entries else 0
         previous = entries[-2].id if len(entries) > 1 else 0
-        before = previous if after is None else _point(operations, conversation_id, after) or 0
+        before = previous if after is None else first or 0
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
@@ -185,22 +181,6 @@ def diff_context(
             chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
         )
-
-
-def _point(operations: SurgeryWrites, conversation_id: int, point: int | datetime | None) -> int | None:
-    if point is None or isinstance(point, int):
-        return point
-    return operations.entry_at(conversation_id, point)
-
-
-def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int | datetime | None) -> None:
-    """A number beyond the last change is invalid; one of another conversation's changes counts as a moment."""
-    numbers = [point for point in points if isinstance(point, int)]
-    newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
-    for point in numbers:
-        if point > newest:
-            last = f"its last one is {newest}" if newest else "there is none yet"
-            raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
 
 
 def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
@@ -252,7 +232,11 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
         case "merge":
             _check_merge(archive, conversation_id, entry)
         case "focus" | "unfocus":
-            _check_focus(archive, conversation_id, entry)
+            if "previous" not in entry.detail:
+                raise _refused(entry, "the log does not say which brief was in use before")
+            previous = entry.detail["previous"]
+            if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
+                raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")
         case "rewrite" | "repair":
             if not former:
                 raise _refused(entry, "the former texts were not kept")
@@ -320,28 +304,16 @@ def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
         raise _refused(entry, "the log does not say what was merged")
     key = archive.conversations.get(conversation_id).session_key
     for source in sources:
-        _check_source(archive, entry, source["id"], key)
+        id_ = source["id"]
+        try:
+            session_key = archive.conversations.get(id_).session_key
+        except NotFound:
+            raise _refused(entry, f"conversation {id_}, which was merged, is not in the archive") from None
+        if session_key != key:
+            raise _refused(entry, f"conversation {id_} is of another session than the one that was merged")
+        if ConversationMerger(archive).last_seq(id_):
+            raise _refused(entry, f"conversation {id_}, which was merged, has new messages of its own")
         items = [item for _, item in source["context"]]
         seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])
         if any(not 0 < seq - source["offset"] <= source["last"] for seq in seqs.values()):
-            raise _refused(entry, f"the messages of conversation {source['id']} are no longer where they were put")
-
-
-def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key: str | None) -> None:
-    """The source conversation must exist, be of the same session, and still be empty."""
-    try:
-        source = archive.conversations.get(source_id)
-    except NotFound:
-        raise _refused(entry, f"conversation {source_id}, which was merged, is not in the archive") from None
-    if source.session_key != session_key:
-        raise _refused(entry, f"conversation {source_id} is of another session than the one that was merged")
-    if ConversationMerger(archive).last_seq(source_id):
-        raise _refused(entry, f"conversation {source_id}, which was merged, has new messages of its own")
-
-
-def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
-    if "previous" not in entry.detail:
-        raise _refused(entry, "the log does not say which brief was in use before")
-    previous = entry.detail["previous"]
-    if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
-        raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")
+            raise _refused(entry, f"the messages of conversation {id_} are no longer where they were put")

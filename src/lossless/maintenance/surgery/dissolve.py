@@ -7,12 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
-from lossless.maintenance.surgery.common import (
-    OperationReport,
-    PreviewItem,
-    applying,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
@@ -75,24 +70,27 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         context = archive.context.items(summary.conversation_id)
-        at = next((n for n, item in enumerate(context) if item_id(item) == summary_id), None)
-        if at is None:
-            above = _summary_above(archive, summary_id, {item_id(item) for item in context})
+        places = [item_id(item) for item in context]
+        there = set(places)
+        if summary_id not in there:
+            above = _summary_above(archive, summary_id, there)
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
             raise BadInput(
                 f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
             )
-        sources = _sources(archive, summary_id, summary.source_ids)
+        sources: list[int | str] = [*(summary.source_ids or archive.summaries.message_ids(summary_id))]
+        if not sources:
+            raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
         ids = SurgeryWrites(archive).visible(summary.conversation_id, sources)
         if not ids:
             raise BadInput(f"summary {summary_id!r}: all its sources are hidden; there is nothing to restore")
-        there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
             raise BadInput(f"summary {summary_id!r}: {twice[0]!r} is already in the context")
         users = tuple(user for user in SurgeryWrites(archive).uses(summary_id) if user != "context")
         items, own = preview_items(archive, ids), preview_items(archive, [summary_id])[0]
     if purge and users:
         raise BadInput(f"summary {summary_id!r} cannot be deleted: it is needed by {', '.join(users)}")
+    at = places.index(summary_id)
     ordinal = context[at].ordinal
     following = context[at + 1].ordinal if at + 1 < len(context) else None
     shift = 0 if following is None else max(0, ordinal + len(ids) - following)
@@ -134,13 +132,6 @@ def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> 
                 seen.add(user)
                 waiting.append(user)
     return None
-
-
-def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:
-    ids: list[int | str] = [*(source_ids or archive.summaries.message_ids(summary_id))]
-    if not ids:
-        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
-    return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +192,12 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
     places = [n for n, item in enumerate(context) if item_id(item) in back]
     first, last = places[0], places[-1]
     behind = len(context) - 1 - last
+    removed = tuple(item_id(item) for item in context[first : last + 1])
+    added = tuple(item_id(item) for item in whole[first : len(whole) - behind])
     return UnfoldPlan(
-        conversation_id,
-        context[first].ordinal,
-        context[last].ordinal,
-        tuple(item_id(item) for item in context[first : last + 1]),
-        tuple(item_id(item) for item in whole[first : len(whole) - behind]),
-        tuple(gone),
-        token_sum(context),
-        tuple(whole),
-        sum(len(below[id_]) - len(kept) for id_, kept in back.items()),
-    )
+        conversation_id, context[first].ordinal, context[last].ordinal, removed, added, tuple(gone),
+        token_sum(context), tuple(whole), sum(len(below[id_]) - len(kept) for id_, kept in back.items()),
+    )  # fmt: skip
 
 
 def apply_unfold(

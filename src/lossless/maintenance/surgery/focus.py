@@ -128,7 +128,7 @@ def extract_brief(
     def within(lines: Iterable[str], limit: int) -> str:
         return "\n".join(_fitting(lines, limit, each=1))
 
-    cited = dict.fromkeys(item.summary_id for item in found if item.summary_id)
+    opened = dict.fromkeys(f"open {item.summary_id}" for item in found if item.summary_id)
     about = [summary for summary in summaries if summary.id not in aside] or summaries
     narrative = condense([source_summary(summary) for summary in about], max(64, tokens // 3), timezone=timezone)
     sources = [f" ({item.summary_id})" if item.summary_id else "" for item in found]
@@ -138,8 +138,7 @@ def extract_brief(
         "Recent context": recent_text(messages, max(32, tokens // 8)) or "none",
         "Working state": one_line(messages[-1].message.content) if messages else "unknown",
         "Evidence map": within(quotes, max(32, 5 * tokens // 12)) or "no quotation was found",
-        "Expansion guide": within((f"open {id_}" for id_ in cited), max(16, tokens // 16))
-        or "open what is named above",
+        "Expansion guide": within(opened, max(16, tokens // 16)) or "open what is named above",
         "Risks and gaps": "extracted without a model: words are quoted, not weighed",
         "Likely irrelevant": within(aside, max(16, tokens // 16)) or "none",
         "Confidence": "low",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.rotate import RecordedMessage
-    from lossless.model.messages import Json, JsonObject
+    from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
     from lossless.store.files import LargeFileRows, LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
@@ -55,8 +55,12 @@ def plan_backfilled_stubs(
 ) -> StubPlan:
     """Which tool results would get a file."""
     with archive.reading():
-        found = archive.files.large_outputs(threshold_bytes, conversation_id)
-        return plan_stubs((_output(archive.files, row) for row in found), limit)
+        found = []
+        for row in archive.files.large_outputs(threshold_bytes, conversation_id):
+            call = None if row.tool else _call(archive.files, row)
+            tool, (id_, owner) = row.tool or (call[0] if call else None), (row.message_id, row.conversation_id)
+            found.append(StoredToolOutput(id_, owner, row.byte_size, row.head, tool, row.call_id, row.seq))
+        return plan_stubs(found, limit)
 
 
 def apply_backfilled_stubs(
@@ -85,12 +89,6 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
         unused = set(marks.values()) - archive.files.referenced_ids()
         archive.files.remove(unused)
     return len(marks), len(unused)
-
-
-def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
-    call = None if row.tool else _call(files, row)
-    tool = row.tool or (call[0] if call else None)
-    return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
 
 
 def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
@@ -145,11 +143,16 @@ def plan_replacements(
             if len(found) == limit:
                 break
             entry_id, message = entries.get(answer.call_id, (None, {}))
-            if entry_id is None or calls[answer.call_id] > 1:
+            if entry_id is None or calls[answer.call_id] > 1 or (short := _short_form(archive, answer)) is None:
                 continue
-            replacement = _shorter_entry(entry_id, message, _short_form(archive, answer))
-            if replacement is not None:
-                found.append(replacement)
+            content = message.get("content")
+            blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+            texts = [content] if isinstance(content, str) else [one.get("text") or one.get("data") for one in blocks]
+            size = sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))
+            freed = size - len(short.encode("utf-8", "replace"))
+            if freed > 0:
+                changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
+                found.append(EntryReplacement(entry_id, changed, freed))
     return found
 
 
@@ -198,23 +201,3 @@ def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
     tool = next((part.name for part in archive.messages.get(answer.message_id).message.tool_results), None)
     size = stored.byte_size or len(answer.content.encode("utf-8", "replace"))
     return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
-
-
-def _shorter_entry(entry_id: str, message: JsonObject, short: str | None) -> EntryReplacement | None:
-    """The entry with its text replaced, when that makes it shorter."""
-    if short is None:
-        return None
-    freed = _text_size(message.get("content")) - len(short.encode("utf-8", "replace"))
-    if freed <= 0:
-        return None
-    changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
-    return EntryReplacement(entry_id, changed, freed)
-
-
-def _text_size(content: Json) -> int:
-    if isinstance(content, str):
-        return len(content.encode("utf-8", "replace"))
-    if not isinstance(content, list):
-        return 0
-    texts = [block.get("text") or block.get("data") for block in content if isinstance(block, dict)]
-    return sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))
