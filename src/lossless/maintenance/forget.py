@@ -137,35 +137,15 @@ class _AffectedMessage:
     file_ids: tuple[str, ...]
 
 
-def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """Messages by id, as they are recognised later: long ones everywhere, short ones in their conversation."""
-    found: set[ForgottenMessage] = set()
-    for stored in archive.messages.many(message_ids):
-        where = EVERYWHERE if len(stored.message.content) >= MIN_UNIQUE_CHARS else stored.conversation_id
-        for _, conversation_id, print_ in TextRemover(archive).fingerprints([stored.id]):
-            found.add((print_, EVERYWHERE if where == EVERYWHERE else conversation_id))
-        found.update((fingerprint(version.message), where) for version in archive.versions.of(stored.id))
-    return frozenset(found)
-
-
-def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """All messages of some conversations, which are forgotten only there."""
-    work = TextRemover(archive)
-    rows = work.fingerprints(work.of_conversations(ids))
-    found = {(print_, where) for _, where, print_ in rows}
-    homes = {id_: where for id_, where, _ in rows}
-    for message_id, versions in archive.versions.many(list(homes)).items():
-        found.update((fingerprint(version.message), homes[message_id]) for version in versions)
-    return frozenset(found)
-
-
 def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
     """What a forget would change; read-only."""
     with tools.archive.reading():
         work = _Forgetting(tools, wanted)
         for found in work.found():
             work.count(found)
-        work.count_other_tables()
+        work.rewrite_files(dry_run=True)
+        work.rewrite_summaries(dry_run=True)
+        work.rewrite_other_tables(dry_run=True)
         return work.touched()
 
 
@@ -205,30 +185,20 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
     """
     work, left = TextRemover(tools.archive), []
     for path in work.pending or ():
+        place, vault = Path(path), tools.vault
+        if vault is None or place.parent.parent != vault.root:
+            left.append(f"payload {path}: it is outside of the folder of files")
+            continue
         try:
-            _delete(tools.vault, path)
+            vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
         except (OSError, ArchiveError) as error:
             left.append(f"payload {path}: {error}")
-    reason = work.write_anew()
-    if reason is not None:
+    if (reason := work.write_anew()) is not None:
         left.append(f"database {tools.archive.path}: {reason}")
     if not left:
         with tools.archive.writing():
             work.finish()
     return tuple(left)
-
-
-def _delete(vault: Vault | None, path: str) -> None:
-    place = Path(path)
-    if vault is None or place.parent.parent != vault.root:
-        raise ArchiveError("it is outside of the folder of files")
-    vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
-
-
-def _full_text(message: Message) -> str:
-    """A whole message as one text, with the names of tools."""
-    names = [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult)]
-    return storable_json([message.original, names])
 
 
 class _Forgetting:
@@ -276,8 +246,8 @@ class _Forgetting:
                 self._tools.progress(len(ids))
 
     def _look(self, stored: StoredMessage, recipe: Json, versions: Sequence[Version]) -> _AffectedMessage | None:
-        names = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
-        for column, name in names:
+        keys = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
+        for column, name in keys:
             if name is not None and self._cut(name) is not name:
                 self._left.append(f"messages.{column}: it is the host's name of a message")
         original = self._original(stored.message, recipe)
@@ -287,7 +257,8 @@ class _Forgetting:
             is_changed = stored.message.content != FORGOTTEN or bool(versions)
             return _AffectedMessage(stored, fresh, (), is_changed, False, named) if is_changed else None
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
-        self._named += self._wanted.cuts and self._cut(text := _full_text(fresh)) is not text
+        names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
+        self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
         others = [(version, self._original(version.message, version.recipe)) for version in versions]
         made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
@@ -316,36 +287,21 @@ class _Forgetting:
     # --- messages -------------------------------------------------------------------------------------
 
     def rewrite(self, found: _AffectedMessage) -> None:
-        stored, archive, now = found.stored, self._archive, self._tools.now
-        conversation = archive.conversations.get(stored.conversation_id)
-        payloads = self._payloads(has_files=found.has_files)
-        new, notes = extract_payloads(archive, conversation, self._new(found), payloads, now)
+        stored, fresh, archive, now = found.stored, found.fresh, self._archive, self._tools.now
+        conversation, vault = archive.conversations.get(stored.conversation_id), self._tools.vault
+        policy = None if vault is None else PayloadPolicy(vault, self._tools.threshold_tokens)
+        is_whole = stored.id in self._whole
+        sender = None if stored.sender is None else FORGOTTEN if is_whole else self._cut(stored.sender)
+        file = None if is_whole or stored.file_id is None else self._files.get(stored.file_id, stored.file_id)
+        identity, entry = identity_hash(fresh.role, fresh.content), stored.entry_id
+        base = NewMessage(fresh, identity, fingerprint(fresh), stored.created_at, entry, None, sender, file)
+        new, notes = extract_payloads(archive, conversation, base, policy if found.has_files else None, now)
         versions = []
         for version, message in found.versions:
-            keeps = self._payloads(has_files=version.recipe is not None)
-            other = replace(self._new(found), message=message)
-            kept, noted = extract_payloads(archive, conversation, other, keeps, now)
+            keeps = None if version.recipe is None else policy
+            kept, noted = extract_payloads(archive, conversation, replace(base, message=message), keeps, now)
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
-        digest = words_digest(found.fresh)
-        archive.versions.replace(conversation, stored.id, new, versions, digest=digest, notes=notes)
-
-    def _payloads(self, *, has_files: bool) -> PayloadPolicy | None:
-        vault = self._tools.vault
-        return PayloadPolicy(vault, self._tools.threshold_tokens) if vault is not None and has_files else None
-
-    def _new(self, found: _AffectedMessage) -> NewMessage:
-        stored, fresh = found.stored, found.fresh
-        file = None if stored.id in self._whole else stored.file_id
-        return NewMessage(
-            fresh,
-            identity_hash(fresh.role, fresh.content),
-            fingerprint(fresh),
-            stored.created_at,
-            stored.entry_id,
-            None,
-            None if stored.sender is None else FORGOTTEN if stored.id in self._whole else self._cut(stored.sender),
-            None if file is None else self._files.get(file, file),
-        )
+        archive.versions.replace(conversation, stored.id, new, versions, digest=words_digest(fresh), notes=notes)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -354,6 +310,7 @@ class _Forgetting:
         vault = self._tools.vault
         if vault is None or not self._wanted.cuts:
             return
+        forms = [form for phrase in self._wanted.phrases for form in phrase_forms(phrase)]
         for file in self._archive.files.listed():
             try:
                 data = vault.read(file).data
@@ -361,22 +318,13 @@ class _Forgetting:
                 continue
             try:
                 text = data.decode()
-            except UnicodeDecodeError:
-                self._look_inside(file, data)
+            except UnicodeDecodeError:  # a phrase cannot be removed from a binary payload
+                if any(form.encode(name) in data for form in forms for name in TEXT_ENCODINGS):
+                    reason = "contains it, and is not text; forget the message that it belongs to"
+                    self._left.append(f"file {file.id} {reason}")
                 continue
             if (fresh := self._cut(text)) is not text:
                 self._files[file.id] = "" if dry_run else self._put_file(vault, file, text, fresh)
-
-    def _look_inside(self, file: StoredFile, data: bytes) -> None:
-        """A phrase cannot be removed from a binary payload."""
-        spelled = [
-            form.encode(name)
-            for phrase in self._wanted.phrases
-            for form in phrase_forms(phrase)
-            for name in TEXT_ENCODINGS
-        ]
-        if any(one in data for one in spelled):
-            self._left.append(f"file {file.id} contains it, and is not text; forget the message that it belongs to")
 
     def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
         data = fresh.encode()
@@ -418,15 +366,18 @@ class _Forgetting:
             text = text.replace(old, FORGOTTEN)
         return text
 
-    def rewrite_summaries(self) -> None:
+    def rewrite_summaries(self, *, dry_run: bool = False) -> None:
         """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
         compaction.
         """
         affected, above = self._affected()
         operations, again = SurgeryWrites(self._archive), []
         for summary in affected:
-            below_whole = bool(self._whole) and summary.id in above
-            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or below_whole)
+            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or bool(self._whole))
+            if dry_run:
+                self._rewritten += is_extracted
+                self._cut_summaries += not is_extracted and self._clean(summary) != summary.content
+                continue
             text, model = self._extracted(summary) if is_extracted else (self._clean(summary), summary.model)
             files = [self._files.get(id_, id_) for id_ in summary.file_ids if id_ not in self._gone]
             if is_extracted:
@@ -435,9 +386,10 @@ class _Forgetting:
                 operations.write(summary.id, text, estimate_tokens(text), model, files)
                 self._rewritten += is_extracted
                 self._cut_summaries += not is_extracted
-        operations.recount([summary.id for summary in affected])
-        self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
-        self._archive.summaries.clear_stale(again)
+        if not dry_run:
+            operations.recount([summary.id for summary in affected])
+            self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
+            self._archive.summaries.clear_stale(again)
 
     def _extracted(self, summary: Summary) -> tuple[str, str]:
         """A summary's text extracted from its current sources; only the mark when nothing is left."""
@@ -467,15 +419,6 @@ class _Forgetting:
         records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
         if records:
             self._elsewhere["transcript_records"] += records
-
-    def count_other_tables(self) -> None:
-        """Count what `rewrite_files`, `rewrite_summaries` and `rewrite_other_tables` would change."""
-        self.rewrite_files(dry_run=True)
-        affected, above = self._affected()
-        extracted = [one for one in affected if one.id in above and (one.model == EXTRACTIVE_MODEL or self._whole)]
-        self._rewritten = len(extracted)
-        self._cut_summaries = sum(self._clean(one) != one.content for one in affected if one not in extracted)
-        self.rewrite_other_tables(dry_run=True)
 
     def settle(self) -> None:
         """Follow-up: old payloads, data derived from whole messages, prints, tombstones, indexes, the log."""
@@ -553,9 +496,19 @@ def forget_request(
     held = [held for held in ConversationRemover(archive.database).held() if held.name in session_names]
     for name in set(session_names) - {one.name for one in held}:
         raise NotFound("session", name)
-    ids = tuple(one.id for one in held)
-    whole = whole_messages(archive, message_ids) | whole_conversations(archive, ids)
-    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), whole, ids)
+    ids, store, whole = tuple(one.id for one in held), TextRemover(archive), set[ForgottenMessage]()
+    for stored in archive.messages.many(message_ids):  # long messages are recognised everywhere, short ones only there
+        is_unique = len(stored.message.content) >= MIN_UNIQUE_CHARS
+        where = EVERYWHERE if is_unique else stored.conversation_id
+        for _, conversation_id, print_ in store.fingerprints([stored.id]):
+            whole.add((print_, EVERYWHERE if is_unique else conversation_id))
+        whole.update((fingerprint(version.message), where) for version in archive.versions.of(stored.id))
+    rows = store.fingerprints(store.of_conversations(ids))  # all messages of a conversation, only there
+    whole.update((print_, where) for _, where, print_ in rows)
+    homes = {id_: where for id_, where, _ in rows}
+    for message_id, versions in archive.versions.many(list(homes)).items():
+        whole.update((fingerprint(version.message), homes[message_id]) for version in versions)
+    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
 
 
 def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
@@ -655,7 +608,9 @@ def prove_absence(
     size = 0
     for path in files:
         try:
-            inside = list(_in_database(path, phrases, spelled, needles)) if _is_database(path) else []
+            with path.open("rb") as file:
+                is_database = file.read(len(_SQLITE)) == _SQLITE
+            inside = list(_in_database(path, phrases, spelled, needles)) if is_database else []
             known = {trace.phrase for trace in inside}
             raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles, progress) if n not in known]
             traces += [*inside, *raw]
@@ -665,11 +620,6 @@ def prove_absence(
         except (OSError, LosslessError) as error:
             unreadable.append(f"{path}: {error}")
     return AbsenceReport(len(files), size, tuple(traces), tuple(unreadable))
-
-
-def _is_database(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def _in_database(
