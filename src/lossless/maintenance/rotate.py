@@ -103,8 +103,8 @@ def parse_records(data: bytes) -> list[TranscriptRecord]:
         kind = value.get("type", "message")
         message = value.get("message") if kind == "message" and "type" in value else None if "type" in value else value
         names = (value.get("id"), value.get("parentId"), message.get("role") if isinstance(message, dict) else None)
-        texts = [name if isinstance(name, str) and name else None for name in names]
-        found.append(TranscriptRecord(start, at, str(kind), *texts, number))
+        id_, parent, role = (name if isinstance(name, str) and name else None for name in names)
+        found.append(TranscriptRecord(start, at, str(kind), id_, parent, role, number))
     if not found or found[0].kind != "session":
         raise UnsafeTranscript("it has no header")
     if any(record.kind == "session" for record in found[1:]):
@@ -384,8 +384,7 @@ def record_keeper(
                     continue
                 found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
                 is_row = found is not None and found[0] == rows[id_].fingerprint
-                digests = (_digest(record), _digest(_message_in(record)))
-                if not is_row and (kept is None or kept.isdisjoint(digests)):
+                if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
                     new.append((None, kind, record))
             with archive.writing():
                 archive.transcripts.keep_records(conversation_id, mask_records(archive, new))

@@ -56,6 +56,7 @@ class HostTranscripts(EngineGroup):
         Permanently deleted messages are imported only with `again`.
         """
         from lossless.ingest.transcripts import reading
+        from lossless.ingest.transcripts.bootstrap import store_page
         from lossless.ingest.transcripts.following import TranscriptReport
 
         session = as_session(session)
@@ -69,7 +70,11 @@ class HostTranscripts(EngineGroup):
         elif isinstance(transcript, bytes | Mapping) or not isinstance(transcript, Iterable):
             raise BadInput(f"transcript must be the path of a file or its entries, not {type(transcript).__name__}")
         else:
-            report = self._read_page(session, transcript, after, cursor, accept=accept)
+            report = store_page(
+                self._archive, session, reading.entries_from_objects(transcript), after=after, cursor=cursor,
+                accept=accept, now=self._parts.clock(), payloads=self._parts.payloads,
+            )  # fmt: skip
+            report = self._without_heartbeats(report) if after is None else report
         if report.conversation_id is not None:
             self._parts.extract_stale(report.conversation_id)
         if fold:
@@ -135,19 +140,8 @@ class HostTranscripts(EngineGroup):
         from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap, resume
         from lossless.ingest.transcripts.reading import open_transcript
 
-        keep = self._parts.settings.bootstrap_max_tokens
-        asked = BootstrapRequest(
-            self._archive,
-            session,
-            lane,
-            accept,
-            keep,
-            self._parts.clock(),
-            self._parts.payloads,
-            progress,
-            into,
-            again,
-        )
+        keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
+        asked = BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
         found = into or self._archive.conversations.find(session)
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
@@ -209,30 +203,6 @@ class HostTranscripts(EngineGroup):
 
         with self._archive.writing():
             hide_heartbeat(self._archive, self._parts.conversation(session), after, self._parts.clock())
-
-    def _read_page(
-        self,
-        session: Session,
-        items: Iterable[MessageLike],
-        after: str | None,
-        cursor: str | None,
-        *,
-        accept: bool,
-    ) -> TranscriptReport:
-        from lossless.ingest.transcripts.bootstrap import store_page
-        from lossless.ingest.transcripts.reading import entries_from_objects
-
-        report = store_page(
-            self._archive,
-            session,
-            entries_from_objects(items),
-            after=after,
-            cursor=cursor,
-            accept=accept,
-            now=self._parts.clock(),
-            payloads=self._parts.payloads,
-        )
-        return self._without_heartbeats(report) if after is None else report
 
     def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""
