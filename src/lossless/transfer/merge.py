@@ -43,7 +43,7 @@ from lossless.transfer.remnic_format import known_role, part_to_columns
 from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from lossless.model.masking import CutText
     from lossless.store.bundles import Bundle, MessageId, RowValues
@@ -82,20 +82,7 @@ def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
     return content
 
 
-def forget_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
-    """Apply what was forgotten in this archive to imported rows; returns what could not be removed."""
-    touched = reapply_forgotten(_tools(archive, vault, now))
-    return () if touched is None else touched.left
-
-
-def mask_all(archive: Archive, vault: Vault | None, cut: CutText, now: datetime) -> tuple[str, ...]:
-    """Mask secrets in everything that an archive has; returns what could not be masked."""
-    tools = _tools(archive, vault, now)
-    touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=cut),)))
-    return (*touched.left, *finish_forget(tools))
-
-
-def _tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:
+def _forget_tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:
     return ForgetTools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now)
 
 
@@ -108,30 +95,18 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[R
     """The valid rows about deleted conversations, without duplicates, by number; each invalid one adds a warning."""
     found: dict[object, RowValues] = {}
     for row in rows:
-        one = dict.fromkeys(_TEXTS) | row
-        if _is_sound(one):
-            found.setdefault((*(one[name] for name in _TEXTS), one["marks"]), one)
+        one = dict.fromkeys((*_TEXTS, "marks", "number", "at")) | row
+        marks, texts = one["marks"], [one[name] for name in _TEXTS]
+        is_valid = isinstance(marks, bytes) and marks and not len(marks) % _MARK and type(one["number"]) is int
+        try:
+            parse_time(str(one["at"]))
+        except ValueError:
+            is_valid = False
+        if is_valid and all(text is None or isinstance(text, str) for text in texts):
+            found.setdefault((*texts, marks), one)
         else:
             report.warnings.append("an invalid record of a deleted conversation: left out")
     return sorted(found.values(), key=lambda row: row["number"])
-
-
-def keep_forks_of(bundle: Bundle, conversation_ids: Collection[object]) -> Bundle:
-    """The conversation without links to fork parents that are not among these."""
-    rows = bundle.tables.get("fork_sources", [])
-    kept = [row for row in rows if row["source_id"] in conversation_ids]
-    return replace(bundle, tables=bundle.tables | {"fork_sources": kept})
-
-
-def _is_sound(row: RowValues) -> bool:
-    marks, number = row.get("marks"), row.get("number")
-    if not isinstance(marks, bytes) or not marks or len(marks) % _MARK or type(number) is not int:
-        return False
-    try:
-        parse_time(str(row.get("at")))
-    except ValueError:
-        return False
-    return all(row[name] is None or isinstance(row[name], str) for name in _TEXTS)
 
 
 #: The cause of hiding an imported message when its own archive gave none.
@@ -191,21 +166,19 @@ class Merger:
 
     def finish(self, pruned: Iterable[RowValues] = ()) -> None:
         """After the last conversation: link forks, record deleted conversations, apply what was forgotten."""
-        self._keep_common(pruned)
-        if not self.report.dry_run:
-            self.report.warnings += forget_again(self._archive, self._payloads.vault, self._now)
-
-    def _keep_common(self, pruned: Iterable[RowValues]) -> None:
         found, came = valid_pruned_rows(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
-        if not found and not forks:
-            return
-        with self._archive.reading() if self.report.dry_run else self._archive.writing():
-            new = [row for row in found if self._writer.lacks_pruned(row)]
-            self.report.pruned_inserted += len(new)
-            if not self.report.dry_run:
-                self._writer.put_pruned(new)
-                self._writer.rely(forks)
+        if found or forks:
+            with self._archive.reading() if self.report.dry_run else self._archive.writing():
+                new = [row for row in found if self._writer.lacks_pruned(row)]
+                self.report.pruned_inserted += len(new)
+                if not self.report.dry_run:
+                    self._writer.put_pruned(new)
+                    self._writer.rely(forks)
+        if not self.report.dry_run:
+            tools = _forget_tools(self._archive, self._payloads.vault, self._now)
+            touched = reapply_forgotten(tools)
+            self.report.warnings += () if touched is None else touched.left
 
     # --- existing rows --------------------------------------------------------------------------------
 
@@ -225,7 +198,10 @@ class Merger:
             taken = set(self._writer.taken(what, ids_)) | self._planned[what]
             plan.is_new[what] = {id_ for id_ in ids_ if id_ not in taken}
             self._planned[what] |= plan.is_new[what]
-        plan.without_bytes = self._without_bytes(plan)
+        rows = {row["file_id"]: row for row in bundle.tables.get("large_files", ())}
+        there = self._archive.files.many(rows.keys() - plan.is_new["files"])
+        mine = [file for file in there.values() if file.conversation_id == target and self._payloads.lacks(file)]
+        plan.without_bytes = [rows[file.id] for file in mine if self._payloads.has(rows[file.id])]
         plan.copies = self._copies(plan)
         plan.has_boundary = (
             plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
@@ -253,13 +229,6 @@ class Merger:
                     found.append((id_, copy))
         return found
 
-    def _without_bytes(self, plan: ImportPlan) -> list[RowValues]:
-        """Files whose bytes were missing so far and that this source has."""
-        rows = {row["file_id"]: row for row in plan.bundle.tables.get("large_files", ())}
-        there = self._archive.files.many(rows.keys() - plan.is_new["files"])
-        mine = [file for file in there.values() if file.conversation_id == plan.target]
-        return [rows[file.id] for file in mine if self._payloads.lacks(file) and self._payloads.has(rows[file.id])]
-
     def _find(self, bundle: Bundle) -> tuple[int | None, dict[MessageId, int]]:
         """The conversation of the archive that this one continues, if any, and the messages that both have."""
         session_key = bundle.conversation["session_key"]
@@ -283,7 +252,10 @@ class Merger:
 
     def _plan_summaries(self, plan: ImportPlan) -> None:
         found, plan.dropped = order_summaries(plan.bundle)
-        again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found}
+        # names for summaries whose own are used by other conversations; the same each time
+        prefix = f"{plan.bundle.session}\0{plan.bundle.conversation['session_key']}\0"
+        ids = {one["summary_id"]: one["content"] for one in found}
+        again = {id_: new_summary_id(content, prefix + id_) for id_, content in ids.items()}
         taken = self._writer.taken("summaries", [*again, *again.values()])
         for one in found:
             id_ = one["summary_id"]
@@ -296,12 +268,6 @@ class Merger:
                 plan.known_summaries += 1
             else:
                 plan.summaries.append(one)
-
-    @staticmethod
-    def _other_name(bundle: Bundle, one: RowValues) -> str:
-        """A name for a summary whose own is used by another conversation; the same each time."""
-        mine = "\0".join((bundle.session, str(bundle.conversation["session_key"]), one["summary_id"]))
-        return new_summary_id(one["content"], mine)
 
     def _count(self, plan: ImportPlan) -> None:
         report, bundle = self.report, plan.bundle
@@ -383,10 +349,7 @@ class Merger:
         if lost:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
-        self._log_moved(conversation_id)
-
-    def _log_moved(self, conversation_id: int) -> None:
-        """Log messages that a host put before older ones, where the imported log does not explain them."""
+        # messages that a host put before older ones, where the imported log does not explain them
         if moved := self._writer.moved(conversation_id):
             size = self._archive.context.tokens(conversation_id)
             change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
@@ -544,7 +507,9 @@ def import_redacted(
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
-        left = mask_all(staged, files, redact, datetime.now(UTC))
+        tools = _forget_tools(staged, files, datetime.now(UTC))
+        touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=redact),)))
+        unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)
             payloads = PayloadCopier(vault, (Path(folder),))
@@ -552,6 +517,6 @@ def import_redacted(
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())
-    merger.report.warnings += [*first.warnings, *left]
+    merger.report.warnings += [*first.warnings, *unmasked]
     merger.report.events_dropped = first.events_dropped
     return merger.report
