@@ -54,18 +54,21 @@ def readable_messages(
     """The messages of a conversation, oldest first."""
     for stored in iter_messages(archive, conversation_id):
         parts = stored.message.parts
-        calls = tuple((part.name, _input(part.input)) for part in parts if isinstance(part, ToolCall))
-        yield ReadableMessage(
-            stored.id,
-            stored.seq,
-            stored.message.role,
-            f"{stored.created_at:%Y-%m-%d %H:%M:%S} UTC",
-            stored.message.content,
-            tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text),
-            calls,
-            tuple(_attached(part) for part in parts if isinstance(part, File | Opaque)),
-            hidden.get(stored.id),
+        inputs = [(part.name, part.input) for part in parts if isinstance(part, ToolCall)]
+        calls = tuple(
+            (name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1))
+            for name, given in inputs
         )
+        thoughts = tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text)
+        attached = tuple(
+            " ".join(filter(None, ("file", part.name, part.mime)))
+            if isinstance(part, File)
+            else f"block of type {part.type}"
+            for part in parts
+            if isinstance(part, File | Opaque)
+        )
+        role, at, text = stored.message.role, f"{stored.created_at:%Y-%m-%d %H:%M:%S} UTC", stored.message.content
+        yield ReadableMessage(stored.id, stored.seq, role, at, text, thoughts, calls, attached, hidden.get(stored.id))
 
 
 def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
@@ -96,26 +99,10 @@ def original_messages(archive: Archive, vault: Vault | None, conversation_id: in
         yield line
 
 
-def sorted_summaries(archive: Archive, ids: list[str]) -> list[Summary]:
-    """Summaries, the widest first, then in the order of what they cover."""
-    found = archive.summaries.many(ids)
-    return sorted(found, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
-
-
 def file_name(conversation_id: int, name: str, ending: str) -> str:
     """A file name that is valid on every system, for any session name."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60].strip("-")
     return f"{conversation_id:04d}{f'-{plain}' if plain else ''}.{ending}"
-
-
-def _input(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-
-
-def _attached(part: File | Opaque) -> str:
-    if isinstance(part, File):
-        return " ".join(filter(None, ("file", part.name, part.mime)))
-    return f"block of type {part.type}"
 
 
 PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
@@ -187,7 +174,9 @@ def export_pages(
         for conversation in wanted:
             number = conversation["conversation_id"]
             name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])
-            found = sorted_summaries(archive, [one["summary_id"] for one in source.summaries(number)])
+            summaries = archive.summaries.many([one["summary_id"] for one in source.summaries(number)])
+            # the widest first, then in the order of what they cover
+            found = sorted(summaries, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
             with _PageFile(folder / name) as page:
                 if kind == "jsonl":
                     count = _lines(page, archive, vault, number)

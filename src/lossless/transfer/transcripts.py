@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError
 from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, message_entries
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lossless.ingest.transcripts.entries import FileState
-    from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
@@ -87,7 +86,8 @@ def import_transcript(
 
     Permanently deleted messages are imported only with `again`.
     """
-    for file, agent in _files_of(kind, path):
+    sides = [(side, side.stem.removeprefix("agent-")) for side in READERS[kind].side_files(path)]
+    for file, agent in [(path, None), *sides]:  # a file and those of its sub-agents, each with the agent's name
         seen = 0
 
         def advance(offset: int) -> None:
@@ -182,20 +182,17 @@ def _each(
     progress: Callable[[int], None],
 ) -> Iterator[ImportOutcome]:
     """Import the conversations of a file one by one; after the last, the file counts as read."""
-    is_settled, last = True, None
+    archive, is_settled, last = parts.archive, True, None
     for lane, session in conversations:
         outcome = _bring_in(parts, transcript, lane, session, fold=fold, again=again, progress=progress)
         is_settled = is_settled and outcome.is_settled
         last = outcome.conversation_id or last
         yield outcome
     if is_settled and last is not None:
-        _note_read(parts.archive, transcript.state, last)
-
-
-def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
-    """A file and those of its sub-agents, each with the agent's name."""
-    sides = [(side, side.stem.removeprefix("agent-")) for side in READERS[kind].side_files(path)]
-    return [(path, None), *sides]
+        mark = _mark_of(transcript.state)
+        with archive.writing():
+            if not archive.ingest.has_key(last, mark):
+                archive.ingest.remember_key(archive.conversations.get(last), mark, [], 0, "", datetime.now(UTC))
 
 
 def _bring_in(
@@ -213,29 +210,20 @@ def _bring_in(
         return ImportOutcome(path, session, "skipped", reason=_SILENT)
     with _as_copy(archive, transcript, lane, session):
         report = transcripts.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
-    if fold and _is_unfolded(archive, transcript.state, report):
-        transcripts.fold_import(report.conversation_id or 0)
-    title = transcript.lane_header(lane).title
-    if report.conversation_id is not None and title:
+    id_, state, title = report.conversation_id, transcript.state, transcript.lane_header(lane).title
+    if fold and id_ is not None and not report.stored and report.status == "up to date":
+        last = archive.transcripts.last_decision(id_, str(path))
+        if last and (last.decision, last.size, last.mtime_ms) == ("first", state.size, state.mtime_ms):
+            transcripts.fold_import(id_)  # a first import may have ended before its older part was folded
+    if id_ is not None and title:
         with archive.writing():
-            archive.conversations.give_title(report.conversation_id, mask_text(archive, title))
-    return ImportOutcome(
-        path,
-        session,
-        _status(report),
-        report.stored,
-        report.reason,
-        report.conversation_id,
-        title,
-        report.problems,
-        report.pruned,
-    )
-
-
-def _status(report: TranscriptReport) -> str:
+            archive.conversations.give_title(id_, mask_text(archive, title))
+    status = {"excluded": "skipped", "failed": "error"}.get(report.status, report.status)
     if report.status in ("stored", "up to date"):
-        return "imported" if report.stored or report.revised else "up-to-date"
-    return {"excluded": "skipped", "failed": "error"}.get(report.status, report.status)
+        status = "imported" if report.stored or report.revised else "up-to-date"
+    return ImportOutcome(
+        path, session, status, report.stored, report.reason, id_, title, report.problems, report.pruned
+    )
 
 
 def _as_copy(
@@ -259,14 +247,6 @@ def _as_copy(
     return keeping_checkpoint()
 
 
-def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -> bool:
-    """Whether a first import of this file may have ended before its older part was folded."""
-    if report.conversation_id is None or report.stored or report.status != "up to date":
-        return False
-    last = archive.transcripts.last_decision(report.conversation_id, str(state.path))
-    return last is not None and (last.decision, last.size, last.mtime_ms) == ("first", state.size, state.mtime_ms)
-
-
 def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
     """The conversations of a file that was fully read in its current state; none otherwise.
 
@@ -282,15 +262,6 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
         return []
     found = [archive.conversations.get(id_) for id_ in seen]
     return [ImportOutcome(state.path, c.session, "up-to-date", conversation_id=c.id, title=c.title) for c in found]
-
-
-def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None:
-    """Record with one of its conversations that a file was fully read."""
-    mark = _mark_of(state)
-    with archive.writing():
-        if not archive.ingest.has_key(conversation_id, mark):
-            conversation = archive.conversations.get(conversation_id)
-            archive.ingest.remember_key(conversation, mark, [], 0, "", datetime.now(UTC))
 
 
 def _mark_of(state: FileState) -> str:
@@ -471,28 +442,17 @@ def preview_transcripts(
     The archive itself is only read.
     """
     with _temporary_copy(archive, settings) as parts:
-        found = [
-            outcome
-            for file in files
-            for outcome in import_transcript(parts, kind, file, fold=False, again=again, progress=progress)
-        ]
+        bring = partial(import_transcript, parts, kind, fold=False, again=again, progress=progress)
+        found = [outcome for file in files for outcome in bring(file)]
+    known = set() if archive is None else set(archive.checks.conversation_ids())
     return [
         replace(
             outcome,
             status="would-import" if outcome.status == "imported" else outcome.status,
-            conversation_id=_known_conversation(archive, outcome.conversation_id),
+            conversation_id=outcome.conversation_id if outcome.conversation_id in known else None,
         )
         for outcome in found
     ]
-
-
-def _known_conversation(archive: Archive | None, conversation_id: int | None) -> int | None:
-    if archive is None or conversation_id is None:
-        return None
-    try:
-        return archive.conversations.get(conversation_id).id
-    except NotFound:
-        return None
 
 
 @contextmanager
