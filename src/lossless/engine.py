@@ -139,11 +139,7 @@ class Engine:
     # --- ingest ---
 
     def append(
-        self,
-        session: Session | str,
-        messages: Iterable[MessageLike],
-        *,
-        key: str | None = None,
+        self, session: Session | str, messages: Iterable[MessageLike], *, key: str | None = None
     ) -> AppendReport:
         """Store messages that are new.
 
@@ -159,12 +155,7 @@ class Engine:
             return self._settled(append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
-        self,
-        session: Session | str,
-        window: Iterable[MessageLike],
-        *,
-        key: str | None = None,
-        whole: bool = False,
+        self, session: Session | str, window: Iterable[MessageLike], *, key: str | None = None, whole: bool = False
     ) -> AppendReport:
         """Store what is new in the host's whole current list; idempotent.
 
@@ -362,11 +353,7 @@ class Engine:
 
         if self.archive.read_only:
             return ()
-        gate = replace(
-            self.loop.summariser.gate(self.archive, 0, self.clock),
-            scope="answer",
-            purpose="answer",
-        )
+        gate = replace(self.loop.summariser.gate(self.archive, 0, self.clock), scope="answer", purpose="answer")
         gate = replace(gate, conversation_id=None)
         return tuple(ReaderModel(name, chain) for name, chain in self.loop.summariser.readers(gate))
 

@@ -104,11 +104,7 @@ class Admin(EngineGroup):
         return prune.vacuum_archive(self._archive, always=always)
 
     def forget_plan(
-        self,
-        phrases: Sequence[str] = (),
-        *,
-        message_ids: Sequence[int] = (),
-        sessions: Sequence[SessionRef] = (),
+        self, phrases: Sequence[str] = (), *, message_ids: Sequence[int] = (), sessions: Sequence[SessionRef] = ()
     ) -> ForgetReport:
         """What `forget` would change, in the archive and its backups; changes nothing."""
         from lossless.maintenance import forget
@@ -316,10 +312,7 @@ class Admin(EngineGroup):
         return None if report is None else self._parts.logged("drain", found.id, report)
 
     def run_pending(
-        self,
-        *,
-        may_ask_model: bool = True,
-        progress: Callable[[int, CompactionReport | None], None] | None = None,
+        self, *, may_ask_model: bool = True, progress: Callable[[int, CompactionReport | None], None] | None = None
     ) -> list[tuple[int, CompactionReport | None]]:
         """Run all due compactions, as `lcm worker` does. `progress` is called for each one."""
         done = []

@@ -240,11 +240,7 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
 
 
 def apply_prune(
-    archive: Archive,
-    vault: Vault | None,
-    work: PrunePlan,
-    now: datetime,
-    progress: Callable[[int], None] | None = None,
+    archive: Archive, vault: Vault | None, work: PrunePlan, now: datetime, progress: Callable[[int], None] | None = None
 ) -> PruneReport:
     """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
     retention = ConversationRemover(archive.database)
@@ -413,11 +409,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
 
 
 def _rows(
-    sizes: Mapping[str, int],
-    by_kind: Mapping[str, tuple[int, int]],
-    messages: int,
-    files: tuple[int, int],
-    free: int,
+    sizes: Mapping[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
 ) -> tuple[SizeRow, ...]:
     leaves, condensed = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
     folded = leaves[1] + condensed[1]

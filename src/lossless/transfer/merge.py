@@ -125,12 +125,7 @@ class Merger:
     """
 
     def __init__(
-        self,
-        archive: Archive,
-        payloads: PayloadCopier,
-        options: TransferOptions,
-        *,
-        boundaries: bool = False,
+        self, archive: Archive, payloads: PayloadCopier, options: TransferOptions, *, boundaries: bool = False
     ) -> None:
         self._archive, self._payloads, self._now = archive, payloads, datetime.now(UTC)
         self._writer = BundleWriter(archive)

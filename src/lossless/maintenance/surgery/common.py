@@ -263,11 +263,7 @@ def refuse_merged(archive: Archive, conversation_id: int) -> None:
 
 
 def _require_own(
-    archive: Archive,
-    conversation_id: int,
-    entry: LogEntry,
-    ids: Iterable[int | str],
-    may_be_gone: Collection[str] = (),
+    archive: Archive, conversation_id: int, entry: LogEntry, ids: Iterable[int | str], may_be_gone: Collection[str] = ()
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
     wanted = set(ids)

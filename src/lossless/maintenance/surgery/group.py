@@ -55,10 +55,7 @@ class Surgery(EngineGroup):
     # --- whole operations ---
 
     def diff(
-        self,
-        session: SessionRef,
-        after: int | datetime | None = None,
-        through: int | datetime | None = None,
+        self, session: SessionRef, after: int | datetime | None = None, through: int | datetime | None = None
     ) -> ContextDiff:
         """What left the context and what entered it between two points of its log; by default, by the last change."""
         return common.diff_context(self._archive, self._parts.conversation(session).id, after, through)

@@ -14,12 +14,7 @@ from uuid import uuid4
 from lossless.errors import BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.maintenance.surgery import common
-from lossless.maintenance.surgery.common import (
-    OperationReport,
-    PreviewItem,
-    applying,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import MessageItem, NewSummary, SummaryItem, token_sum
 from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
