@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
     from lossless.recall.calls import ToolCallResult
-    from lossless.recall.delegate import ReaderModel
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult
     from lossless.recall.expand import Expansion
@@ -344,19 +343,6 @@ class Engine:
 
         return search
 
-    def _readers(self) -> tuple[ReaderModel, ...]:
-        """The models that answer questions, with the same breaker and a separate spend window.
-
-        Calls are recorded, so no model is called when the archive is read-only.
-        """
-        from lossless.recall.delegate import ReaderModel
-
-        if self.archive.read_only:
-            return ()
-        gate = replace(self.loop.summariser.gate(self.archive, 0, self.clock), scope="answer", purpose="answer")
-        gate = replace(gate, conversation_id=None)
-        return tuple(ReaderModel(name, chain) for name, chain in self.loop.summariser.readers(gate))
-
     # --- search ---
 
     def grep(
@@ -532,10 +518,15 @@ class Engine:
     @property
     def tools(self) -> Toolbox:
         """The tools for agents over this archive."""
+        from lossless.recall.delegate import ReaderModel
         from lossless.recall.tools import Toolbox
 
-        parts = self._parts
-        return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, self._readers())
+        parts, readers = self._parts, list[ReaderModel]()
+        if not self.archive.read_only:  # calls are recorded, with the same breaker and a separate spend window
+            gate = parts.loop.summariser.gate(self.archive, 0, self.clock)
+            gate = replace(gate, scope="answer", purpose="answer", conversation_id=None)
+            readers = [ReaderModel(name, chain) for name, chain in parts.loop.summariser.readers(gate)]
+        return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, tuple(readers))
 
     @property
     def transfer(self) -> Transfer:

@@ -209,7 +209,15 @@ class _Forgetting:
         self._archive, self._store = tools.archive, TextRemover(tools.archive)
         self._cut = wanted.cut
         self._cut_loosely = loose_cutter(wanted.phrases)
-        self._whole = self._emptied_ids()
+        #: Messages that lose all text.
+        self._whole: set[int] = set()
+        alike = self._store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
+        self._whole.update(id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_))
+        before = {whole for round_ in wanted.rounds for whole in round_.whole}
+        for ids in self._store.pages(_PAGE) if before else ():
+            for id_, where, print_ in self._store.fingerprints(ids):
+                if _is_among(before, where, self._archive.tombstones.digest(print_)):
+                    self._whole.add(id_)
         self._changed: dict[int, int] = {}
         self._emptied = self._versions = self._rewritten = self._cut_summaries = 0
         self._elsewhere: Counter[str] = Counter()
@@ -221,17 +229,6 @@ class _Forgetting:
         self._gone: set[str] = set()
 
     # --- search ---------------------------------------------------------------------------------------
-
-    def _emptied_ids(self) -> set[int]:
-        wanted, store = self._wanted, self._store
-        alike = store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
-        found = {id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_)}
-        before = {whole for round_ in wanted.rounds for whole in round_.whole}
-        for ids in store.pages(_PAGE) if before else ():
-            for id_, where, print_ in store.fingerprints(ids):
-                if _is_among(before, where, self._archive.tombstones.digest(print_)):
-                    found.add(id_)
-        return found
 
     def found(self) -> Iterator[_AffectedMessage]:
         """Every message that loses text, or one of its versions does."""
@@ -341,18 +338,6 @@ class _Forgetting:
 
     # --- summaries ------------------------------------------------------------------------------------
 
-    def _affected(self) -> tuple[list[Summary], set[str]]:
-        """The summaries that may have forgotten words, shallowest first, and those over affected messages."""
-        operations = SurgeryWrites(self._archive)
-        leaves = self._archive.summaries.leaves_over(list(self._changed))
-        above = set(operations.above(leaves)) if leaves else set()
-        found = []
-        for summary in self._archive.summaries.many(self._store.summary_ids()):
-            names = {*summary.file_ids, *file_ids_in(summary.content)}
-            if summary.id in above or self._clean(summary) != summary.content or names & {*self._files, *self._gone}:
-                found.append(summary)
-        return found, above
-
     def _clean(self, summary: Summary) -> str:
         """A summary's text without phrases, in any spelling, and with the new names of files."""
         text = summary.content
@@ -370,8 +355,13 @@ class _Forgetting:
         """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
         compaction.
         """
-        affected, above = self._affected()
-        operations, again = SurgeryWrites(self._archive), []
+        operations, affected, again = SurgeryWrites(self._archive), [], []
+        leaves = self._archive.summaries.leaves_over(list(self._changed))
+        above, files_gone = set(operations.above(leaves)) if leaves else set(), {*self._files, *self._gone}
+        for summary in self._archive.summaries.many(self._store.summary_ids()):  # shallowest first
+            has_files = not files_gone.isdisjoint((*summary.file_ids, *file_ids_in(summary.content)))
+            if summary.id in above or has_files or self._clean(summary) != summary.content:
+                affected.append(summary)
         for summary in affected:
             is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or bool(self._whole))
             if dry_run:
@@ -430,7 +420,11 @@ class _Forgetting:
             above = SurgeryWrites(archive).above(leaves) if leaves else []
             is_session = bool(self._wanted.conversation_ids)
             self._store.empty_beside(emptied_in, above, titles=is_session)
-        self._drop_files()
+        used, rows = archive.files.referenced_ids(), archive.files.many({*self._files, *self._gone})
+        self._left += [f"file {id_}: a message still refers to it" for id_ in sorted(used & rows.keys())]
+        going, vault = [row for id_, row in rows.items() if id_ not in used], self._tools.vault
+        archive.files.remove([row.id for row in going])  # their bytes are deleted after the commit
+        self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
         self._store.forget_prints(conversations, self._changed, now)
         archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
         self._left += [f"search table {name}: it cannot be rebuilt here" for name in self._store.tidy_indexes()]
@@ -438,20 +432,6 @@ class _Forgetting:
             ids = tuple(one for one, where in self._changed.items() if where == id_)
             tokens = archive.context.tokens(id_)
             archive.context.log(id_, ContextChange("forget", "forget", None, (), ids, None, tokens, tokens), now)
-
-    def _drop_files(self) -> None:
-        """Delete the rows of unreferenced files; their bytes are deleted after the commit."""
-        archive, old = self._archive, {*self._files, *self._gone}
-        if not old:
-            self._store.set_pending([])
-            return
-        used = archive.files.referenced_ids()
-        rows = archive.files.many(old)
-        self._left += [f"file {id_}: a message still refers to it" for id_ in sorted(used & rows.keys())]
-        going = [row for id_, row in rows.items() if id_ not in used]
-        archive.files.remove([row.id for row in going])
-        vault = self._tools.vault
-        self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
 
     def touched(self) -> ForgetChanges:
         files = len(self._files.keys() | self._gone)

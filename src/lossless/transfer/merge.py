@@ -56,30 +56,24 @@ _FILE_TOKENS = 1000
 
 def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
     """The conversation with the local identities of its forgotten messages, so that none is stored twice."""
-    if not archive.tombstones.rounds():
+    if not (rounds := archive.tombstones.rounds()):
         return bundle
     number = bundle.conversation["conversation_id"]
     others: dict[MessageId, str] = {}
     for page in bundle.pages():
         for message in page:
-            content = _kept_of(archive, number, message)
+            content, print_ = message["content"], message["fingerprint"]
+            digest = None if print_ is None else archive.tombstones.digest(print_)
+            for round_ in rounds:
+                if round_.cut is not None:
+                    content = round_.cut(content)
+                elif digest is not None and {(digest, EVERYWHERE), (digest, number)} & round_.whole:
+                    content = FORGOTTEN
+                    break
             if content is not message["content"]:
                 others[message["message_id"]] = identity_hash(message["role"] or "", content)
     keys = [replace(key, identity=others[key.id]) if key.id in others else key for key in bundle.keys]
     return replace(bundle, keys=keys) if others else bundle
-
-
-def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
-    content: str = message["content"]
-    print_ = message["fingerprint"]
-    for round_ in archive.tombstones.rounds():
-        if round_.cut is not None:
-            content = round_.cut(content)
-        elif print_ is not None:
-            digest = archive.tombstones.digest(print_)
-            if (digest, EVERYWHERE) in round_.whole or (digest, number) in round_.whole:
-                return FORGOTTEN
-    return content
 
 
 def _forget_tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:

@@ -79,8 +79,9 @@ def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMess
         after = page[-1].seq
 
 
-def original_messages(archive: Archive, vault: Vault | None, conversation_id: int) -> Iterator[dict[str, Json]]:
-    """Each original message with its id and time, as `lcm append` reads it."""
+def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+    """Write each original message with its id and time, as `lcm append` reads it; returns how many."""
+    count = 0
     for stored in iter_messages(archive, conversation_id):
         message = stored.message
         recipe = archive.context.recipes([stored.id]).get(stored.id)
@@ -96,7 +97,10 @@ def original_messages(archive: Archive, vault: Vault | None, conversation_id: in
         line: dict[str, Json] = {"message": body, "timestamp": f"{stored.created_at:%Y-%m-%dT%H:%M:%SZ}"}
         if stored.entry_id is not None:
             line["id"] = stored.entry_id
-        yield line
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
+        count += 1
+    return count
 
 
 def file_name(conversation_id: int, name: str, ending: str) -> str:
@@ -197,15 +201,6 @@ def export_pages(
             with _PageFile(folder / "index.html") as page:
                 _index(page, wanted, report.files)
     return report
-
-
-def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
-    count = 0
-    for line in original_messages(archive, vault, conversation_id):
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
-        count += 1
-    return count
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------

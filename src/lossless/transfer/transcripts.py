@@ -375,14 +375,6 @@ class LocalHistory:
     unseen: tuple[tuple[Path, str], ...] = ()
 
 
-def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
-    """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
-
-    A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
-    """
-    return [found for program in _LOCAL_PROGRAMS if (found := _local_history(places, *program)) is not None]
-
-
 #: Where programs keep their transcripts: name, kind, the variable with a folder, else the folder below the home folder,
 #: the folders below that one, and which files there count, if not those that an importer takes.
 _LOCAL_PROGRAMS: tuple[tuple[str, str | None, str, str, tuple[str, ...], tuple[str, ...]], ...] = (
@@ -395,33 +387,31 @@ _LOCAL_PROGRAMS: tuple[tuple[str, str | None, str, str, tuple[str, ...], tuple[s
 )
 
 
-def _local_history(
-    places: ProcessEnvironment,
-    name: str,
-    kind: str | None,
-    variable: str,
-    home: str,
-    below: tuple[str, ...],
-    patterns: tuple[str, ...],
-) -> LocalHistory | None:
-    root = places.state_dir if kind == "openclaw" else places.home / home
-    if chosen := variable and places.variable(variable):
-        root = Path(chosen)
-    folders = tuple(sorted(place for pattern in below for place in root.glob(pattern) if place.is_dir()))
-    if not folders and not (kind and root.is_dir()):
-        return None
-    unseen: dict[Path, str] = {}
-    sizes: dict[Path, os.stat_result] = {}
-    for folder in folders:
-        for file in _in_folder(kind or "", folder, unseen, patterns):
+def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
+    """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
+
+    A program whose folder is not there is left out; one that could be imported and has nothing yet is not.
+    """
+    found = []
+    for name, kind, variable, home, below, patterns in _LOCAL_PROGRAMS:
+        root = places.state_dir if kind == "openclaw" else places.home / home
+        if chosen := variable and places.variable(variable):
+            root = Path(chosen)
+        folders = tuple(sorted(place for pattern in below for place in root.glob(pattern) if place.is_dir()))
+        if not folders and not (kind and root.is_dir()):
+            continue
+        unseen: dict[Path, str] = {}
+        sizes: dict[Path, os.stat_result] = {}
+        for file in (one for folder in folders for one in _in_folder(kind or "", folder, unseen, patterns)):
             with suppress(OSError):
                 status = file.stat()
                 if stat.S_ISREG(status.st_mode):
                     sizes[file.absolute()] = status
-    files = tuple(sorted(sizes, key=lambda file: (-sizes[file].st_mtime, str(file))))
-    newest = datetime.fromtimestamp(sizes[files[0]].st_mtime, UTC) if files else None
-    total = sum(status.st_size for status in sizes.values())
-    return LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items()))
+        files = tuple(sorted(sizes, key=lambda file: (-sizes[file].st_mtime, str(file))))
+        newest = datetime.fromtimestamp(sizes[files[0]].st_mtime, UTC) if files else None
+        total = sum(status.st_size for status in sizes.values())
+        found.append(LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items())))
+    return found
 
 
 def _why(error: OSError) -> str:
@@ -441,9 +431,15 @@ def preview_transcripts(
 
     The archive itself is only read.
     """
-    with _temporary_copy(archive, settings) as parts:
-        bring = partial(import_transcript, parts, kind, fold=False, again=again, progress=progress)
-        found = [outcome for file in files for outcome in bring(file)]
+    quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
+    with TemporaryDirectory(prefix="lossless-") as folder:
+        place = Path(folder, "copy.db")
+        if archive is not None:
+            copy_database(archive.database, str(place))
+        with Archive.open(place) as copy, copy.writing():
+            parts = EngineParts(copy, quiet, None, lambda: datetime.now(UTC))
+            bring = partial(import_transcript, parts, kind, fold=False, again=again, progress=progress)
+            found = [outcome for file in files for outcome in bring(file)]
     known = set() if archive is None else set(archive.checks.conversation_ids())
     return [
         replace(
@@ -453,15 +449,3 @@ def preview_transcripts(
         )
         for outcome in found
     ]
-
-
-@contextmanager
-def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[EngineParts]:
-    """An engine's parts over a temporary copy, without files and without a log."""
-    quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
-    with TemporaryDirectory(prefix="lossless-") as folder:
-        place = Path(folder, "copy.db")
-        if archive is not None:
-            copy_database(archive.database, str(place))
-        with Archive.open(place) as copy, copy.writing():
-            yield EngineParts(copy, quiet, None, lambda: datetime.now(UTC))

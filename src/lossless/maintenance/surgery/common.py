@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -170,31 +171,25 @@ def diff_context(
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
-        left, entered = _net_changes(chosen)
+        left: dict[int | str, None] = {}
+        entered: dict[int | str, None] = {}
+        for entry in chosen:
+            for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+                for item in items:
+                    if item in here:
+                        del here[item]
+                    else:
+                        there[item] = None
         return ContextDiff(
             conversation_id,
             before,
             newest,
             chosen,
-            preview_items(archive, left),
-            preview_items(archive, entered),
+            preview_items(archive, list(left)),
+            preview_items(archive, list(entered)),
             chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
         )
-
-
-def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
-    """Items that left, and items that entered."""
-    left: dict[int | str, None] = {}
-    entered: dict[int | str, None] = {}
-    for entry in entries:
-        for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
-            for item in items:
-                if item in here:
-                    del here[item]
-                else:
-                    there[item] = None
-    return list(left), list(entered)
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
@@ -228,7 +223,15 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
         raise _refused(entry, str(reason))
     match entry.action:
         case "transplant":
-            _check_transplant(archive, conversation_id, entry)
+            made = entry.detail
+            if not made.keys() >= {"messages", "summaries", "files"}:
+                raise _refused(entry, "the log does not say what it made")
+            messages, summaries = made["messages"], made["summaries"]
+            seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
+            if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
+                raise _refused(entry, "the copied messages are no longer at the start of the conversation")
+            if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
+                raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
         case "merge":
             _check_merge(archive, conversation_id, entry)
         case "focus" | "unfocus":
@@ -242,10 +245,11 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
                 raise _refused(entry, "the former texts were not kept")
             _require_own(archive, conversation_id, entry, [was.id for was in former])
         case _:
-            items = [*entry.added, *entry.removed]
-            for was in former:
-                items += [*was.message_ids, *was.source_ids]
-            _require_own(archive, conversation_id, entry, items, may_be_gone={was.id for was in former})
+            below: Iterable[int | str] = chain(
+                *(was.message_ids for was in former), *(was.source_ids for was in former)
+            )
+            items, gone = (*entry.added, *entry.removed, *below), {was.id for was in former}
+            _require_own(archive, conversation_id, entry, items, may_be_gone=gone)
 
 
 def _refused(entry: LogEntry, reason: str) -> BadInput:
@@ -279,18 +283,6 @@ def _require_own(
         if owner is not None and owner != conversation_id:
             raise _refused(entry, f"{name} belongs to conversation {owner}, not to conversation {conversation_id}")
     return {id_: seq for id_, (_, seq) in messages.items()}
-
-
-def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
-    made = entry.detail
-    if not made.keys() >= {"messages", "summaries", "files"}:
-        raise _refused(entry, "the log does not say what it made")
-    messages, summaries = made["messages"], made["summaries"]
-    seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
-    if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
-        raise _refused(entry, "the copied messages are no longer at the start of the conversation")
-    if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
-        raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
 
 
 def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
