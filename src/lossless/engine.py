@@ -709,9 +709,9 @@ class Engine:
         until = time.monotonic() + _CLOSING_SECONDS
         waiting = [] if self._background is None else self._background.close(_CLOSING_SECONDS)
         for conversation_id in waiting:
-            if (left := until - time.monotonic()) > 0:
+            if (seconds := until - time.monotonic()) > 0:
                 with suppress(LosslessError):
-                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=left)
+                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=seconds)
         self.archive.close()
 
     def __enter__(self) -> Engine:

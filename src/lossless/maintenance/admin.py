@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination
-    from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
+    from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
     from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
     from lossless.maintenance.surgery.tool_outputs import StubReport
@@ -107,9 +107,7 @@ class Admin(EngineGroup):
         self, phrases: Sequence[str] = (), *, message_ids: Sequence[int] = (), sessions: Sequence[SessionRef] = ()
     ) -> ForgetReport:
         """What `forget` would change, in the archive and its backups; changes nothing."""
-        from lossless.maintenance import forget
-
-        return forget.forget_everywhere(self._forgetting(), self._wanted(phrases, message_ids, sessions), dry_run=True)
+        return self._forget(phrases, message_ids, sessions, dry_run=True)
 
     def forget(
         self,
@@ -124,25 +122,26 @@ class Admin(EngineGroup):
         A phrase is replaced by `[forgotten]`, a message keeps nothing else. A tombstone without words prevents hosts
         from restoring it. `.left` of the report names what could not be removed.
         """
-        from lossless.maintenance import forget
-
-        report = forget.forget_everywhere(self._forgetting(progress), self._wanted(phrases, message_ids, sessions))
+        report = self._forget(phrases, message_ids, sessions, progress)
         self._parts.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
         return report
 
-    def _wanted(
-        self, phrases: Sequence[str], message_ids: Sequence[int], sessions: Sequence[SessionRef]
-    ) -> ForgetRequest:
-        from lossless.maintenance.forget import forget_request
+    def _forget(
+        self,
+        phrases: Sequence[str],
+        message_ids: Sequence[int],
+        sessions: Sequence[SessionRef],
+        progress: Callable[[int], None] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        from lossless.maintenance import forget
 
-        return forget_request(self._archive, phrases, message_ids, [as_session(one).name for one in sessions])
-
-    def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
-        from lossless.maintenance.forget import ForgetTools
-
-        settings, now = self._parts.settings, self._parts.clock()
-        threshold = settings.large_file_threshold_tokens
-        return ForgetTools(self._archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress)
+        archive, parts, now = self._archive, self._parts, self._parts.clock()
+        wanted = forget.forget_request(archive, phrases, message_ids, [as_session(one).name for one in sessions])
+        threshold, summariser = parts.settings.large_file_threshold_tokens, parts.loop.summariser
+        tools = forget.ForgetTools(archive, parts.vault, summariser, threshold, now, progress)
+        return forget.forget_everywhere(tools, wanted, dry_run=dry_run)
 
     # --- repairs ---
 

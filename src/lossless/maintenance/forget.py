@@ -170,8 +170,7 @@ def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
     if not rounds:
         return None
     touched = apply_forget(tools, ForgetRequest(rounds=rounds))
-    left = finish_forget(tools)
-    return replace(touched, left=(*touched.left, *left))
+    return replace(touched, left=(*touched.left, *finish_forget(tools)))
 
 
 def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) -> bool:
@@ -183,22 +182,22 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 
     An interrupted forget continues here.
     """
-    work, left = TextRemover(tools.archive), []
+    work, remaining = TextRemover(tools.archive), []
     for path in work.pending or ():
         place, vault = Path(path), tools.vault
         if vault is None or place.parent.parent != vault.root:
-            left.append(f"payload {path}: it is outside of the folder of files")
+            remaining.append(f"payload {path}: it is outside of the folder of files")
             continue
         try:
             vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
         except (OSError, ArchiveError) as error:
-            left.append(f"payload {path}: {error}")
+            remaining.append(f"payload {path}: {error}")
     if (reason := work.write_anew()) is not None:
-        left.append(f"database {tools.archive.path}: {reason}")
-    if not left:
+        remaining.append(f"database {tools.archive.path}: {reason}")
+    if not remaining:
         with tools.archive.writing():
             work.finish()
-    return tuple(left)
+    return tuple(remaining)
 
 
 class _Forgetting:
@@ -493,7 +492,7 @@ def forget_request(
 
 def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
     """Forget in the backups of an archive, then in the archive, or only report where it would."""
-    archive, left, found = tools.archive, [], []
+    archive, remaining, found = tools.archive, [], []
     if not dry_run:
         with archive.writing():  # check for write access before a backup is changed
             pass
@@ -501,17 +500,17 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
         try:
             touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
         except (LosslessError, OSError) as error:
-            left.append(f"backup {one.path}: {error}")
+            remaining.append(f"backup {one.path}: {error}")
             continue
-        left += [f"backup {one.path}: {reason}" for reason in more]
+        remaining += [f"backup {one.path}: {reason}" for reason in more]
         if not touched.is_nothing:
             found.append((one.path, touched))
     is_resumed = TextRemover(archive).pending is not None
     touched = plan_forget(tools, asked) if dry_run else apply_forget(tools, asked)
-    left += touched.left
+    remaining += touched.left
     if not dry_run:
-        left += finish_forget(tools)
-    return ForgetReport(touched, tuple(found), tuple(left), is_resumed)
+        remaining += finish_forget(tools)
+    return ForgetReport(touched, tuple(found), tuple(remaining), is_resumed)
 
 
 def _in_backup(
@@ -527,9 +526,9 @@ def _in_backup(
     with Archive.open(path) as archive:
         work = replace(quiet, archive=archive)
         touched = apply_forget(work, asked)
-        left = (*touched.left, *finish_forget(work))
+        remaining = (*touched.left, *finish_forget(work))
         drop_wal(archive.database)
-    return touched, left
+    return touched, remaining
 
 
 _CHUNK = 1 << 20

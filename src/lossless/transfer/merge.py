@@ -407,11 +407,11 @@ class Merger:
             for n, id_ in enumerate(shown):
                 self._archive.context.put(conversation_id, ordinal + n, id_, self._now)
         after = self._archive.context.items(conversation_id)
-        left = [item_id(item) for item in after]
+        now_there = [item_id(item) for item in after]
         change = ContextChange(
             "import", "import", IMPORTED,
-            removed=tuple(item for item in there if item not in set(left)),
-            added=tuple(item for item in left if item not in set(there)),
+            removed=tuple(item for item in there if item not in set(now_there)),
+            added=tuple(item for item in now_there if item not in set(there)),
             tokens_before=before, tokens_after=sum(item.tokens for item in after),
         )  # fmt: skip
         self._archive.context.log(conversation_id, change, self._now)

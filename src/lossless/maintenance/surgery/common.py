@@ -226,11 +226,11 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
             made = entry.detail
             if not made.keys() >= {"messages", "summaries", "files"}:
                 raise _refused(entry, "the log does not say what it made")
-            messages, summaries = made["messages"], made["summaries"]
-            seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
-            if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
+            copied, above = made["messages"], made["summaries"]
+            seqs = _require_own(archive, conversation_id, entry, [*copied, *above])
+            if sorted(seqs.values()) != list(range(1, len(copied) + 1)):
                 raise _refused(entry, "the copied messages are no longer at the start of the conversation")
-            if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
+            if needed := SurgeryWrites(archive).needed(conversation_id, above, copied):
                 raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
         case "merge":
             _check_merge(archive, conversation_id, entry)
@@ -245,11 +245,9 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
                 raise _refused(entry, "the former texts were not kept")
             _require_own(archive, conversation_id, entry, [was.id for was in former])
         case _:
-            below: Iterable[int | str] = chain(
-                *(was.message_ids for was in former), *(was.source_ids for was in former)
-            )
-            items, gone = (*entry.added, *entry.removed, *below), {was.id for was in former}
-            _require_own(archive, conversation_id, entry, items, may_be_gone=gone)
+            messages, summaries = (was.message_ids for was in former), (was.source_ids for was in former)
+            items = chain(entry.added, entry.removed, *messages, *summaries)
+            _require_own(archive, conversation_id, entry, items, may_be_gone={was.id for was in former})
 
 
 def _refused(entry: LogEntry, reason: str) -> BadInput:

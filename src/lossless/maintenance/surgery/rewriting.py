@@ -285,8 +285,8 @@ class DraftWriter:
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
         count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        most = count * len(self.summariser.candidates()) * _CALLS_EACH
-        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, most))
+        calls = count * len(self.summariser.candidates()) * _CALLS_EACH
+        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, calls))
         gate = replace(gate, is_wanted=is_wanted, limits=limits)
         gate.reset()
         try:
