@@ -331,7 +331,12 @@ class BackgroundWorker:
 
     def _work(self) -> None:
         try:
-            while (conversation_id := self._next()) is not None:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._waiting or self._closed)
+                    if self._closed:
+                        return
+                    conversation_id = next(iter(self._waiting))
                 try:
                     self._run(conversation_id)
                 except LosslessError as error:  # the pending row stays; the next turn or `lcm worker` runs it
@@ -345,12 +350,6 @@ class BackgroundWorker:
                 self._waiting.clear()
                 self._thread = None
                 self._changed.notify_all()
-
-    def _next(self) -> int | None:
-        """The next conversation; None when it is time to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            return None if self._closed else next(iter(self._waiting))
 
     def wait(self, seconds: float) -> bool:
         """Wait until the queue is empty; False on timeout."""

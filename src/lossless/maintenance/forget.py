@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.model.context import Summary
     from lossless.model.masking import CutText
-    from lossless.model.messages import Json, Message, StoredFile, StoredMessage
+    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.state import ForgetRound
     from lossless.store.versions import Version
 
@@ -319,21 +319,17 @@ class _Forgetting:
                     reason = "contains it, and is not text; forget the message that it belongs to"
                     self._left.append(f"file {file.id} {reason}")
                 continue
-            if (fresh := self._cut(text)) is not text:
-                self._files[file.id] = "" if dry_run else self._put_file(vault, file, text, fresh)
-
-    def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
-        data = fresh.encode()
-        id_ = file_id(file.conversation_id, data)
-        place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
-        lines = None if file.line_count is None else file.line_count - (text.count("\n") - fresh.count("\n"))
-        summary = None if file.exploration_summary is None else self._cut(file.exploration_summary)
-        row = replace(
-            file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), exploration_summary=summary,
-            name=None if file.name is None else self._cut(file.name),
-        )  # fmt: skip
-        self._archive.files.add([row])
-        return id_
+            if (fresh := self._cut(text)) is text:
+                continue
+            self._files[file.id] = ""
+            if not dry_run:
+                data = fresh.encode()
+                id_ = self._files[file.id] = file_id(file.conversation_id, data)
+                place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
+                lines = None if file.line_count is None else file.line_count - text.count("\n") + fresh.count("\n")
+                name, summary = (given and self._cut(given) for given in (file.name, file.exploration_summary))
+                row = replace(file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), name=name)
+                self._archive.files.add([replace(row, exploration_summary=summary)])
 
     # --- summaries ------------------------------------------------------------------------------------
 

@@ -208,7 +208,13 @@ def export_lossless_claw(
             for bundle in read_bundles(reader, conversations):
                 number = bundle.conversation["conversation_id"]
                 files.append([source.bring(one, number, report) for one in bundle.tables.get("large_files", ())])
-                report.message_parts += _put(file, bundle, files[-1])
+                try:
+                    report.message_parts += file.put(bundle, files[-1])
+                except ArchiveError as error:
+                    if "constraint failed" not in str(error):
+                        raise
+                    message = f"conversation {number} has inconsistent rows; `lcm verify` names them"
+                    raise ArchiveCorrupt(message) from error
                 report.count(bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
@@ -228,17 +234,6 @@ def export_lossless_claw(
             if not wanted.plain and back.pruned() != pruned:
                 raise ArchiveCorrupt("what was permanently deleted, read back from the new database, is not the same")
     return report
-
-
-def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
-    """Write a conversation; an error names the one with inconsistent rows."""
-    try:
-        return file.put(bundle, files)
-    except ArchiveError as error:
-        if "constraint failed" not in str(error):
-            raise
-        name = f"conversation {bundle.conversation['conversation_id']}"
-        raise ArchiveCorrupt(f"{name} has inconsistent rows; `lcm verify` names them") from error
 
 
 def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:

@@ -308,7 +308,15 @@ class Merger:
         bundle = plan.bundle
         known = set(plan.messages.values())
         is_new = plan.target is None
-        conversation_id = self._put_conversation(plan) if plan.target is None else plan.target
+        conversation_id = plan.target
+        if conversation_id is None:
+            given, now = bundle.conversation, row_time(self._now)
+            values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
+            values |= {"session_id": bundle.session, "active": int(bool(given["active"]))}
+            values |= {name: given[name] or now for name in ("created_at", "updated_at")}
+            if self._conflicts(plan):
+                values |= {"active": 0, "archived_at": now, "archive_cause": "import"}
+            conversation_id = self._writer.put_conversation(values)
         plan.target = conversation_id
         self._claimed.add(conversation_id)  # two conversations of a source stay two
         self._came[bundle.conversation["conversation_id"]] = conversation_id
@@ -353,16 +361,6 @@ class Merger:
         is_taken = key in self._actives if self.report.dry_run else False
         self._actives.add(key)
         return is_taken or self._writer.has_active(key)
-
-    def _put_conversation(self, plan: ImportPlan) -> int:
-        given = plan.bundle.conversation
-        values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
-        values |= {"session_id": plan.bundle.session, "active": int(bool(given["active"]))}
-        for name in ("created_at", "updated_at"):
-            values[name] = values[name] or row_time(self._now)
-        if self._conflicts(plan):
-            values |= {"active": 0, "archived_at": row_time(self._now), "archive_cause": "import"}
-        return self._writer.put_conversation(values)
 
     def _put_messages(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
         """Store new messages in order; returns the ids."""

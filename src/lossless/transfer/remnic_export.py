@@ -108,7 +108,12 @@ class _RemnicExport:
             if not options.compat:
                 self._put_other_rows(plan)
             self._prove(plan)
-        self._put_boundaries()
+        # a boundary for each session that gained something, or that never got its own
+        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
+        report.sessions_touched = sorted(set(self._gained) | healed)
+        report.compaction_events_inserted = len(report.sessions_touched)
+        for session in () if options.dry_run else report.sessions_touched:
+            self._file.add_boundary(session, state_time(datetime.now(UTC)))
         report.warnings += plan.warnings
         report.warnings += unknown_session_warnings(map(self._names, self._bundles), options.sessions)
         return report
@@ -267,19 +272,6 @@ class _RemnicExport:
                 is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
                 if not is_same_row or [part["payload"] for part in parts] != payloads:
                     raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; everything was rolled back")
-
-    # --- boundaries -----------------------------------------------------------------------------------
-
-    def _put_boundaries(self) -> None:
-        """One for each session that gained something, or that never got its own."""
-        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
-        touched = sorted(set(self._gained) | healed)
-        self._report.sessions_touched = touched
-        self._report.compaction_events_inserted = len(touched)
-        if not self._options.dry_run:
-            at = state_time(datetime.now(UTC))
-            for session in touched:
-                self._file.add_boundary(session, at)
 
 
 def _real(parts: list[RowValues]) -> list[RowValues]:

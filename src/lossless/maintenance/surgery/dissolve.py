@@ -14,7 +14,6 @@ from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.maintenance.surgery.common import BackupMaker
@@ -184,7 +183,17 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
         if not back:
             return None
-        whole = _unfolded(archive, context, back)
+        known = {
+            one.id: one for one in archive.messages.many([id_ for ids in back.values() for id_ in ids], exact=False)
+        }
+        restored: list[ContextItem] = []
+        for item in context:  # the context with messages in place of their summaries
+            if isinstance(item, SummaryItem) and item.summary_id in back:
+                messages = [known[id_] for id_ in back[item.summary_id]]
+                restored += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
+            else:
+                restored.append(item)
+        whole = [replace(item, ordinal=n) for n, item in enumerate(restored)]
         gone = SurgeryWrites(archive).below(back)
     counts = Counter(item.message_id for item in whole if isinstance(item, MessageItem))
     if twice := [id_ for id_, count in counts.items() if count > 1]:
@@ -236,17 +245,3 @@ def _messages(archive: Archive, summary_id: str) -> list[int]:
         waiting += reversed(sources)
         found += messages
     return list(dict.fromkeys(found))
-
-
-def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, list[int]]) -> list[ContextItem]:
-    """The context with messages in place of their summaries, numbered from 0."""
-    ids = [id_ for found in back.values() for id_ in found]
-    known = {stored.id: stored for stored in archive.messages.many(ids, exact=False)}
-    whole: list[ContextItem] = []
-    for item in context:
-        if isinstance(item, SummaryItem) and item.summary_id in back:
-            messages = [known[id_] for id_ in back[item.summary_id]]
-            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
-        else:
-            whole.append(item)
-    return [replace(item, ordinal=n) for n, item in enumerate(whole)]

@@ -134,7 +134,13 @@ def plan_replacements(
     archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], limit: int = MAX_REPLACEMENTS
 ) -> list[EntryReplacement]:
     """The oldest results that are in a file, under a leaf and in no context, where one entry has their call id."""
-    entries = _answers_by_call(messages)
+    entries: dict[str, RecordedMessage] = {}
+    twice: set[str] = set()
+    for entry, message in messages:  # entries with results, by call id; ids that two entries share are skipped
+        call_id = message.get("toolCallId") or message.get("tool_call_id")
+        if message.get("role") in ("toolResult", "tool") and isinstance(call_id, str):
+            twice |= {call_id} & entries.keys()
+            entries[call_id] = entry, message
     found: list[EntryReplacement] = []
     with archive.reading():
         answers = ConversationRemover(archive.database).collectable(conversation_id)
@@ -143,7 +149,8 @@ def plan_replacements(
             if len(found) == limit:
                 break
             entry_id, message = entries.get(answer.call_id, (None, {}))
-            if entry_id is None or calls[answer.call_id] > 1 or (short := _short_form(archive, answer)) is None:
+            is_unclear = entry_id is None or answer.call_id in twice or calls[answer.call_id] > 1
+            if entry_id is None or is_unclear or (short := _short_form(archive, answer)) is None:
                 continue
             content = message.get("content")
             blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -174,20 +181,6 @@ def replace_tool_outputs(
     changed = rewrite_entries(work)
     freed = sum(item.bytes_freed for item in work) if changed == len(work) else 0
     return TranscriptGcReport(len(work), changed, freed)
-
-
-def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
-    """Entries with results, by call id; ids that two entries share are skipped."""
-    found: dict[str, RecordedMessage] = {}
-    twice: set[str] = set()
-    for entry_id, message in messages:
-        if message.get("role") not in ("toolResult", "tool"):
-            continue
-        call_id = message.get("toolCallId") or message.get("tool_call_id")
-        if isinstance(call_id, str):
-            twice |= {call_id} & found.keys()
-            found[call_id] = entry_id, message
-    return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
 
 
 def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
