@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC
 from functools import cached_property, update_wrapper, wraps
 from inspect import Parameter, iscoroutinefunction, isfunction, signature
-from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
@@ -86,7 +85,7 @@ def forward_session(
 _TEXT = (str,), "a text"
 _NUMBER = (int, float), "a number"
 _PATH = (str, PathLike), "the path of a file"
-_MESSAGES = (Iterable,), "a list of messages"
+_MESSAGES = (list, Iterable), "a list of messages"
 #: What the parameters of an engine's methods take.
 _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
@@ -106,16 +105,23 @@ _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """A function that raises `BadInput` for arguments of a wrong type, before anything is done."""
     parameters = signature(function).parameters
-    names, optional = tuple(parameters), {name for name, one in parameters.items() if one.default is None}
+    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[name] for name in parameters if name in _ARGUMENT_TYPES}
+
+    def check(name: str, value: object) -> None:
+        types, what = checked[name]
+        if type(value) is types[0] or (value is None and parameters[name].default is None):
+            return
+        is_single = types == _MESSAGES[0] and isinstance(value, str | bytes | Mapping)
+        if is_single or not isinstance(value, types):
+            raise BadInput(f"{name} must be {what}, not {type(value).__name__}")
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in chain(zip(names, args, strict=False), kwargs.items()):
-            kind = _ARGUMENT_TYPES.get(name)
-            if kind is None or (value is None and name in optional):
-                continue
-            if not isinstance(value, kind[0]) or (kind is _MESSAGES and isinstance(value, str | bytes | Mapping)):
-                raise BadInput(f"{name} must be {kind[1]}, not {type(value).__name__}")
+        for name, value in zip(names, args, strict=False):
+            if name in checked:
+                check(name, value)
+        for name in kwargs.keys() & checked.keys():
+            check(name, kwargs[name])
         return function(*args, **kwargs)
 
     return call
