@@ -332,7 +332,7 @@ class Engine:
         """How the last prompts of a session were assembled, oldest first: sizes, ids and reasons, never text."""
         if limit < 1:
             raise BadInput(f"a limit must be a positive number, not {limit!r}")
-        return self.archive.prompts.receipts(self._parts.conversation(session).id, limit)
+        return self.archive.prompts.receipts(self._parts.conversation_id(session), limit)
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: messages of users and assistants about a term, oldest first."""
@@ -694,7 +694,7 @@ class Engine:
     def unpin(self, session: SessionRef, pin_id: int) -> None:
         """Remove a pin."""
         with self.archive.writing():
-            self.archive.pins_and_briefs.unpin(self._parts.conversation(session).id, pin_id)
+            self.archive.pins_and_briefs.unpin(self._parts.conversation_id(session), pin_id)
 
     # --- maintenance ---
 

@@ -190,7 +190,7 @@ class Admin(EngineGroup):
         """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
         from lossless.maintenance import repair
 
-        return repair.plan_close_debt(self._archive, self._parts.conversation(session).id, self._parts.clock())
+        return repair.plan_close_debt(self._archive, self._parts.conversation_id(session), self._parts.clock())
 
     def close_debt(self, debt: PendingCompactionRow) -> Path | None:
         """Close a pending compaction without running it; returns the backup made before."""
@@ -224,7 +224,7 @@ class Admin(EngineGroup):
         """Which large tool results would get a file."""
         from lossless.maintenance.surgery import tool_outputs
 
-        id_ = None if session is None else self._parts.conversation(session).id
+        id_ = None if session is None else self._parts.conversation_id(session)
         return tool_outputs.plan_backfilled_stubs(
             self._archive, threshold_bytes=minimum_bytes, conversation_id=id_, limit=limit
         )
@@ -238,7 +238,7 @@ class Admin(EngineGroup):
 
     def stub_revert_plan(self, session: SessionRef | int | None = None) -> dict[int, str]:
         """The messages, of a session or of all, whose text is also in a file, with the file's id."""
-        return self._archive.files.stubs(None if session is None else self._parts.conversation(session).id)
+        return self._archive.files.stubs(None if session is None else self._parts.conversation_id(session))
 
     def stub_revert(self, marks: dict[int, str]) -> tuple[int, int]:
         """Remove the marks of messages, and rows of files without other references; returns how many of each."""
@@ -257,7 +257,7 @@ class Admin(EngineGroup):
     def set_title(self, session: SessionRef | int, title: str) -> None:
         """Set the title of a conversation."""
         with self._archive.writing():
-            self._archive.conversations.give_title(self._parts.conversation(session).id, title)
+            self._archive.conversations.give_title(self._parts.conversation_id(session), title)
 
     @property
     def is_behind(self) -> bool:
@@ -350,7 +350,7 @@ class Admin(EngineGroup):
         """
         from lossless.compaction.summariser import FILES_PER_ROUND
 
-        id_ = None if session is None else self._parts.conversation(session).id
+        id_ = None if session is None else self._parts.conversation_id(session)
         return self._parts.describing.run(id_, limit or FILES_PER_ROUND, progress)
 
 

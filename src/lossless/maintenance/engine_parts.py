@@ -73,7 +73,7 @@ def forward_session(
     """A function of an archive and a conversation's id as a method of a group that takes a session."""
 
     def call(self: Any, session: SessionRef | int, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(self._archive, self._parts.conversation(session).id, *args, **kwargs)
+        return function(self._archive, self._parts.conversation_id(session), *args, **kwargs)
 
     update_wrapper(call, function)
     own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "session")]
@@ -208,6 +208,9 @@ class EngineParts:
         if found is None:
             raise NotFound("conversation of session", as_session(session).name)
         return found
+
+    def conversation_id(self, session: SessionRef | int) -> int:
+        return session if isinstance(session, int) else self.conversation(session).id
 
     def request(
         self,
@@ -463,7 +466,7 @@ class HostSupport(EngineGroup):
 
     def context_counts(self, session: SessionRef | int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
-        return self._archive.context.counts(self._parts.conversation(session).id)
+        return self._archive.context.counts(self._parts.conversation_id(session))
 
     def shows_all(self, session: SessionRef | int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is complete: nothing older, no pins, no focus.
@@ -472,7 +475,7 @@ class HostSupport(EngineGroup):
         """
         archive = self._archive
         with archive.reading():
-            id_ = self._parts.conversation(session).id
+            id_ = self._parts.conversation_id(session)
             if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
                 return False
             if archive.context.counts(id_) == (count, 0):
@@ -552,7 +555,7 @@ class HostSupport(EngineGroup):
         """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
-        id_ = self._parts.conversation(session).id
+        id_ = self._parts.conversation_id(session)
         return identify_synthetic(self._archive, id_, message, timezone=self._parts.timezone)
 
     # --- the conversation of a request ---

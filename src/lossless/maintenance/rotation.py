@@ -289,7 +289,7 @@ class Rotation(EngineGroup):
             messages = list(messages_in(data, leaf_path_of(parse_records(data)))) if data else []
         except (OSError, UnsafeTranscript) as error:
             return tool_outputs.TranscriptGcReport(reason=f"the transcript cannot be read: {error}")
-        id_ = self._parts.conversation(session).id
+        id_ = self._parts.conversation_id(session)
         return tool_outputs.replace_tool_outputs(
             self._archive, id_, messages, rewrite_entries, enabled=enabled, approved=approved
         )

@@ -223,11 +223,11 @@ class HostTranscripts(EngineGroup):
 
     def decisions(self, session: SessionRef | int | None = None) -> list[TranscriptDecision]:
         """What was decided about the transcripts of a session, or of all, oldest first."""
-        return self._archive.transcripts.decisions(None if session is None else self._parts.conversation(session).id)
+        return self._archive.transcripts.decisions(None if session is None else self._parts.conversation_id(session))
 
     def followed(self, session: SessionRef | int) -> Checkpoint | None:
         """The transcript that a session follows, and how far it is stored; None when it follows none."""
-        return self._archive.transcripts.checkpoint(self._parts.conversation(session).id)
+        return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""

@@ -44,12 +44,12 @@ class Surgery(EngineGroup):
         self, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
     ) -> TransplantPlan:
         """What a transplant of the summaries in a context, or of some of them, would copy."""
-        ids = self._parts.conversation(source).id, self._parts.conversation(target).id
+        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
         return merge.plan_transplant(self._archive, *ids, summary_ids)
 
     def earlier_transplant(self, source: SessionRef | int, target: SessionRef | int) -> tuple[str, ...] | None:
         """What the newest transplant between two conversations copied, unless it was undone; None without one."""
-        ids = self._parts.conversation(source).id, self._parts.conversation(target).id
+        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
         return merge.earlier_transplant(self._archive, *ids)
 
     # --- whole operations ---
@@ -58,7 +58,7 @@ class Surgery(EngineGroup):
         self, session: SessionRef, after: int | datetime | None = None, through: int | datetime | None = None
     ) -> ContextDiff:
         """What left the context and what entered it between two points of its log; by default, by the last change."""
-        return common.diff_context(self._archive, self._parts.conversation(session).id, after, through)
+        return common.diff_context(self._archive, self._parts.conversation_id(session), after, through)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""
@@ -120,7 +120,7 @@ class Surgery(EngineGroup):
 
     def unfocus(self, session: SessionRef) -> OperationReport:
         """Deactivate the brief: the summaries that it replaced are shown again."""
-        return focus.unfocus(self._archive, self._parts.conversation(session).id, self._parts.clock())
+        return focus.unfocus(self._archive, self._parts.conversation_id(session), self._parts.clock())
 
     def backups(self) -> BackupMaker:
         """How to copy the archive before a surgery; None without a file."""
@@ -147,7 +147,7 @@ class Surgery(EngineGroup):
     ) -> tuple[RewritePlan, list[str]]:
         """Which broken summaries would be rewritten, and why that needs confirmation."""
         budget = budget or self._parts.settings.default_token_budget
-        id_ = self._parts.conversation(session).id
+        id_ = self._parts.conversation_id(session)
         return repair.plan_repair(self._archive, id_, budget, summary_ids=summary_ids)
 
     def broken_conversations(self) -> list[int]:
@@ -156,7 +156,7 @@ class Surgery(EngineGroup):
 
     def plan_focus(self, session: SessionRef | int, prompt: str | None = None) -> FocusPlan:
         """What a brief for a question would cover; without one, the active brief is updated."""
-        settings, id_ = self._parts.settings, self._parts.conversation(session).id
+        settings, id_ = self._parts.settings, self._parts.conversation_id(session)
         seconds = settings.delegation_timeout_ms / 1000
         return focus.plan_focus(self._archive, id_, prompt, settings.max_expand_tokens, seconds)
 
