@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session
-    from lossless.model.messages import Message, StoredMessage
+    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.settings import Settings
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
@@ -309,6 +309,20 @@ class EngineParts:
         return self.clock().astimezone(self.timezone or UTC)
 
 
+def with_payloads(archive: Archive, vault: Vault | None, message: Message, recipe: Json) -> Message:
+    """A message with its payloads restored; as stored when it has none, or a file is missing."""
+    from lossless import formats
+    from lossless.files.intercept import restore_message
+    from lossless.files.vault import payload_reader
+
+    if recipe is None or vault is None:
+        return message
+    try:
+        return restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
+    except (NotFound, ArchiveError):
+        return message
+
+
 def model_name(model: ModelIdentity | str | None) -> str | None:
     return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
 
@@ -538,18 +552,8 @@ class HostSupport(EngineGroup):
 
     def with_payloads(self, stored: StoredMessage) -> Message:
         """A message with its payloads restored; as stored when it has none, or a file is missing."""
-        from lossless import formats
-        from lossless.files.intercept import restore_message
-        from lossless.files.vault import payload_reader
-
-        archive, vault = self._archive, self._parts.vault
-        recipe = archive.context.recipes([stored.id]).get(stored.id)
-        if recipe is None or vault is None:
-            return stored.message
-        try:
-            return restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
-        except (NotFound, ArchiveError):
-            return stored.message
+        recipe = self._archive.context.recipes([stored.id]).get(stored.id)
+        return with_payloads(self._archive, self._parts.vault, stored.message, recipe)
 
     def identify_synthetic(self, session: SessionRef | int, message: Message) -> str | None:
         """What a message is if we wrote it into a prompt; None for all others."""

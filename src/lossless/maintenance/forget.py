@@ -14,15 +14,14 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless import formats
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.files.backup import backup_folder
-from lossless.files.intercept import restore_message
 from lossless.files.media_types import storage_extension
-from lossless.files.vault import OrphanFile, Vault, payload_reader
+from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
 from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
+from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
@@ -246,7 +245,7 @@ class _Forgetting:
         for column, name in keys:
             if name is not None and self._cut(name) is not name:
                 self._left.append(f"messages.{column}: it is the host's name of a message")
-        original = self._original(stored.message, recipe)
+        original = with_payloads(self._archive, self._tools.vault, stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
             fresh = empty_message(replace(original, event_key=stored.message.event_key))
@@ -255,24 +254,16 @@ class _Forgetting:
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
         names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
         self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
-        others = [(version, self._original(version.message, version.recipe)) for version in versions]
+        others = [
+            (version, with_payloads(self._archive, self._tools.vault, version.message, version.recipe))
+            for version in versions
+        ]
         made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
         is_changed = fresh is not original or is_sender
         if not is_changed and all(new is old for (_, new), (_, old) in zip(made, others, strict=False)):
             return None
         return _AffectedMessage(stored, fresh, made, is_changed, recipe is not None, ())
-
-    def _original(self, message: Message, recipe: Json) -> Message:
-        """The original of a message; as shown when a payload of it is missing."""
-        if recipe is None or self._tools.vault is None:
-            return message
-        try:
-            return restore_message(
-                message, recipe, payload_reader(self._archive.files, self._tools.vault), formats.decode
-            )
-        except (NotFound, ArchiveError):
-            return message
 
     def count(self, found: _AffectedMessage) -> None:
         self._changed[found.stored.id] = found.stored.conversation_id

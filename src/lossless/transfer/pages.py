@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import formats
-from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
-from lossless.files.intercept import restore_message
-from lossless.files.vault import payload_reader
+from lossless.errors import ArchiveCorrupt
+from lossless.maintenance.engine_parts import with_payloads
 from lossless.model.messages import File, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
 from lossless.store.bundles.writer import BundleWriter
@@ -83,13 +82,7 @@ def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_
     """Write each original message with its id and time, as `lcm append` reads it; returns how many."""
     count = 0
     for stored in iter_messages(archive, conversation_id):
-        message = stored.message
-        recipe = archive.context.recipes([stored.id]).get(stored.id)
-        if recipe is not None and vault is not None:
-            try:
-                message = restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
-            except (NotFound, ArchiveError):
-                message = stored.message
+        message = with_payloads(archive, vault, stored.message, archive.context.recipes([stored.id]).get(stored.id))
         if message.body is None and message.parts:
             body: dict[str, Json] = dict(formats.encode([message], "openclaw")[0])
         else:
