@@ -559,9 +559,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def prove_absence(
-    archive_path: str, vault: Vault | None, phrases: Sequence[str], progress: Callable[[int], None] | None = None
-) -> AbsenceReport:
+def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
     spelled = [tuple(phrase_forms(phrase)) for phrase in phrases]
     needles = [
@@ -578,7 +576,7 @@ def prove_absence(
                 is_database = file.read(len(_SQLITE)) == _SQLITE
             inside = list(_in_database(path, phrases, spelled, needles)) if is_database else []
             known = {trace.phrase for trace in inside}
-            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles, progress) if n not in known]
+            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles) if n not in known]
             traces += [*inside, *raw]
             size += path.stat().st_size
         except FileNotFoundError:  # a log that was removed meanwhile
@@ -601,7 +599,7 @@ def _in_database(
             yield PhraseTrace(phrases.index(phrase) + 1, str(path), f"{table}: words of deleted rows in the index")
 
 
-def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable[[int], None] | None) -> list[int]:
+def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:
     """The numbers of the phrases in the bytes of a file."""
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
@@ -611,6 +609,4 @@ def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable
             data = tail + chunk
             found.update(n for n, some in enumerate(needles, 1) if n not in found and any(one in data for one in some))
             tail = data[-longest:]
-            if progress:
-                progress(len(chunk))
     return sorted(found)

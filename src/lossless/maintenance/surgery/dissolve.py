@@ -101,9 +101,7 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     )  # fmt: skip
 
 
-def apply_dissolve(
-    archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker, *, actor: str = "dissolve"
-) -> OperationReport:
+def apply_dissolve(archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker) -> OperationReport:
     """Carry a plan out in one transaction; raises `Stale` when it is no longer current."""
     summary_id = str(work.summary.id)
     with applying(archive, now, backup, "dissolve") as step:
@@ -115,7 +113,7 @@ def apply_dissolve(
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
         change = ContextChange(
-            "dissolve", actor, None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
+            "dissolve", "dissolve", None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
         )
         return step.log(work.conversation_id, change, (summary_id,), former)
 
@@ -209,9 +207,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
     )  # fmt: skip
 
 
-def apply_unfold(
-    archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker, *, actor: str = "recompact"
-) -> OperationReport:
+def apply_unfold(archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker) -> OperationReport:
     """Carry a plan out in one transaction; raises `Stale` when it is no longer current.
 
     Unused summaries are deleted; undo restores them.
@@ -227,7 +223,14 @@ def apply_unfold(
         # parents first; those that a brief or another summary uses stay
         former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
         change = ContextChange(
-            "dissolve", actor, None, again.removed, again.added, again.first, again.tokens_before, again.tokens_after
+            "dissolve",
+            "recompact",
+            None,
+            again.removed,
+            again.added,
+            again.first,
+            again.tokens_before,
+            again.tokens_after,
         )
         return step.log(id_, change, tuple(was.id for was in former), former)
 
