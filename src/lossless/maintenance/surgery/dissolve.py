@@ -222,16 +222,8 @@ def apply_unfold(archive: Archive, work: UnfoldPlan, now: datetime, backup: Back
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         # parents first; those that a brief or another summary uses stay
         former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
-        change = ContextChange(
-            "dissolve",
-            "recompact",
-            None,
-            again.removed,
-            again.added,
-            again.first,
-            again.tokens_before,
-            again.tokens_after,
-        )
+        tokens = again.tokens_before, again.tokens_after
+        change = ContextChange("dissolve", "recompact", None, again.removed, again.added, again.first, *tokens)
         return step.log(id_, change, tuple(was.id for was in former), former)
 
 
