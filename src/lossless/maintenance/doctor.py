@@ -135,7 +135,7 @@ def examine(
         if damage := checks.tables():  # tables that are not declared as they should be: nothing else can be examined
             torn = [(one.table, f"the file is damaged: table {one.table!r}: {one.detail}") for one in damage]
             found = [DoctorFinding("tables", "problem", text, _RESTORE, ids=(name,)) for name, text in torn]
-            return Examination(tuple(found), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, checks.sqlite())
+            return Examination(tuple(found), IngestHealth(), __version__, None, SCHEMA_VERSION, checks.sqlite())
         live, schema = archive.listings.liveness(), checks.schema()
         found = [
             *_structure(archive),
@@ -288,7 +288,9 @@ def _index(checks: VerifyReads) -> Iterator[DoctorFinding]:
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
-    if gone := [file.id for file in archive.checks.file_places() if find_damage(file, vault)]:
+    places = archive.checks.file_places()
+    gone = [file.id for file in places if find_damage(file.id, file.place, file.size, file.is_proven_by, vault)]
+    if gone:
         message = f"the bytes of {len(gone)} files are missing or changed"
         yield DoctorFinding("files.missing", "problem", message, "restore them from a backup", ids=gone)
     orphans: list[OrphanFile] = []

@@ -8,18 +8,11 @@ rows.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.references import (
-    DEFAULT_STUB_BYTES,
-    StoredToolOutput,
-    StubPlan,
-    plan_stubs,
-    stub_payload,
-    tool_reference,
-)
+from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import store_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
@@ -29,10 +22,9 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.rotate import RecordedMessage
-    from lossless.model.messages import JsonObject
+    from lossless.model.messages import Json, JsonObject, StoredToolOutput
     from lossless.store.archive import Archive
-    from lossless.store.files import LargeFileRows, LargeOutput
-    from lossless.store.maintenance.deletion import CollectableOutput
+    from lossless.store.files import LargeFileRows
 
 #: Messages per transaction: others may write in between.
 _BATCH = 50
@@ -55,12 +47,8 @@ def plan_backfilled_stubs(
 ) -> StubPlan:
     """Which tool results would get a file."""
     with archive.reading():
-        found = []
-        for row in archive.files.large_outputs(threshold_bytes, conversation_id):
-            call = None if row.tool else _call(archive.files, row)
-            tool, (id_, owner) = row.tool or (call[0] if call else None), (row.message_id, row.conversation_id)
-            found.append(StoredToolOutput(id_, owner, row.byte_size, row.head, tool, row.call_id, row.seq))
-        return plan_stubs(found, limit)
+        found = archive.files.large_outputs(threshold_bytes, conversation_id)
+        return plan_stubs((_output(archive.files, row) for row in found), limit)
 
 
 def apply_backfilled_stubs(
@@ -91,7 +79,12 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
     return len(marks), len(unused)
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
+def _output(files: LargeFileRows, row: StoredToolOutput) -> StoredToolOutput:
+    call = None if row.tool else _call(files, row)
+    return replace(row, tool=call[0]) if call else row
+
+
+def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
@@ -134,32 +127,20 @@ def plan_replacements(
     archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], limit: int = MAX_REPLACEMENTS
 ) -> list[EntryReplacement]:
     """The oldest results that are in a file, under a leaf and in no context, where one entry has their call id."""
-    entries: dict[str, RecordedMessage] = {}
-    twice: set[str] = set()
-    for entry, message in messages:  # entries with results, by call id; ids that two entries share are skipped
-        call_id = message.get("toolCallId") or message.get("tool_call_id")
-        if message.get("role") in ("toolResult", "tool") and isinstance(call_id, str):
-            twice |= {call_id} & entries.keys()
-            entries[call_id] = entry, message
+    entries = _answers_by_call(messages)
     found: list[EntryReplacement] = []
     with archive.reading():
         answers = ConversationRemover(archive.database).collectable(conversation_id)
-        calls = Counter(answer.call_id for answer in answers)
-        for answer in answers:
+        calls = Counter(call_id for _, call_id, _, _ in answers)
+        for message_id, call_id, content, file_id in answers:
             if len(found) == limit:
                 break
-            entry_id, message = entries.get(answer.call_id, (None, {}))
-            is_unclear = entry_id is None or answer.call_id in twice or calls[answer.call_id] > 1
-            if entry_id is None or is_unclear or (short := _short_form(archive, answer)) is None:
+            entry_id, message = entries.get(call_id, (None, {}))
+            if entry_id is None or calls[call_id] > 1:
                 continue
-            content = message.get("content")
-            blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-            texts = [content] if isinstance(content, str) else [one.get("text") or one.get("data") for one in blocks]
-            size = sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))
-            freed = size - len(short.encode("utf-8", "replace"))
-            if freed > 0:
-                changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
-                found.append(EntryReplacement(entry_id, changed, freed))
+            replacement = _shorter_entry(entry_id, message, _short_form(archive, message_id, content, file_id))
+            if replacement is not None:
+                found.append(replacement)
     return found
 
 
@@ -183,14 +164,48 @@ def replace_tool_outputs(
     return TranscriptGcReport(len(work), changed, freed)
 
 
-def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
+def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
+    """Entries with results, by call id; ids that two entries share are skipped."""
+    found: dict[str, RecordedMessage] = {}
+    twice: set[str] = set()
+    for entry_id, message in messages:
+        if message.get("role") not in ("toolResult", "tool"):
+            continue
+        call_id = message.get("toolCallId") or message.get("tool_call_id")
+        if isinstance(call_id, str):
+            twice |= {call_id} & found.keys()
+            found[call_id] = entry_id, message
+    return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
+
+
+def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
     """The short form of a result: its stored replacement, or the reference to its file."""
-    if f": {answer.file_id}" in answer.content[:200]:
-        return answer.content
+    if f": {file_id}" in content[:200]:
+        return content
     try:
-        stored = archive.files.get(answer.file_id)
+        stored = archive.files.get(file_id)
     except NotFound:
         return None
-    tool = next((part.name for part in archive.messages.get(answer.message_id).message.tool_results), None)
-    size = stored.byte_size or len(answer.content.encode("utf-8", "replace"))
+    tool = next((part.name for part in archive.messages.get(message_id).message.tool_results), None)
+    size = stored.byte_size or len(content.encode("utf-8", "replace"))
     return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
+
+
+def _shorter_entry(entry_id: str, message: JsonObject, short: str | None) -> EntryReplacement | None:
+    """The entry with its text replaced, when that makes it shorter."""
+    if short is None:
+        return None
+    freed = _text_size(message.get("content")) - len(short.encode("utf-8", "replace"))
+    if freed <= 0:
+        return None
+    changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
+    return EntryReplacement(entry_id, changed, freed)
+
+
+def _text_size(content: Json) -> int:
+    if isinstance(content, str):
+        return len(content.encode("utf-8", "replace"))
+    if not isinstance(content, list):
+        return 0
+    texts = [block.get("text") or block.get("data") for block in content if isinstance(block, dict)]
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))
