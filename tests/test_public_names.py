@@ -10,10 +10,14 @@ import sys
 import tomllib
 from importlib.metadata import entry_points, metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lossless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 FRONT_DOOR = ROOT / "src" / "lossless" / "__init__.py"
@@ -135,3 +139,42 @@ def test_every_error_is_public() -> None:
 
     raised = [name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)]
     assert set(raised) <= set(lossless.__all__)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda engine: engine.sync("s", None), "window must be a list of messages, not NoneType"),
+        (lambda engine: engine.append("s", {"role": "user"}), "messages must be a list of messages, not dict"),
+        (lambda engine: engine.append(5, []), "a session is its name or a Session, not int"),
+        (lambda engine: engine.after_turn("s", new_messages=[], usage=5), "usage must be an object with token counts"),
+        (lambda engine: engine.bootstrap("s", 5), "transcript must be the path of a file or its entries, not int"),
+        (lambda engine: engine.grep("word", session=5), "a session is its name or a Session, not int"),
+        (lambda engine: engine.grep("word", limit="many"), "limit must be a number, not str"),
+        (lambda engine: engine.recall(None), "question must be a text, not NoneType"),
+        (lambda engine: engine.describe(5), "id must be a text, not int"),
+        (lambda engine: engine.expand(5), "ids must be an id or a list of ids, not int"),
+        (lambda engine: engine.expand(["sum_1", 5]), "ids are texts such as sum_… or msg#12, not 5"),
+        (lambda engine: engine.backup(5), "path must be the path of a file, not int"),
+        (lambda engine: vars(lossless)["open"](engine.clock), "path must be the path of a file, not function"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused_before_anything_is_done(
+    call: Callable[[Any], object], message: str
+) -> None:
+    with lossless.open(":memory:", lossless.Settings()) as engine:
+        with pytest.raises(lossless.BadInput, match=re.escape(message)):
+            call(engine)
+        assert engine.browse.counts().messages == 0
+
+
+def test_groups_take_a_session_by_its_name_a_conversation_or_its_id() -> None:
+    with lossless.open(":memory:", lossless.Settings()) as engine:
+        engine.append("s", [{"role": "user", "content": "hello"}])
+        conversation = engine.browse.get(1)
+        for session in ("s", lossless.Session(key="s"), conversation, 1):
+            assert engine.host.context_counts(session) == (1, 0)
+            assert (engine.surgery.focus_status(session), engine.transcripts.followed(session)) == (None, None)
+            assert engine.admin.debt(session)[1] == "waiting"
+        with pytest.raises(lossless.NotFound):
+            engine.surgery.plan_undo("another")

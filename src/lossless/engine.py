@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
-from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, forward, model_name
+from lossless.maintenance.engine_parts import (
+    BackgroundWorker,
+    EngineParts,
+    HostSupport,
+    check_arguments,
+    check_methods,
+    forward,
+    model_name,
+)
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import MessageLike, ModelIdentity
@@ -48,7 +56,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
     from lossless.recall.calls import ToolCallResult
-    from lossless.recall.delegate import ReaderModel
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult
     from lossless.recall.expand import Expansion
@@ -80,6 +87,7 @@ class TurnReport:
         return None if self.outcome is None else self.outcome.report
 
 
+@check_methods
 class Engine:
     """Keeps conversations in an archive. Safe to share between threads; a returned call is durable."""
 
@@ -130,11 +138,7 @@ class Engine:
     # --- ingest ---
 
     def append(
-        self,
-        session: Session | str,
-        messages: Iterable[MessageLike],
-        *,
-        key: str | None = None,
+        self, session: Session | str, messages: Iterable[MessageLike], *, key: str | None = None
     ) -> AppendReport:
         """Store messages that are new.
 
@@ -150,12 +154,7 @@ class Engine:
             return self._settled(append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
-        self,
-        session: Session | str,
-        window: Iterable[MessageLike],
-        *,
-        key: str | None = None,
-        whole: bool = False,
+        self, session: Session | str, window: Iterable[MessageLike], *, key: str | None = None, whole: bool = False
     ) -> AppendReport:
         """Store what is new in the host's whole current list; idempotent.
 
@@ -335,7 +334,7 @@ class Engine:
         """How the last prompts of a session were assembled, oldest first: sizes, ids and reasons, never text."""
         if limit < 1:
             raise BadInput(f"a limit must be a positive number, not {limit!r}")
-        return self.archive.prompts.receipts(self._parts.conversation(session).id, limit)
+        return self.archive.prompts.receipts(self._parts.conversation_id(session), limit)
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: messages of users and assistants about a term, oldest first."""
@@ -345,23 +344,6 @@ class Engine:
             return [(f"msg#{id_}, {role}, {at}", content) for id_, role, at, content in found]
 
         return search
-
-    def _readers(self) -> tuple[ReaderModel, ...]:
-        """The models that answer questions, with the same breaker and a separate spend window.
-
-        Calls are recorded, so no model is called when the archive is read-only.
-        """
-        from lossless.recall.delegate import ReaderModel
-
-        if self.archive.read_only:
-            return ()
-        gate = replace(
-            self.loop.summariser.gate(self.archive, 0, self.clock),
-            scope="answer",
-            purpose="answer",
-        )
-        gate = replace(gate, conversation_id=None)
-        return tuple(ReaderModel(name, chain) for name, chain in self.loop.summariser.readers(gate))
 
     # --- search ---
 
@@ -482,7 +464,10 @@ class Engine:
         from lossless.recall.expand import ExpandRequest, expand
         from lossless.recall.results import parse_references
 
-        named = parse_references([ids] if isinstance(ids, str) else ids, kinds=("summary", "message"))
+        listed = [ids] if isinstance(ids, str) else list(ids)
+        if wrong := [one for one in listed if not isinstance(one, str)]:
+            raise BadInput(f"ids are texts such as sum_… or msg#12, not {wrong[0]!r}")
+        named = parse_references(listed, kinds=("summary", "message"))
         cap = token_cap or self.settings.max_expand_tokens
         request = ExpandRequest(named, max_depth, cap, include_messages, around)
         where = self._scope(session, conversation_id, everything=False)
@@ -524,14 +509,10 @@ class Engine:
         if isinstance(who, Conversation):
             conversation_id, who = conversation_id or who.id, who.session
         everything = everything or (who is None and conversation_id is None)
-        now = self.clock()
+        caller, now = Caller(None if who is None else as_session(who)), self.clock()
         try:
             return resolve_scope(
-                self.archive,
-                Caller(None if who is None else as_session(who)),
-                now,
-                conversation_id=conversation_id,
-                all_conversations=everything,
+                self.archive, caller, now, conversation_id=conversation_id, all_conversations=everything
             )
         except BadInput as error:
             return Scope("family", (), str(error))
@@ -539,10 +520,15 @@ class Engine:
     @property
     def tools(self) -> Toolbox:
         """The tools for agents over this archive."""
+        from lossless.recall.delegate import ReaderModel
         from lossless.recall.tools import Toolbox
 
-        parts = self._parts
-        return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, self._readers())
+        parts, readers = self._parts, list[ReaderModel]()
+        if not self.archive.read_only:  # calls are recorded, with the same breaker and a separate spend window
+            gate = parts.loop.summariser.gate(self.archive, 0, self.clock)
+            gate = replace(gate, scope="answer", purpose="answer", conversation_id=None)
+            readers = [ReaderModel(name, chain) for name, chain in parts.loop.summariser.readers(gate)]
+        return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, tuple(readers))
 
     @property
     def transfer(self) -> Transfer:
@@ -655,7 +641,7 @@ class Engine:
 
     def undo(self, session: SessionRef) -> OperationReport:
         """Undo the last fold, surgery or focus of a conversation; repeated calls go further back."""
-        return self.surgery.apply(self.surgery.plan_undo(self._parts.conversation(session).id))
+        return self.surgery.apply(self.surgery.plan_undo(session))
 
     def backup(
         self,
@@ -714,7 +700,7 @@ class Engine:
     def unpin(self, session: SessionRef, pin_id: int) -> None:
         """Remove a pin."""
         with self.archive.writing():
-            self.archive.pins_and_briefs.unpin(self._parts.conversation(session).id, pin_id)
+            self.archive.pins_and_briefs.unpin(self._parts.conversation_id(session), pin_id)
 
     # --- maintenance ---
 
@@ -729,9 +715,9 @@ class Engine:
         until = time.monotonic() + _CLOSING_SECONDS
         waiting = [] if self._background is None else self._background.close(_CLOSING_SECONDS)
         for conversation_id in waiting:
-            if (left := until - time.monotonic()) > 0:
+            if (seconds := until - time.monotonic()) > 0:
                 with suppress(LosslessError):
-                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=left)
+                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=seconds)
         self.archive.close()
 
     def __enter__(self) -> Engine:
@@ -750,6 +736,7 @@ def _excluded_report(reason: str, count: int) -> AppendReport:
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
 
 
+@check_arguments
 def open_engine(
     path: str | Path | None = None,
     settings: Settings | None = None,

@@ -63,7 +63,7 @@ def engine(path: Path) -> Iterator[lossless.Engine]:
 def test_a_dry_run_counts_and_changes_nothing(engine: lossless.Engine, path: Path) -> None:
     before = dump(path)
     work = engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=100)))
-    assert [item.held.session_id for item in work.chosen] == ["run-0", "run-1", "run-2"]
+    assert [item.session_id for item in work.chosen] == ["run-0", "run-1", "run-2"]
     assert (work.messages, work.files) == (3 * 14, 3)
     assert work.summaries > 0
     assert 0 < work.bytes < work.bytes_before
@@ -73,7 +73,7 @@ def test_a_dry_run_counts_and_changes_nothing(engine: lossless.Engine, path: Pat
 
 def test_active_conversations_are_meant_only_when_that_is_said(engine: lossless.Engine) -> None:
     everything = PruneFilter(patterns=("**",))
-    assert not any(item.held.active for item in engine.admin.prune_plan(everything).chosen)
+    assert not any(item.active for item in engine.admin.prune_plan(everything).chosen)
     asked = engine.admin.prune_plan(PruneFilter(patterns=("**",), include_active=True))
     assert len(asked.chosen) == len(ids(engine))
 
@@ -82,7 +82,7 @@ def test_a_size_takes_the_oldest_first(engine: lossless.Engine) -> None:
     all_ = engine.admin.prune_plan(PruneFilter(patterns=("**",)))
     limit = all_.bytes_before - all_.chosen[0].bytes - 1
     work = engine.admin.prune_plan(PruneFilter(to_bytes=limit))
-    assert [item.held.session_id for item in work.chosen] == ["run-0", "run-1"]
+    assert [item.session_id for item in work.chosen] == ["run-0", "run-1"]
     assert work.bytes_after <= limit
     assert engine.admin.prune_plan(PruneFilter(to_bytes=work.bytes_before)).chosen == ()
 
@@ -91,7 +91,7 @@ def test_patterns_and_ages_hold_together(engine: lossless.Engine) -> None:
     work = engine.admin.prune_plan(
         PruneFilter(older_than=timedelta(days=70), patterns=("agent:*:talk2", "agent:*:talk4"))
     )
-    assert [item.held.session_key for item in work.chosen] == ["agent:main:talk2"]
+    assert [item.session_key for item in work.chosen] == ["agent:main:talk2"]
     assert engine.admin.prune_plan(PruneFilter()).chosen == ()
 
 
@@ -133,7 +133,7 @@ def test_what_another_conversation_holds_stays(
 ) -> None:
     there = [held(n, text, active=n in active) for n, text in enumerate(texts, 1)]
     work = choose_conversations(there, pairs, PruneFilter(patterns=("**",)), 100_000, NOW)
-    chosen = {item.held.id for item in work.chosen}
+    chosen = {item.id for item in work.chosen}
     assert not chosen & active
     assert not [pair for pair in pairs if pair[1] in chosen and pair[0] not in chosen]
     bounded = choose_conversations(there, pairs, PruneFilter(to_bytes=limit), 100_000, NOW)
@@ -146,7 +146,7 @@ def test_what_another_conversation_holds_stays(
 
 def test_what_was_chosen_is_gone_and_the_rest_is_untouched(engine: lossless.Engine, path: Path) -> None:
     work = engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=100)))
-    gone = {item.held.id for item in work.chosen}
+    gone = {item.id for item in work.chosen}
     kept, files = ids(engine) - gone, has_files(engine)
     before = {id_: engine.archive.messages.in_order(id_) for id_ in kept}
     report = engine.admin.prune(work)
@@ -168,7 +168,7 @@ def test_no_backup_when_that_is_said(engine: lossless.Engine, path: Path) -> Non
 
 def test_what_changed_since_the_plan_stays(engine: lossless.Engine) -> None:
     work = engine.admin.prune_plan(PruneFilter(patterns=("agent:main:talk5", "agent:main:talk0"), include_active=True))
-    names = {item.held.id: item.held.session_id for item in work.chosen}
+    names = {item.id: item.session_id for item in work.chosen}
     engine.append(lossless.Session(key="agent:main:talk5"), [{"role": "user", "content": "I am still here"}])
     report = engine.admin.prune(work, backup=False)
     assert [names[id_] for id_ in report.left] == ["run-5"]
@@ -178,7 +178,7 @@ def test_what_changed_since_the_plan_stays(engine: lossless.Engine) -> None:
 
 def test_a_conversation_that_somebody_folds_stays(engine: lossless.Engine) -> None:
     work = engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=100)))
-    busy = work.chosen[0].held.id
+    busy = work.chosen[0].id
     with engine.archive.writing():
         engine.archive.guards.take_lease(f"compact:{busy}", "somebody", NOW, timedelta(minutes=5))
     assert engine.admin.prune(work, backup=False).left == (busy,)
@@ -186,7 +186,7 @@ def test_a_conversation_that_somebody_folds_stays(engine: lossless.Engine) -> No
 
 def test_files_outside_of_the_vault_are_not_deleted(engine: lossless.Engine, tmp_path: Path) -> None:
     work = engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=160)))
-    (place,) = ConversationRemover(engine.archive.database).files([item.held.id for item in work.chosen])
+    (place,) = ConversationRemover(engine.archive.database).files([item.id for item in work.chosen])
     outside = tmp_path / "mine.txt"
     outside.write_text("mine")
     sql = "UPDATE large_files SET storage_uri = ? WHERE file_id = ?"
@@ -262,7 +262,7 @@ def test_every_table_with_a_conversation_is_emptied_of_it(path: Path) -> None:
 
     with open_engine(path) as engine:
         work = engine.admin.prune_plan(PruneFilter(patterns=("**:talk0",), include_active=True))
-        assert [item.held.id for item in work.chosen] == [goes]
+        assert [item.id for item in work.chosen] == [goes]
         assert engine.admin.prune(work, backup=False).conversations == 1
     connection = apsw.Connection(str(path))
     assert [table for table in tables if _count(connection, table, goes)] == []

@@ -36,14 +36,12 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
         for n in range(6):
             fill(engine, n)
         work = engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d")))
-        whole = {item.held.id: item.held.messages for item in work.chosen}
+        whole = {item.id: item.messages for item in work.chosen}
         kept = engine.archive.listings.counts().messages - sum(whole.values())
     assert killed(die_while_pruning, path, number)
     with open_engine(path) as engine:
         assert problems(engine) == []
-        left = {
-            item.held.id: item.held.messages for item in engine.admin.prune_plan(PruneFilter(patterns=("**",))).chosen
-        }
+        left = {item.id: item.messages for item in engine.admin.prune_plan(PruneFilter(patterns=("**",))).chosen}
         assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
         engine.admin.prune(engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d"))), backup=False)
         assert engine.archive.listings.counts().messages == kept

@@ -182,7 +182,8 @@ def leftovers(engine: lossless.Engine) -> None:
 def meant(engine: lossless.Engine, now: datetime) -> dict[str, list[int]]:
     """The conversations that each filter means at a moment."""
     return {
-        plan.filter_id: [held.id for held in plan.conversations] for plan in repair.plan_all_cleans(engine.archive, now)
+        id_: [held.id for held in repair.plan_clean(engine.archive, id_, now).conversations]
+        for id_ in repair.CLEAN_FILTERS
     }
 
 

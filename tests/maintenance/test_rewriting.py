@@ -181,7 +181,7 @@ def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
         assert made.stop == "too slow" or any(draft.is_failed for draft in made.refused)
         held = [draft for draft in made.refused if draft.breaks is not None]
         assert any("is not rewritten: too slow" in str(draft.refusal) for draft in held)
-        rewrite_run.place_drafts(engine.surgery.writer, made, None)
+        engine.surgery.place_drafts(made)
         prove(engine)
         assert len(rows(engine, "SELECT * FROM summaries")) == len(before)
 

@@ -69,7 +69,7 @@ def run(engine: lossless.Engine, **rule: bool) -> rewrite_run.DraftedPlan:
     """One run of a rule, put in place."""
     work = rewriting.plan_rewrite(engine.archive, 1, **(rule or {"everything": True}), by=WRITER)  # type: ignore[arg-type]
     made = rewrite_run.write_drafts(engine.surgery.writer, work)
-    done = rewrite_run.place_drafts(engine.surgery.writer, made, None)
+    done = engine.surgery.place_drafts(made)
     assert (done.summary_ids if done else ()) == tuple(one.summary_id for one in made.usable)
     prove(engine)
     return made
@@ -200,7 +200,7 @@ def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int)
         made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=interrupt)
         assert (made.stop, made.reached, made.left) == (rewrite_run.INTERRUPTED, after, folded - after)
         assert rows(engine, "SELECT * FROM leases") == []
-        rewrite_run.place_drafts(engine.surgery.writer, made, None)
+        engine.surgery.place_drafts(made)
         assert by_model(engine)[WRITER] == after
         prove(engine)
         rest = run(engine)
@@ -263,7 +263,7 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
 
         made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=change)
         assert {one.summary_id: one.refusal for one in made.refused} == {leaf: rewrite_run.CHANGED}
-        assert rewrite_run.place_drafts(engine.surgery.writer, made, None) is not None
+        assert engine.surgery.place_drafts(made) is not None
         assert by_model(engine)[WRITER] == folded - 1
 
 
@@ -274,12 +274,12 @@ def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> N
 
         def accept(_draft: SummaryDraft) -> bool:
             if len(heard) == 4:
-                raise rewrite_run.DraftingStopped
+                raise KeyboardInterrupt
             return True
 
         made = rewrite_run.write_drafts(engine.surgery.writer, work, accept, heard.append)
         assert (made.stop, made.reached, made.left > 0) == (rewrite_run.INTERRUPTED, 4, True)
-        rewrite_run.place_drafts(engine.surgery.writer, made, None)
+        engine.surgery.place_drafts(made)
         prove(engine)
         assert 0 < by_model(engine)[WRITER] < folded
         again = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)

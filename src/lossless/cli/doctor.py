@@ -398,15 +398,15 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
     }
     if is_real and found.tables:
         with invocation.progress("Indexing", counts.messages) as advance:
-            done = adopt_archive(invocation.file_path, datetime.now(UTC), advance)
+            sizes, backup, counts = adopt_archive(invocation.file_path, datetime.now(UTC), advance)
         data |= {
             "applied": True,
-            "databaseSizeBytes": done.size_after,
-            "sizeBefore": done.size_before,
-            "bytesFreed": done.size_before - done.size_after,
-            "backupPath": str(done.backup),
-            "backupBytes": done.backup.stat().st_size,
-            "counts": to_json(done.counts),
+            "databaseSizeBytes": sizes.size_after,
+            "sizeBefore": sizes.size_before,
+            "bytesFreed": sizes.size_before - sizes.size_after,
+            "backupPath": str(backup),
+            "backupBytes": backup.stat().st_size,
+            "counts": to_json(counts),
         }
     invocation.emit("adopt", print_adopt, data)
 

@@ -238,7 +238,7 @@ def _prune_json(work: PrunePlan) -> dict[str, Any]:
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
         "items": [
-            {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
+            {"conversationId": item.id, **pick_json(item, *names), "bytes": item.bytes}
             for item in work.chosen[:_LISTED_CONVERSATIONS]
         ],
     }

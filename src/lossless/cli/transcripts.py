@@ -83,7 +83,7 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
         asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
         again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
-        report = engine.transcripts.accept(engine.browse.get(epoch.conversation_id), epoch.path)
+        report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
     _emit(invocation, "transcripts accept", report)
 
 
@@ -95,7 +95,7 @@ def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
-        engine.transcripts.refuse(engine.browse.get(epoch.conversation_id), epoch.path)
+        engine.transcripts.refuse(epoch.conversation_id, epoch.path)
     invocation.emit(
         "transcripts refuse",
         print_transcript_refused,

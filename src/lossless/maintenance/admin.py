@@ -11,8 +11,6 @@ from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
-from lossless.store.files import LargeFileRows
-from lossless.store.state import PendingCompactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination
-    from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
+    from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
     from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
     from lossless.maintenance.surgery.tool_outputs import StubReport
@@ -47,7 +45,10 @@ class Admin(EngineGroup):
 
     copy = forward(lambda parts: parts, EngineParts.copy)
     transaction = forward(lambda parts: parts.archive, Archive.writing)
-    pending = forward(lambda parts: parts.archive.debts, PendingCompactions.pending)
+
+    def pending(self, *, archived: bool = False) -> list[int]:
+        """Conversations with a pending or unfinished compaction, longest waiting first; with `archived` closed ones."""
+        return self._archive.debts.pending(archived=archived, now=self._parts.clock())
 
     def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many."""
@@ -107,16 +108,10 @@ class Admin(EngineGroup):
         return prune.vacuum_archive(self._archive, always=always)
 
     def forget_plan(
-        self,
-        phrases: Sequence[str] = (),
-        *,
-        message_ids: Sequence[int] = (),
-        sessions: Sequence[SessionRef] = (),
+        self, phrases: Sequence[str] = (), *, message_ids: Sequence[int] = (), sessions: Sequence[SessionRef] = ()
     ) -> ForgetReport:
         """What `forget` would change, in the archive and its backups; changes nothing."""
-        from lossless.maintenance import forget
-
-        return forget.forget_everywhere(self._forgetting(), self._wanted(phrases, message_ids, sessions), dry_run=True)
+        return self._forget(phrases, message_ids, sessions, dry_run=True)
 
     def forget(
         self,
@@ -131,25 +126,26 @@ class Admin(EngineGroup):
         A phrase is replaced by `[forgotten]`, a message keeps nothing else. A tombstone without words prevents hosts
         from restoring it. `.left` of the report names what could not be removed.
         """
-        from lossless.maintenance import forget
-
-        report = forget.forget_everywhere(self._forgetting(progress), self._wanted(phrases, message_ids, sessions))
+        report = self._forget(phrases, message_ids, sessions, progress)
         self._parts.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
         return report
 
-    def _wanted(
-        self, phrases: Sequence[str], message_ids: Sequence[int], sessions: Sequence[SessionRef]
-    ) -> ForgetRequest:
-        from lossless.maintenance.forget import forget_request
+    def _forget(
+        self,
+        phrases: Sequence[str],
+        message_ids: Sequence[int],
+        sessions: Sequence[SessionRef],
+        progress: Callable[[int], None] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        from lossless.maintenance import forget
 
-        return forget_request(self._archive, phrases, message_ids, [as_session(one).name for one in sessions])
-
-    def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
-        from lossless.maintenance.forget import ForgetTools
-
-        settings, now = self._parts.settings, self._parts.clock()
-        threshold = settings.large_file_threshold_tokens
-        return ForgetTools(self._archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress)
+        archive, parts, now = self._archive, self._parts, self._parts.clock()
+        wanted = forget.forget_request(archive, phrases, message_ids, [as_session(one).name for one in sessions])
+        threshold, summariser = parts.settings.large_file_threshold_tokens, parts.loop.summariser
+        tools = forget.ForgetTools(archive, parts.vault, summariser, threshold, now, progress)
+        return forget.forget_everywhere(tools, wanted, dry_run=dry_run)
 
     # --- repairs ---
 
@@ -157,7 +153,7 @@ class Admin(EngineGroup):
         """Differences between the search index and the rows, and damaged full-text tables."""
         from lossless.maintenance import repair
 
-        return repair.plan_reindex(self._archive), repair.damaged_indexes(self._archive)
+        return repair.plan_reindex(self._archive), self._archive.checks.damaged_indexes()
 
     def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
@@ -181,10 +177,8 @@ class Admin(EngineGroup):
         """Which conversations a filter, or each filter, would delete."""
         from lossless.maintenance import repair
 
-        archive, now = self._archive, self._parts.clock()
-        if filter_id is None:
-            return repair.plan_all_cleans(archive, now)
-        return [repair.plan_clean(archive, filter_id, now)]
+        ids = repair.CLEAN_FILTERS if filter_id is None else (filter_id,)
+        return [repair.plan_clean(self._archive, id_, self._parts.clock()) for id_ in ids]
 
     def clean(self, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
         """Delete what a filter selects, after a backup."""
@@ -194,15 +188,13 @@ class Admin(EngineGroup):
 
     def open_debts(self) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
-        from lossless.maintenance import repair
+        return self._archive.checks.debts(self._parts.clock())
 
-        return repair.open_debts(self._archive, self._parts.clock())
-
-    def close_debt_plan(self, conversation_id: int) -> PendingCompactionRow:
+    def close_debt_plan(self, session: SessionRef | int) -> PendingCompactionRow:
         """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
         from lossless.maintenance import repair
 
-        return repair.plan_close_debt(self._archive, conversation_id, self._parts.clock())
+        return repair.plan_close_debt(self._archive, self._parts.conversation_id(session), self._parts.clock())
 
     def close_debt(self, debt: PendingCompactionRow) -> Path | None:
         """Close a pending compaction without running it; returns the backup made before."""
@@ -212,9 +204,9 @@ class Admin(EngineGroup):
 
     def reclaimable(self) -> ReclaimableTables:
         """The search tables that only lossless-claw reads, and their bytes; see `prune.adopt_archive`."""
-        from lossless.maintenance import prune
+        from lossless.store.bundles import other_programs
 
-        return prune.find_reclaimable(self._archive)
+        return other_programs.find_reclaimable(self._archive.database)
 
     # --- files ---
 
@@ -230,12 +222,15 @@ class Admin(EngineGroup):
 
         return remove_orphans(self._archive, self._vault, orphans)
 
-    def stub_plan(self, minimum_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
+    def stub_plan(
+        self, minimum_bytes: int, session: SessionRef | int | None = None, limit: int | None = None
+    ) -> StubPlan:
         """Which large tool results would get a file."""
         from lossless.maintenance.surgery import tool_outputs
 
+        id_ = None if session is None else self._parts.conversation_id(session)
         return tool_outputs.plan_backfilled_stubs(
-            self._archive, threshold_bytes=minimum_bytes, conversation_id=conversation_id, limit=limit
+            self._archive, threshold_bytes=minimum_bytes, conversation_id=id_, limit=limit
         )
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
@@ -245,7 +240,9 @@ class Admin(EngineGroup):
         now = self._parts.clock()
         return tool_outputs.apply_backfilled_stubs(self._archive, self._vault, plan, now, progress)
 
-    stub_revert_plan = forward(lambda parts: parts.archive.files, LargeFileRows.stubs)
+    def stub_revert_plan(self, session: SessionRef | int | None = None) -> dict[int, str]:
+        """The messages, of a session or of all, whose text is also in a file, with the file's id."""
+        return self._archive.files.stubs(None if session is None else self._parts.conversation_id(session))
 
     def stub_revert(self, marks: dict[int, str]) -> tuple[int, int]:
         """Remove the marks of messages, and rows of files without other references; returns how many of each."""
@@ -261,9 +258,10 @@ class Admin(EngineGroup):
 
     # --- pending work ---
 
-    def set_title(self, conversation_id: int, title: str) -> None:
+    def set_title(self, session: SessionRef | int, title: str) -> None:
+        """Set the title of a conversation."""
         with self._archive.writing():
-            self._archive.conversations.give_title(conversation_id, title)
+            self._archive.conversations.give_title(self._parts.conversation_id(session), title)
 
     @property
     def is_behind(self) -> bool:
@@ -271,24 +269,25 @@ class Admin(EngineGroup):
         archive = self._archive
         return any(archive.index.unindexed(1)) or archive.checks.schema() is None
 
-    def debt(self, conversation_id: int) -> tuple[CompactionDebt, DebtState]:
+    def debt(self, session: SessionRef | int) -> tuple[CompactionDebt, DebtState]:
         """The recorded compaction: `running` while leased, `closed` when it never will run, else `due` or `waiting`."""
         from lossless.compaction.run import is_debt_due
         from lossless.compaction.summariser import lease_name
 
-        archive, now = self._archive, self._parts.clock()
-        debt = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
-        if archive.guards.is_leased(lease_name(conversation_id), now):
+        archive, now, found = self._archive, self._parts.clock(), self._parts.conversation(session)
+        debt = archive.debts.get(found.id) or CompactionDebt(found.id)
+        if archive.guards.is_leased(lease_name(found.id), now):
             return debt, "running"
-        if not archive.conversations.get(conversation_id).active:
+        if not found.active:
             return debt, "closed"
         return debt, "due" if is_debt_due(debt, now) else "waiting"
 
-    def run_later(self, conversation_id: int) -> None:
+    def run_later(self, session: SessionRef | int) -> None:
         """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
-        if self.run_pending_of(conversation_id) is None:
-            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(conversation_id), None))
-        self._parts.describing.run(conversation_id)
+        found = self._parts.conversation(session)
+        if self.run_pending_of(found) is None:
+            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(found.id), None))
+        self._parts.describing.run(found.id)
         self.embed_messages()
 
     def embed_messages(self, seconds: float = 60.0) -> int:
@@ -305,24 +304,22 @@ class Admin(EngineGroup):
             return 0
 
     def run_pending_of(
-        self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
+        self, session: SessionRef | int, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
-        asked = self._parts.loop.debt(conversation_id).token_budget
-        request = self._parts.request(self._archive.conversations.get(conversation_id), asked or None)
+        """Run the pending compaction of a session; None when there is none or it is not due."""
+        found = self._parts.conversation(session)
+        request = self._parts.request(found, self._parts.loop.debt(found.id).token_budget or None)
         if may_ask_model and self._parts.loop.is_due(request):
-            self._parts.write_stale(conversation_id)
+            self._parts.write_stale(found.id)
         report = self._parts.loop.drain(request, may_ask_model=may_ask_model, seconds=seconds)
-        return None if report is None else self._parts.logged("drain", conversation_id, report)
+        return None if report is None else self._parts.logged("drain", found.id, report)
 
     def run_pending(
-        self,
-        *,
-        may_ask_model: bool = True,
-        progress: Callable[[int, CompactionReport | None], None] | None = None,
+        self, *, may_ask_model: bool = True, progress: Callable[[int, CompactionReport | None], None] | None = None
     ) -> list[tuple[int, CompactionReport | None]]:
         """Run all due compactions, as `lcm worker` does. `progress` is called for each one."""
         done = []
-        for conversation_id in self._archive.debts.pending(now=self._parts.clock()):
+        for conversation_id in self.pending():
             report = self.run_pending_of(conversation_id, may_ask_model=may_ask_model)
             done.append((conversation_id, report))
             if progress:
@@ -357,7 +354,7 @@ class Admin(EngineGroup):
         """
         from lossless.compaction.summariser import FILES_PER_ROUND
 
-        id_ = None if session is None else self._parts.conversation(session).id
+        id_ = None if session is None else self._parts.conversation_id(session)
         return self._parts.describing.run(id_, limit or FILES_PER_ROUND, progress)
 
 

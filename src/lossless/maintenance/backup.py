@@ -119,12 +119,7 @@ def make_backup(
 
 
 def make_backup_beside(
-    archive: Archive,
-    label: str,
-    now: datetime,
-    progress: Callable[[int], None] | None = None,
-    *,
-    vault: Vault | None,
+    archive: Archive, label: str, now: datetime, progress: Callable[[int], None] | None = None, *, vault: Vault | None
 ) -> Backup:
     """A backup next to the archive under its label; the rolling one replaces its predecessor."""
     target = backup_path(archive.path, label, now)

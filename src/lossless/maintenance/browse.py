@@ -242,11 +242,8 @@ class Browse(EngineGroup):
             decision = self._parts.loop.evaluate(request)
             rows = self.messages_by_id([int(id_[4:]) for id_ in included if id_.startswith("msg#")], whole=False)
             sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
-            stored, pins, brief = (
-                self.context_count(conversation.id),
-                self.pins(conversation.id),
-                self.active_brief(conversation.id),
-            )
+            id_ = conversation.id
+            stored, pins, brief = self.context_count(id_), self.pins(id_), self.active_brief(id_)
         known: dict[str, MessageRow | SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
         known |= {row.summary_id: row for row in sums}
         dropped = dict(receipt.left_out)

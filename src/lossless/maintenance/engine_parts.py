@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable, Mapping
 from datetime import UTC
-from functools import cached_property, update_wrapper
-from inspect import iscoroutinefunction
+from functools import cached_property, update_wrapper, wraps
+from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session
-    from lossless.model.messages import Message, StoredMessage
+    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.settings import Settings
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
@@ -62,6 +64,74 @@ def forward(
         return function(first(self._parts), *args, **kwargs)
 
     return update_wrapper(call, function)
+
+
+def forward_session(
+    function: Callable[Concatenate[Archive, int, P], R],
+) -> Callable[Concatenate[Any, SessionRef | int, P], R]:
+    """A function of an archive and a conversation's id as a method of a group that takes a session."""
+
+    def call(self: Any, session: SessionRef | int, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(self._archive, self._parts.conversation_id(session), *args, **kwargs)
+
+    update_wrapper(call, function)
+    own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "session")]
+    shape = signature(function)
+    call.__signature__ = shape.replace(parameters=[*own, *list(shape.parameters.values())[2:]])  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+_TEXT = (str,), "a text"
+_NUMBER = (int, float), "a number"
+_PATH = (str, PathLike), "the path of a file"
+_MESSAGES = (list, Iterable), "a list of messages"
+#: What the parameters of an engine's methods take.
+_ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
+    **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
+    **dict.fromkeys(("limit", "max_tokens", "token_cap", "until", "seconds", "retain_depth", "max_depth"), _NUMBER),
+    **dict.fromkeys(("overhead", "reply", "sent", "observed_tokens", "context_window", "around"), _NUMBER),
+    **dict.fromkeys(("start_line", "end_line", "timeout_seconds", "busy_timeout_ms"), _NUMBER),
+    "path": _PATH,
+    "prompt": _TEXT,
+    "model": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
+    "usage": ((Mapping,), "an object with token counts"),
+    "ids": ((Iterable,), "an id or a list of ids"),
+    "file_ids": ((Iterable,), "a list of ids"),
+}
+
+
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that raises `BadInput` for arguments of a wrong type, before anything is done."""
+    parameters = signature(function).parameters
+    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[name] for name in parameters if name in _ARGUMENT_TYPES}
+
+    def check(name: str, value: object) -> None:
+        types, what = checked[name]
+        if type(value) is types[0] or (value is None and parameters[name].default is None):
+            return
+        is_single = types == _MESSAGES[0] and isinstance(value, str | bytes | Mapping)
+        if is_single or not isinstance(value, types):
+            raise BadInput(f"{name} must be {what}, not {type(value).__name__}")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in zip(names, args, strict=False):
+            if name in checked:
+                check(name, value)
+        for name in kwargs.keys() & checked.keys():
+            check(name, kwargs[name])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_methods(kind: type[T]) -> type[T]:
+    """A class whose public methods check the types of their arguments."""
+    for name, member in list(vars(kind).items()):
+        if isfunction(member) and not name.startswith("_"):
+            setattr(kind, name, check_arguments(member))
+    return kind
 
 
 class EngineParts:
@@ -130,11 +200,16 @@ class EngineParts:
     def find(self, session: SessionRef) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
 
-    def conversation(self, session: SessionRef) -> Conversation:
+    def conversation(self, session: SessionRef | int) -> Conversation:
+        if isinstance(session, int):
+            return self.archive.conversations.get(session)
         found = self.find(session)
         if found is None:
             raise NotFound("conversation of session", as_session(session).name)
         return found
+
+    def conversation_id(self, session: SessionRef | int) -> int:
+        return session if isinstance(session, int) else self.conversation(session).id
 
     def request(
         self,
@@ -235,6 +310,20 @@ class EngineParts:
         return self.clock().astimezone(self.timezone or UTC)
 
 
+def with_payloads(archive: Archive, vault: Vault | None, message: Message, recipe: Json) -> Message:
+    """A message with its payloads restored; as stored when it has none, or a file is missing."""
+    from lossless import formats
+    from lossless.files.intercept import restore_message
+    from lossless.files.vault import payload_reader
+
+    if recipe is None or vault is None:
+        return message
+    try:
+        return restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
+    except (NotFound, ArchiveError):
+        return message
+
+
 def model_name(model: ModelIdentity | str | None) -> str | None:
     return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
 
@@ -266,7 +355,12 @@ class BackgroundWorker:
 
     def _work(self) -> None:
         try:
-            while (conversation_id := self._next()) is not None:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._waiting or self._closed)
+                    if self._closed:
+                        return
+                    conversation_id = next(iter(self._waiting))
                 try:
                     self._run(conversation_id)
                 except LosslessError as error:  # the pending row stays; the next turn or `lcm worker` runs it
@@ -280,12 +374,6 @@ class BackgroundWorker:
                 self._waiting.clear()
                 self._thread = None
                 self._changed.notify_all()
-
-    def _next(self) -> int | None:
-        """The next conversation; None when it is time to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            return None if self._closed else next(iter(self._waiting))
 
     def wait(self, seconds: float) -> bool:
         """Wait until the queue is empty; False on timeout."""
@@ -390,29 +478,28 @@ class HostSupport(EngineGroup):
 
     # --- stored sessions ---
 
-    def context_counts(self, conversation_id: int) -> tuple[int, int]:
+    def context_counts(self, session: SessionRef | int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
-        return self._archive.context.counts(conversation_id)
+        return self._archive.context.counts(self._parts.conversation_id(session))
 
-    def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
+    def shows_all(self, session: SessionRef | int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
         archive = self._archive
         with archive.reading():
-            if (
-                archive.pins_and_briefs.pins(conversation_id)
-                or archive.pins_and_briefs.active_brief(conversation_id) is not None
-            ):
+            id_ = self._parts.conversation_id(session)
+            if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
                 return False
-            if archive.context.counts(conversation_id) == (count, 0):
+            if archive.context.counts(id_) == (count, 0):
                 return True
             if prompts is None:
                 return False
-            return archive.messages.visible(conversation_id, count - prompts + 1) <= count - prompts
+            return archive.messages.visible(id_, count - prompts + 1) <= count - prompts
 
     def has_key(self, session: SessionRef, key: str) -> bool:
+        """Whether a batch with this key is stored in a session."""
         found = self._parts.find(session)
         return found is not None and self._archive.ingest.has_key(found.id, key)
 
@@ -449,13 +536,13 @@ class HostSupport(EngineGroup):
             archive.context.log(id_, change, now)
         return stored
 
-    def abandon(self, conversation: Conversation, message_ids: Sequence[int]) -> None:
+    def abandon(self, session: SessionRef | int, message_ids: Sequence[int]) -> None:
         """Hide messages that the host has gone back from; the archive keeps them."""
         from lossless.ingest.plan import IngestPlan
         from lossless.ingest.run import write_plan
 
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
-        write_plan(self._archive, conversation, plan, None, self._parts.clock())
+        write_plan(self._archive, self._parts.conversation(session), plan, None, self._parts.clock())
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
         """The messages among these that have references to files in place of payloads."""
@@ -465,24 +552,15 @@ class HostSupport(EngineGroup):
 
     def with_payloads(self, stored: StoredMessage) -> Message:
         """A message with its payloads restored; as stored when it has none, or a file is missing."""
-        from lossless import formats
-        from lossless.files.intercept import restore_message
-        from lossless.files.vault import payload_reader
+        recipe = self._archive.context.recipes([stored.id]).get(stored.id)
+        return with_payloads(self._archive, self._parts.vault, stored.message, recipe)
 
-        archive, vault = self._archive, self._parts.vault
-        recipe = archive.context.recipes([stored.id]).get(stored.id)
-        if recipe is None or vault is None:
-            return stored.message
-        try:
-            return restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
-        except (NotFound, ArchiveError):
-            return stored.message
-
-    def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
+    def identify_synthetic(self, session: SessionRef | int, message: Message) -> str | None:
         """What a message is if we wrote it into a prompt; None for all others."""
         from lossless.ingest.synthetic import identify_synthetic
 
-        return identify_synthetic(self._archive, conversation.id, message, timezone=self._parts.timezone)
+        id_ = self._parts.conversation_id(session)
+        return identify_synthetic(self._archive, id_, message, timezone=self._parts.timezone)
 
     # --- the conversation of a request ---
 

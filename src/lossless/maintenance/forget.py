@@ -14,15 +14,14 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless import formats
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.files.backup import backup_folder
-from lossless.files.intercept import restore_message
 from lossless.files.media_types import storage_extension
-from lossless.files.vault import OrphanFile, Vault, payload_reader
+from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
 from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
+from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.model.context import Summary
     from lossless.model.masking import CutText
-    from lossless.model.messages import Json, Message, StoredFile, StoredMessage
+    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.state import ForgetRound
     from lossless.store.versions import Version
 
@@ -137,35 +136,15 @@ class _AffectedMessage:
     file_ids: tuple[str, ...]
 
 
-def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """Messages by id, as they are recognised later: long ones everywhere, short ones in their conversation."""
-    found: set[ForgottenMessage] = set()
-    for stored in archive.messages.many(message_ids):
-        where = EVERYWHERE if len(stored.message.content) >= MIN_UNIQUE_CHARS else stored.conversation_id
-        for _, conversation_id, print_ in TextRemover(archive).fingerprints([stored.id]):
-            found.add((print_, EVERYWHERE if where == EVERYWHERE else conversation_id))
-        found.update((fingerprint(version.message), where) for version in archive.versions.of(stored.id))
-    return frozenset(found)
-
-
-def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[ForgottenMessage]:
-    """All messages of some conversations, which are forgotten only there."""
-    work = TextRemover(archive)
-    rows = work.fingerprints(work.of_conversations(ids))
-    found = {(print_, where) for _, where, print_ in rows}
-    homes = {id_: where for id_, where, _ in rows}
-    for message_id, versions in archive.versions.many(list(homes)).items():
-        found.update((fingerprint(version.message), homes[message_id]) for version in versions)
-    return frozenset(found)
-
-
 def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
     """What a forget would change; read-only."""
     with tools.archive.reading():
         work = _Forgetting(tools, wanted)
         for found in work.found():
             work.count(found)
-        work.count_other_tables()
+        work.rewrite_files(dry_run=True)
+        work.rewrite_summaries(dry_run=True)
+        work.rewrite_other_tables(dry_run=True)
         return work.touched()
 
 
@@ -190,8 +169,7 @@ def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
     if not rounds:
         return None
     touched = apply_forget(tools, ForgetRequest(rounds=rounds))
-    left = finish_forget(tools)
-    return replace(touched, left=(*touched.left, *left))
+    return replace(touched, left=(*touched.left, *finish_forget(tools)))
 
 
 def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) -> bool:
@@ -203,32 +181,22 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 
     An interrupted forget continues here.
     """
-    work, left = TextRemover(tools.archive), []
+    work, remaining = TextRemover(tools.archive), []
     for path in work.pending or ():
+        place, vault = Path(path), tools.vault
+        if vault is None or place.parent.parent != vault.root:
+            remaining.append(f"payload {path}: it is outside of the folder of files")
+            continue
         try:
-            _delete(tools.vault, path)
+            vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
         except (OSError, ArchiveError) as error:
-            left.append(f"payload {path}: {error}")
-    reason = work.write_anew()
-    if reason is not None:
-        left.append(f"database {tools.archive.path}: {reason}")
-    if not left:
+            remaining.append(f"payload {path}: {error}")
+    if (reason := work.write_anew()) is not None:
+        remaining.append(f"database {tools.archive.path}: {reason}")
+    if not remaining:
         with tools.archive.writing():
             work.finish()
-    return tuple(left)
-
-
-def _delete(vault: Vault | None, path: str) -> None:
-    place = Path(path)
-    if vault is None or place.parent.parent != vault.root:
-        raise ArchiveError("it is outside of the folder of files")
-    vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
-
-
-def _full_text(message: Message) -> str:
-    """A whole message as one text, with the names of tools."""
-    names = [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult)]
-    return storable_json([message.original, names])
+    return tuple(remaining)
 
 
 class _Forgetting:
@@ -239,7 +207,15 @@ class _Forgetting:
         self._archive, self._store = tools.archive, TextRemover(tools.archive)
         self._cut = wanted.cut
         self._cut_loosely = loose_cutter(wanted.phrases)
-        self._whole = self._emptied_ids()
+        #: Messages that lose all text.
+        self._whole: set[int] = set()
+        alike = self._store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
+        self._whole.update(id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_))
+        before = {whole for round_ in wanted.rounds for whole in round_.whole}
+        for ids in self._store.pages(_PAGE) if before else ():
+            for id_, where, print_ in self._store.fingerprints(ids):
+                if _is_among(before, where, self._archive.tombstones.digest(print_)):
+                    self._whole.add(id_)
         self._changed: dict[int, int] = {}
         self._emptied = self._versions = self._rewritten = self._cut_summaries = 0
         self._elsewhere: Counter[str] = Counter()
@@ -251,17 +227,6 @@ class _Forgetting:
         self._gone: set[str] = set()
 
     # --- search ---------------------------------------------------------------------------------------
-
-    def _emptied_ids(self) -> set[int]:
-        wanted, store = self._wanted, self._store
-        alike = store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
-        found = {id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_)}
-        before = {whole for round_ in wanted.rounds for whole in round_.whole}
-        for ids in store.pages(_PAGE) if before else ():
-            for id_, where, print_ in store.fingerprints(ids):
-                if _is_among(before, where, self._archive.tombstones.digest(print_)):
-                    found.add(id_)
-        return found
 
     def found(self) -> Iterator[_AffectedMessage]:
         """Every message that loses text, or one of its versions does."""
@@ -276,36 +241,29 @@ class _Forgetting:
                 self._tools.progress(len(ids))
 
     def _look(self, stored: StoredMessage, recipe: Json, versions: Sequence[Version]) -> _AffectedMessage | None:
-        names = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
-        for column, name in names:
+        keys = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
+        for column, name in keys:
             if name is not None and self._cut(name) is not name:
                 self._left.append(f"messages.{column}: it is the host's name of a message")
-        original = self._original(stored.message, recipe)
+        original = with_payloads(self._archive, self._tools.vault, stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
             fresh = empty_message(replace(original, event_key=stored.message.event_key))
             is_changed = stored.message.content != FORGOTTEN or bool(versions)
             return _AffectedMessage(stored, fresh, (), is_changed, False, named) if is_changed else None
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
-        self._named += self._wanted.cuts and self._cut(text := _full_text(fresh)) is not text
-        others = [(version, self._original(version.message, version.recipe)) for version in versions]
+        names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
+        self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
+        others = [
+            (version, with_payloads(self._archive, self._tools.vault, version.message, version.recipe))
+            for version in versions
+        ]
         made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
         is_changed = fresh is not original or is_sender
         if not is_changed and all(new is old for (_, new), (_, old) in zip(made, others, strict=False)):
             return None
         return _AffectedMessage(stored, fresh, made, is_changed, recipe is not None, ())
-
-    def _original(self, message: Message, recipe: Json) -> Message:
-        """The original of a message; as shown when a payload of it is missing."""
-        if recipe is None or self._tools.vault is None:
-            return message
-        try:
-            return restore_message(
-                message, recipe, payload_reader(self._archive.files, self._tools.vault), formats.decode
-            )
-        except (NotFound, ArchiveError):
-            return message
 
     def count(self, found: _AffectedMessage) -> None:
         self._changed[found.stored.id] = found.stored.conversation_id
@@ -316,36 +274,21 @@ class _Forgetting:
     # --- messages -------------------------------------------------------------------------------------
 
     def rewrite(self, found: _AffectedMessage) -> None:
-        stored, archive, now = found.stored, self._archive, self._tools.now
-        conversation = archive.conversations.get(stored.conversation_id)
-        payloads = self._payloads(has_files=found.has_files)
-        new, notes = extract_payloads(archive, conversation, self._new(found), payloads, now)
+        stored, fresh, archive, now = found.stored, found.fresh, self._archive, self._tools.now
+        conversation, vault = archive.conversations.get(stored.conversation_id), self._tools.vault
+        policy = None if vault is None else PayloadPolicy(vault, self._tools.threshold_tokens)
+        is_whole = stored.id in self._whole
+        sender = None if stored.sender is None else FORGOTTEN if is_whole else self._cut(stored.sender)
+        file = None if is_whole or stored.file_id is None else self._files.get(stored.file_id, stored.file_id)
+        identity, entry = identity_hash(fresh.role, fresh.content), stored.entry_id
+        base = NewMessage(fresh, identity, fingerprint(fresh), stored.created_at, entry, None, sender, file)
+        new, notes = extract_payloads(archive, conversation, base, policy if found.has_files else None, now)
         versions = []
         for version, message in found.versions:
-            keeps = self._payloads(has_files=version.recipe is not None)
-            other = replace(self._new(found), message=message)
-            kept, noted = extract_payloads(archive, conversation, other, keeps, now)
+            keeps = None if version.recipe is None else policy
+            kept, noted = extract_payloads(archive, conversation, replace(base, message=message), keeps, now)
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
-        digest = words_digest(found.fresh)
-        archive.versions.replace(conversation, stored.id, new, versions, digest=digest, notes=notes)
-
-    def _payloads(self, *, has_files: bool) -> PayloadPolicy | None:
-        vault = self._tools.vault
-        return PayloadPolicy(vault, self._tools.threshold_tokens) if vault is not None and has_files else None
-
-    def _new(self, found: _AffectedMessage) -> NewMessage:
-        stored, fresh = found.stored, found.fresh
-        file = None if stored.id in self._whole else stored.file_id
-        return NewMessage(
-            fresh,
-            identity_hash(fresh.role, fresh.content),
-            fingerprint(fresh),
-            stored.created_at,
-            stored.entry_id,
-            None,
-            None if stored.sender is None else FORGOTTEN if stored.id in self._whole else self._cut(stored.sender),
-            None if file is None else self._files.get(file, file),
-        )
+        archive.versions.replace(conversation, stored.id, new, versions, digest=words_digest(fresh), notes=notes)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -354,6 +297,7 @@ class _Forgetting:
         vault = self._tools.vault
         if vault is None or not self._wanted.cuts:
             return
+        forms = [form for phrase in self._wanted.phrases for form in phrase_forms(phrase)]
         for file in self._archive.files.listed():
             try:
                 data = vault.read(file).data
@@ -361,49 +305,24 @@ class _Forgetting:
                 continue
             try:
                 text = data.decode()
-            except UnicodeDecodeError:
-                self._look_inside(file, data)
+            except UnicodeDecodeError:  # a phrase cannot be removed from a binary payload
+                if any(form.encode(name) in data for form in forms for name in TEXT_ENCODINGS):
+                    reason = "contains it, and is not text; forget the message that it belongs to"
+                    self._left.append(f"file {file.id} {reason}")
                 continue
-            if (fresh := self._cut(text)) is not text:
-                self._files[file.id] = "" if dry_run else self._put_file(vault, file, text, fresh)
-
-    def _look_inside(self, file: StoredFile, data: bytes) -> None:
-        """A phrase cannot be removed from a binary payload."""
-        spelled = [
-            form.encode(name)
-            for phrase in self._wanted.phrases
-            for form in phrase_forms(phrase)
-            for name in TEXT_ENCODINGS
-        ]
-        if any(one in data for one in spelled):
-            self._left.append(f"file {file.id} contains it, and is not text; forget the message that it belongs to")
-
-    def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
-        data = fresh.encode()
-        id_ = file_id(file.conversation_id, data)
-        place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
-        lines = None if file.line_count is None else file.line_count - (text.count("\n") - fresh.count("\n"))
-        summary = None if file.exploration_summary is None else self._cut(file.exploration_summary)
-        row = replace(
-            file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), exploration_summary=summary,
-            name=None if file.name is None else self._cut(file.name),
-        )  # fmt: skip
-        self._archive.files.add([row])
-        return id_
+            if (fresh := self._cut(text)) is text:
+                continue
+            self._files[file.id] = ""
+            if not dry_run:
+                data = fresh.encode()
+                id_ = self._files[file.id] = file_id(file.conversation_id, data)
+                place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
+                lines = None if file.line_count is None else file.line_count - text.count("\n") + fresh.count("\n")
+                name, summary = (given and self._cut(given) for given in (file.name, file.exploration_summary))
+                row = replace(file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), name=name)
+                self._archive.files.add([replace(row, exploration_summary=summary)])
 
     # --- summaries ------------------------------------------------------------------------------------
-
-    def _affected(self) -> tuple[list[Summary], set[str]]:
-        """The summaries that may have forgotten words, shallowest first, and those over affected messages."""
-        operations = SurgeryWrites(self._archive)
-        leaves = self._archive.summaries.leaves_over(list(self._changed))
-        above = set(operations.above(leaves)) if leaves else set()
-        found = []
-        for summary in self._archive.summaries.many(self._store.summary_ids()):
-            names = {*summary.file_ids, *file_ids_in(summary.content)}
-            if summary.id in above or self._clean(summary) != summary.content or names & {*self._files, *self._gone}:
-                found.append(summary)
-        return found, above
 
     def _clean(self, summary: Summary) -> str:
         """A summary's text without phrases, in any spelling, and with the new names of files."""
@@ -418,15 +337,23 @@ class _Forgetting:
             text = text.replace(old, FORGOTTEN)
         return text
 
-    def rewrite_summaries(self) -> None:
+    def rewrite_summaries(self, *, dry_run: bool = False) -> None:
         """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
         compaction.
         """
-        affected, above = self._affected()
-        operations, again = SurgeryWrites(self._archive), []
+        operations, affected, again = SurgeryWrites(self._archive), [], []
+        leaves = self._archive.summaries.leaves_over(list(self._changed))
+        above, files_gone = set(operations.above(leaves)) if leaves else set(), {*self._files, *self._gone}
+        for summary in self._archive.summaries.many(self._store.summary_ids()):  # shallowest first
+            has_files = not files_gone.isdisjoint((*summary.file_ids, *file_ids_in(summary.content)))
+            if summary.id in above or has_files or self._clean(summary) != summary.content:
+                affected.append(summary)
         for summary in affected:
-            below_whole = bool(self._whole) and summary.id in above
-            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or below_whole)
+            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or bool(self._whole))
+            if dry_run:
+                self._rewritten += is_extracted
+                self._cut_summaries += not is_extracted and self._clean(summary) != summary.content
+                continue
             text, model = self._extracted(summary) if is_extracted else (self._clean(summary), summary.model)
             files = [self._files.get(id_, id_) for id_ in summary.file_ids if id_ not in self._gone]
             if is_extracted:
@@ -435,9 +362,10 @@ class _Forgetting:
                 operations.write(summary.id, text, estimate_tokens(text), model, files)
                 self._rewritten += is_extracted
                 self._cut_summaries += not is_extracted
-        operations.recount([summary.id for summary in affected])
-        self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
-        self._archive.summaries.clear_stale(again)
+        if not dry_run:
+            operations.recount([summary.id for summary in affected])
+            self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
+            self._archive.summaries.clear_stale(again)
 
     def _extracted(self, summary: Summary) -> tuple[str, str]:
         """A summary's text extracted from its current sources; only the mark when nothing is left."""
@@ -463,15 +391,6 @@ class _Forgetting:
         if records:
             self._elsewhere["transcript_records"] += records
 
-    def count_other_tables(self) -> None:
-        """Count what `rewrite_files`, `rewrite_summaries` and `rewrite_other_tables` would change."""
-        self.rewrite_files(dry_run=True)
-        affected, above = self._affected()
-        extracted = [one for one in affected if one.id in above and (one.model == EXTRACTIVE_MODEL or self._whole)]
-        self._rewritten = len(extracted)
-        self._cut_summaries = sum(self._clean(one) != one.content for one in affected if one not in extracted)
-        self.rewrite_other_tables(dry_run=True)
-
     def settle(self) -> None:
         """Follow-up: old payloads, data derived from whole messages, prints, tombstones, indexes, the log."""
         archive, now = self._archive, self._tools.now
@@ -482,7 +401,11 @@ class _Forgetting:
             above = SurgeryWrites(archive).above(leaves) if leaves else []
             is_session = bool(self._wanted.conversation_ids)
             self._store.empty_beside(emptied_in, above, titles=is_session)
-        self._drop_files()
+        used, rows = archive.files.referenced_ids(), archive.files.many({*self._files, *self._gone})
+        self._left += [f"file {id_}: a message still refers to it" for id_ in sorted(used & rows.keys())]
+        going, vault = [row for id_, row in rows.items() if id_ not in used], self._tools.vault
+        archive.files.remove([row.id for row in going])  # their bytes are deleted after the commit
+        self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
         self._store.forget_prints(conversations, self._changed, now)
         archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
         self._left += [f"search table {name}: it cannot be rebuilt here" for name in self._store.tidy_indexes()]
@@ -490,20 +413,6 @@ class _Forgetting:
             ids = tuple(one for one, where in self._changed.items() if where == id_)
             tokens = archive.context.tokens(id_)
             archive.context.log(id_, ContextChange("forget", "forget", None, (), ids, None, tokens, tokens), now)
-
-    def _drop_files(self) -> None:
-        """Delete the rows of unreferenced files; their bytes are deleted after the commit."""
-        archive, old = self._archive, {*self._files, *self._gone}
-        if not old:
-            self._store.set_pending([])
-            return
-        used = archive.files.referenced_ids()
-        rows = archive.files.many(old)
-        self._left += [f"file {id_}: a message still refers to it" for id_ in sorted(used & rows.keys())]
-        going = [row for id_, row in rows.items() if id_ not in used]
-        archive.files.remove([row.id for row in going])
-        vault = self._tools.vault
-        self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
 
     def touched(self) -> ForgetChanges:
         files = len(self._files.keys() | self._gone)
@@ -548,14 +457,24 @@ def forget_request(
     held = [held for held in ConversationRemover(archive.database).held() if held.name in session_names]
     for name in set(session_names) - {one.name for one in held}:
         raise NotFound("session", name)
-    ids = tuple(one.id for one in held)
-    whole = whole_messages(archive, message_ids) | whole_conversations(archive, ids)
-    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), whole, ids)
+    ids, store, whole = tuple(one.id for one in held), TextRemover(archive), set[ForgottenMessage]()
+    for stored in archive.messages.many(message_ids):  # long messages are recognised everywhere, short ones only there
+        is_unique = len(stored.message.content) >= MIN_UNIQUE_CHARS
+        where = EVERYWHERE if is_unique else stored.conversation_id
+        for _, conversation_id, print_ in store.fingerprints([stored.id]):
+            whole.add((print_, EVERYWHERE if is_unique else conversation_id))
+        whole.update((fingerprint(version.message), where) for version in archive.versions.of(stored.id))
+    rows = store.fingerprints(store.of_conversations(ids))  # all messages of a conversation, only there
+    whole.update((print_, where) for _, where, print_ in rows)
+    homes = {id_: where for id_, where, _ in rows}
+    for message_id, versions in archive.versions.many(list(homes)).items():
+        whole.update((fingerprint(version.message), homes[message_id]) for version in versions)
+    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
 
 
 def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
     """Forget in the backups of an archive, then in the archive, or only report where it would."""
-    archive, left, found = tools.archive, [], []
+    archive, remaining, found = tools.archive, [], []
     if not dry_run:
         with archive.writing():  # check for write access before a backup is changed
             pass
@@ -563,17 +482,17 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
         try:
             touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
         except (LosslessError, OSError) as error:
-            left.append(f"backup {one.path}: {error}")
+            remaining.append(f"backup {one.path}: {error}")
             continue
-        left += [f"backup {one.path}: {reason}" for reason in more]
+        remaining += [f"backup {one.path}: {reason}" for reason in more]
         if not touched.is_nothing:
             found.append((one.path, touched))
     is_resumed = TextRemover(archive).pending is not None
     touched = plan_forget(tools, asked) if dry_run else apply_forget(tools, asked)
-    left += touched.left
+    remaining += touched.left
     if not dry_run:
-        left += finish_forget(tools)
-    return ForgetReport(touched, tuple(found), tuple(left), is_resumed)
+        remaining += finish_forget(tools)
+    return ForgetReport(touched, tuple(found), tuple(remaining), is_resumed)
 
 
 def _in_backup(
@@ -589,9 +508,9 @@ def _in_backup(
     with Archive.open(path) as archive:
         work = replace(quiet, archive=archive)
         touched = apply_forget(work, asked)
-        left = (*touched.left, *finish_forget(work))
+        remaining = (*touched.left, *finish_forget(work))
         drop_wal(archive.database)
-    return touched, left
+    return touched, remaining
 
 
 _CHUNK = 1 << 20
@@ -635,9 +554,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def prove_absence(
-    archive_path: str, vault: Vault | None, phrases: Sequence[str], progress: Callable[[int], None] | None = None
-) -> AbsenceReport:
+def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
     spelled = [tuple(phrase_forms(phrase)) for phrase in phrases]
     needles = [
@@ -650,9 +567,11 @@ def prove_absence(
     size = 0
     for path in files:
         try:
-            inside = list(_in_database(path, phrases, spelled, needles)) if _is_database(path) else []
+            with path.open("rb") as file:
+                is_database = file.read(len(_SQLITE)) == _SQLITE
+            inside = list(_in_database(path, phrases, spelled, needles)) if is_database else []
             known = {trace.phrase for trace in inside}
-            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles, progress) if n not in known]
+            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles) if n not in known]
             traces += [*inside, *raw]
             size += path.stat().st_size
         except FileNotFoundError:  # a log that was removed meanwhile
@@ -660,11 +579,6 @@ def prove_absence(
         except (OSError, LosslessError) as error:
             unreadable.append(f"{path}: {error}")
     return AbsenceReport(len(files), size, tuple(traces), tuple(unreadable))
-
-
-def _is_database(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def _in_database(
@@ -680,7 +594,7 @@ def _in_database(
             yield PhraseTrace(phrases.index(phrase) + 1, str(path), f"{table}: words of deleted rows in the index")
 
 
-def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable[[int], None] | None) -> list[int]:
+def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:
     """The numbers of the phrases in the bytes of a file."""
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
@@ -690,6 +604,4 @@ def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable
             data = tail + chunk
             found.update(n for n, some in enumerate(needles, 1) if n not in found and any(one in data for one in some))
             tail = data[-longest:]
-            if progress:
-                progress(len(chunk))
     return sorted(found)

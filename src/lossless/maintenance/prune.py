@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.model.records import ArchiveCounts
-    from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.maintenance.deletion import ConversationSize
 
 
@@ -99,18 +98,10 @@ class PruneFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class PruneCandidate:
-    """A conversation to be deleted, and its approximate size."""
-
-    held: ConversationSize
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class PrunePlan:
     """What would be deleted. Bytes are estimates: of the database by its share of all text, of files as stored."""
 
-    chosen: tuple[PruneCandidate, ...]
+    chosen: tuple[ConversationSize, ...]
     #: Matching conversations that stay: another one holds something of theirs.
     in_use: tuple[int, ...] = ()
     #: The archive with its files, now and afterwards.
@@ -119,15 +110,15 @@ class PrunePlan:
 
     @property
     def messages(self) -> int:
-        return sum(item.held.messages for item in self.chosen)
+        return sum(item.messages for item in self.chosen)
 
     @property
     def summaries(self) -> int:
-        return sum(item.held.summaries for item in self.chosen)
+        return sum(item.summaries for item in self.chosen)
 
     @property
     def files(self) -> int:
-        return sum(item.held.files for item in self.chosen)
+        return sum(item.files for item in self.chosen)
 
     @property
     def bytes(self) -> int:
@@ -208,31 +199,29 @@ def choose_conversations(
     weights = [item.text_bytes + _ROW_BYTES * (item.messages + item.summaries + 1) for item in held]
     total = sum(weights) or 1
     sized = [
-        PruneCandidate(item, live_bytes * weight // total + item.file_bytes)
+        replace(item, bytes=live_bytes * weight // total + item.file_bytes)
         for item, weight in zip(held, weights, strict=True)
     ]
-    meant = [item for item in sized if _is_meant(item.held, choice, now)]
-    free_to_go = not_in_use({item.held.id for item in meant}, borrowed)
-    candidates = [item for item in meant if item.held.id in free_to_go]
-    before = live_bytes + sum(item.file_bytes for item in held)
-    chosen, left = [], before
-    for item in candidates:
-        if choice.to_bytes is not None and left <= choice.to_bytes:
+    oldest = None if choice.older_than is None else now - choice.older_than
+    meant = [
+        item
+        for item in sized
+        if not choice.is_empty
+        and (choice.include_active or not item.active)
+        and (not choice.patterns or matches_any(item.name, choice.patterns))
+        and (oldest is None or (item.newest_at is not None and item.newest_at < oldest))
+    ]
+    unused = not_in_use({item.id for item in meant}, borrowed)
+    before = remaining = live_bytes + sum(item.file_bytes for item in held)
+    chosen = []
+    for item in meant:
+        if item.id not in unused:
+            continue
+        if choice.to_bytes is not None and remaining <= choice.to_bytes:
             break
         chosen.append(item)
-        left -= item.bytes
-    in_use = tuple(item.held.id for item in meant if item.held.id not in free_to_go)
-    return PrunePlan(tuple(chosen), in_use, before, left)
-
-
-def _is_meant(held: ConversationSize, choice: PruneFilter, now: datetime) -> bool:
-    if choice.is_empty or (held.active and not choice.include_active):
-        return False
-    if choice.patterns and not matches_any(held.name, choice.patterns):
-        return False
-    if choice.older_than is None:
-        return True
-    return held.newest_at is not None and held.newest_at < now - choice.older_than
+        remaining -= item.bytes
+    return PrunePlan(tuple(chosen), tuple(item.id for item in meant if item.id not in unused), before, remaining)
 
 
 def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
@@ -251,27 +240,22 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
 
 
 def apply_prune(
-    archive: Archive,
-    vault: Vault | None,
-    work: PrunePlan,
-    now: datetime,
-    progress: Callable[[int], None] | None = None,
+    archive: Archive, vault: Vault | None, work: PrunePlan, now: datetime, progress: Callable[[int], None] | None = None
 ) -> PruneReport:
     """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
     retention = ConversationRemover(archive.database)
     gone: list[ConversationSize] = []
-    left: list[int] = []
+    kept: list[int] = []
     deleted = file_bytes = files_left = 0
     for start in range(0, len(work.chosen), BATCH):
-        some = [item.held for item in work.chosen[start : start + BATCH]]
+        some = work.chosen[start : start + BATCH]
         with archive.writing():
-            ready = set(retention.unchanged(some, now))
-            ready = not_in_use(ready, retention.borrowed())
+            ready = not_in_use(set(retention.unchanged(some, now)), retention.borrowed())
             files = retention.files(sorted(ready))
             if ready:
                 retention.delete(sorted(ready), now)
         gone += [item for item in some if item.id in ready]
-        left += [item.id for item in some if item.id not in ready]
+        kept += [item.id for item in some if item.id not in ready]
         removed = _remove_files(archive, vault, files)
         deleted += len(removed)
         file_bytes += sum(orphan.size for orphan in removed)
@@ -279,7 +263,7 @@ def apply_prune(
         if progress:
             progress(len(some))
     messages, summaries = sum(item.messages for item in gone), sum(item.summaries for item in gone)
-    return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(left), files_left)
+    return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(kept), files_left)
 
 
 def _remove_files(
@@ -315,25 +299,12 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
 _PATIENCE_MS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptReport:
-    """The result of dropping the search tables that only lossless-claw reads."""
-
-    size_before: int
-    size_after: int
-    backup: Path
-    counts: ArchiveCounts
-
-
-def find_reclaimable(archive: Archive) -> ReclaimableTables:
-    """The search tables that only lossless-claw reads, and their bytes."""
-    return other_programs.find_reclaimable(archive.database)
-
-
-def adopt_archive(path: str, now: datetime, progress: Callable[[int], None] | None = None) -> AdoptReport:
+def adopt_archive(
+    path: str, now: datetime, progress: Callable[[int], None] | None = None
+) -> tuple[VacuumReport, Path, ArchiveCounts]:
     """Drop the search tables that only lossless-claw reads, after a backup; rows are counted again afterwards.
 
-    Everything is in our own index before. Raises `ArchiveLocked` while another process has the file open.
+    Returns the sizes, the backup and the counts. Raises `ArchiveLocked` while another process has the file open.
     """
     with Archive.open(path, busy_timeout_ms=_PATIENCE_MS) as archive:
         archive.catch_up(progress=progress)
@@ -345,7 +316,7 @@ def adopt_archive(path: str, now: datetime, progress: Callable[[int], None] | No
             other_programs.drop_upstream_search(archive.database)
             after = archive.listings.counts()
             _check_unchanged(before, after, f"archive {archive.path!r} (its backup is {str(copy)!r})")
-            return AdoptReport(size, archive.listings.size()[0], copy, after)
+            return VacuumReport(size, archive.listings.size()[0], True), copy, after
 
 
 def _check_unchanged(before: ArchiveCounts, after: ArchiveCounts, what: str) -> None:
@@ -411,13 +382,23 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
         claw = other_programs.find_reclaimable(archive.database)
         known = archive.files.ids()
         held, borrowed = retention.held(), retention.borrowed()
-    sizes = group_tables(tables, size - free)
+    sizes = dict.fromkeys((name for name, _ in _ROWS), 0)
+    for table, taken in tables.items():  # a table, one of its indexes or shadow tables: the longest matching name
+        bare = table.removeprefix("sqlite_autoindex_")
+        fits = [(len(one), row) for row, some in _ROWS for one in some if bare == one or bare.startswith(f"{one}_")]
+        if fits:
+            sizes[max(fits)[1]] += taken
+    sizes["other"] = max(0, size - free - sum(sizes.values()))
     orphans = [] if vault is None else vault.orphans(known)
     on_disk = sum(item.file_bytes for item in held)
     backups = [] if archive.path == ":memory:" else backup.list_backups(archive.path)
     rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
-    gone = [
-        *_prunable_by_age(held, borrowed, size - free, now),
+    gone = []
+    for age in _AGES:
+        work = choose_conversations(held, borrowed, PruneFilter(parse_age(age)), size - free, now)
+        what, command = f"closed conversations older than {age}", f"lcm prune --older-than {age} --apply"
+        gone.append(SpaceSaving(what, len(work.chosen), work.bytes, command))
+    gone += [
         SpaceSaving("files without a row", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"),
         SpaceSaving("lossless-claw's search tables", len(claw.tables), claw.bytes, "lcm adopt --apply"),
         SpaceSaving("free pages", 1 if free else 0, free, "lcm prune --vacuum --apply"),
@@ -427,31 +408,8 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     return SizeReport(rows, could_go, size, free, on_disk, text, pages is not None)
 
 
-def group_tables(tables: Mapping[str, int], live_bytes: int) -> dict[str, int]:
-    """Bytes by row of the report; the rest is `other`."""
-    sizes = dict.fromkeys((name for name, _ in _ROWS), 0)
-    for table, size in tables.items():
-        name = _row_of(table)
-        if name is not None:
-            sizes[name] += size
-    return sizes | {"other": max(0, live_bytes - sum(sizes.values()))}
-
-
-def _row_of(name: str) -> str | None:
-    """The report row of a table, its indexes or shadow tables: the longest matching name."""
-    bare = name.removeprefix("sqlite_autoindex_")
-    fits = [
-        (len(table), row) for row, tables in _ROWS for table in tables if bare == table or bare.startswith(f"{table}_")
-    ]
-    return max(fits)[1] if fits else None
-
-
 def _rows(
-    sizes: Mapping[str, int],
-    by_kind: Mapping[str, tuple[int, int]],
-    messages: int,
-    files: tuple[int, int],
-    free: int,
+    sizes: Mapping[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
 ) -> tuple[SizeRow, ...]:
     leaves, condensed = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
     folded = leaves[1] + condensed[1]
@@ -475,15 +433,3 @@ def _rows(
         row("files on disk", files[1], files[0]),
     ]
     return tuple(item for item in found if item.bytes or item.name not in ("lossless-claw's search index", "vectors"))
-
-
-def _prunable_by_age(
-    held: Sequence[ConversationSize], borrowed: set[tuple[int, int]], live_bytes: int, now: datetime
-) -> list[SpaceSaving]:
-    """What pruning closed conversations of each age would free."""
-    found = []
-    for age in _AGES:
-        work = choose_conversations(held, borrowed, PruneFilter(parse_age(age)), live_bytes, now)
-        what = f"closed conversations older than {age}"
-        found.append(SpaceSaving(what, len(work.chosen), work.bytes, f"lcm prune --older-than {age} --apply"))
-    return found

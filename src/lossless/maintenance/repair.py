@@ -71,20 +71,16 @@ def plan_repair(
             )
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
         found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
-        found = subtree_by_subtree(found)
-        targets = tuple(rewrite_target(archive, summary, marks[summary.id]) for summary in found)
-        work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
-        return work, list(_preflight(archive, work, budget))
-
-
-def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str]:
-    if len(work.targets) > MAX_TARGETS:
-        yield f"{len(work.targets)} summaries are more than {MAX_TARGETS}"
-    if work.input_tokens > MAX_BUDGET_SHARE * budget:
-        yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
-    debt = archive.debts.get(work.conversation_id)
+        targets = tuple(rewrite_target(archive, one, marks[one.id]) for one in subtree_by_subtree(found))
+        work, debt = RewritePlan(conversation_id, targets, "repair", is_upward=True), archive.debts.get(conversation_id)
+    doubts = []
+    if len(targets) > MAX_TARGETS:
+        doubts.append(f"{len(targets)} summaries are more than {MAX_TARGETS}")
+    if (tokens := work.input_tokens) > MAX_BUDGET_SHARE * budget:
+        doubts.append(f"{tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}")
     if debt and (debt.pending or debt.running):
-        yield f"a compaction of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
+        doubts.append(f"a compaction of conversation {conversation_id} is {'running' if debt.running else 'pending'}")
+    return work, doubts
 
 
 #: Rows per transaction.
@@ -106,12 +102,6 @@ def plan_reindex(archive: Archive) -> IndexDrift:
     """Differences between the index and the rows; read-only."""
     with archive.reading():
         return archive.checks.index_drift()
-
-
-def damaged_indexes(archive: Archive) -> tuple[str, ...]:
-    """The damaged full-text tables that a reindex recreates."""
-    with archive.reading():
-        return archive.checks.damaged_indexes()
 
 
 def apply_reindex(
@@ -143,14 +133,19 @@ def apply_reindex(
             advance(some)
 
     with archive.writing():
-        if anew or archive.index.has_stray_passages or damaged_indexes(archive):
+        if anew or archive.index.has_stray_passages or archive.checks.damaged_indexes():
             archive.index.empty()
         archive.index.renew_upstream()
     drops = (archive.index.drop_gone, archive.index.drop_gone_summaries, archive.versions.drop_gone)
     dropped = sum(map(stepwise, drops))
     stepwise(archive.versions.refill)
     messages = sum(_fill(archive, batch, advance, unreadable, passages=passages) for passages in (False, True))
-    summaries = _summaries(archive, batch, advance)
+    stale = plan_reindex(archive).stale_summaries
+    for start in range(0, len(stale), batch):
+        with archive.writing():
+            for summary in archive.summaries.many(stale[start : start + batch]):
+                archive.index.put_summary(summary.id, summary.content)
+        advance(len(stale[start : start + batch]))
     more = _catch_up(archive, batch, advance, unreadable)
     stepwise(archive.index.refill_upstream)
     with archive.writing():
@@ -161,7 +156,7 @@ def apply_reindex(
                 if file.digest is None and not file.has_id_of(data):
                     archive.row_digests.put_payloads({file.id: payload_digest(data)})
     ids = tuple(f"msg#{id_}" for id_ in sorted(unreadable))
-    return ReindexReport(messages + more[0], summaries + more[1], dropped, ids)
+    return ReindexReport(messages + more[0], len(stale) + more[1], dropped, ids)
 
 
 def _catch_up(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int]) -> tuple[int, int]:
@@ -213,17 +208,6 @@ def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
             return []
     half = len(ids) // 2
     return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
-
-
-def _summaries(archive: Archive, batch: int, advance: Callable[[int], None]) -> int:
-    stale = plan_reindex(archive).stale_summaries
-    for start in range(0, len(stale), batch):
-        some = stale[start : start + batch]
-        with archive.writing():
-            for summary in archive.summaries.many(some):
-                archive.index.put_summary(summary.id, summary.content)
-        advance(len(some))
-    return len(stale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,19 +314,9 @@ def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) ->
 
 def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
     """The conversations that a filter, or any, selects, without those whose rows another remaining one needs."""
-    symptoms = archive.checks
-    ids = {
-        id_
-        for name in CLEAN_FILTERS
-        if filter_id in (name, ALL_FILTERS)
-        for id_ in symptoms.matching(name, now, SILENCE)
-    }
+    names = [name for name in CLEAN_FILTERS if filter_id in (name, ALL_FILTERS)]
+    ids = {id_ for name in names for id_ in archive.checks.matching(name, now, SILENCE)}
     return not_in_use(ids, ConversationRemover(archive.database).borrowed()) if ids else ids
-
-
-def plan_all_cleans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
-    """What each filter selects now."""
-    return [plan_clean(archive, filter_id, now) for filter_id in CLEAN_FILTERS]
 
 
 def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
@@ -367,11 +341,6 @@ def describe_close(debt: PendingCompactionRow) -> str:
     return f"conversation {debt.conversation_id}: {what} is closed without running"
 
 
-def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
-    """Compactions that are pending or marked as running, those of closed conversations first."""
-    return archive.checks.debts(now)
-
-
 def is_stuck(debt: PendingCompactionRow) -> bool:
     """Whether it will not run by itself: its conversation is closed, or its worker died."""
     return (debt.pending and not debt.active) or (debt.running and not debt.leased)
@@ -380,7 +349,7 @@ def is_stuck(debt: PendingCompactionRow) -> bool:
 def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> PendingCompactionRow:
     """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
     archive.conversations.get(conversation_id)
-    found = next((debt for debt in open_debts(archive, now) if debt.conversation_id == conversation_id), None)
+    found = next((debt for debt in archive.checks.debts(now) if debt.conversation_id == conversation_id), None)
     if found is None or not found.pending:
         raise BadInput(f"conversation {conversation_id} has no pending compaction")
     if found.active:
@@ -391,8 +360,7 @@ def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> Pe
 def apply_close_debt(archive: Archive, debt: PendingCompactionRow, now: datetime, backup: BackupMaker) -> Path | None:
     """Close it as `operator-ignored`, if it has not changed since; returns the backup."""
     with applying(archive, now, backup, "maintenance") as step:
-        symptoms = archive.checks
-        if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
+        if not archive.checks.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
             raise Stale(
                 f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
             )

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from lossless import formats
 from lossless.errors import LosslessError
@@ -94,40 +94,22 @@ def parse_records(data: bytes) -> list[TranscriptRecord]:
         start, at = at, at + len(raw)
         if raw.isspace():
             continue
-        found.append(_record(raw, start, at, number))
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise UnsafeTranscript(f"line {number} cannot be read") from None
+        if not isinstance(value, dict):
+            raise UnsafeTranscript(f"line {number} is not a record")
+        kind = value.get("type", "message")
+        message = value.get("message") if kind == "message" and "type" in value else None if "type" in value else value
+        names = (value.get("id"), value.get("parentId"), message.get("role") if isinstance(message, dict) else None)
+        id_, parent, role = (name if isinstance(name, str) and name else None for name in names)
+        found.append(TranscriptRecord(start, at, str(kind), id_, parent, role, number))
     if not found or found[0].kind != "session":
         raise UnsafeTranscript("it has no header")
     if any(record.kind == "session" for record in found[1:]):
         raise UnsafeTranscript("it has more than one header")
     return found
-
-
-def _record(raw: bytes, start: int, end: int, number: int) -> TranscriptRecord:
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise UnsafeTranscript(f"line {number} cannot be read") from None
-    if not isinstance(value, dict):
-        raise UnsafeTranscript(f"line {number} is not a record")
-    message = value.get("message") if value.get("type") == "message" else value if "type" not in value else None
-    role = message.get("role") if isinstance(message, dict) else None
-    kind = value.get("type", "message")
-    return TranscriptRecord(
-        start, end, str(kind), _text(value.get("id")), _text(value.get("parentId")), _text(role), number
-    )
-
-
-def foreign_kind(data: bytes) -> str | None:
-    """The kind of a transcript of a program other than OpenClaw; None when there is no sign of one."""
-    head = first_records(data)
-    if head and head[0].get("type") == "session":
-        return pi.KIND if pi.is_own_header(head[0]) else None
-    kind = kind_of_head(head)
-    return None if kind in (openclaw.KIND, pi.KIND) else kind
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
@@ -145,22 +127,21 @@ def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
 
 def messages_in(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[RecordedMessage]:
     """The messages among some records, parsed one by one."""
-    for record, value in load_records(data, [record for record in records if record.role is not None]):
-        yield record.id, value["message"] if value.get("type") == "message" else value
-
-
-def load_records(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[TranscriptRecord, dict[str, Any]]]:
-    """Some records with their content, parsed one by one."""
     for record in records:
-        yield record, json.loads(data[record.start : record.end])
+        if record.role is not None:
+            value = json.loads(data[record.start : record.end])
+            yield record.id, value["message"] if value.get("type") == "message" else value
 
 
-def stored_form(record: TranscriptRecord, value: dict[str, Any]) -> tuple[str | None, str, JsonObject]:
-    """The id, kind and body under which a record is stored, as a message or otherwise."""
-    (entry,) = openclaw.entries(value, RecordPosition(record.number, record.start, record.end))
-    if record.id is not None or entry.message is None:
-        return record.id, record.kind, value
-    return entry_id_of(entry), record.kind, message_body(entry)
+def _stored_forms(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[str | None, str, JsonObject]]:
+    """The ids, kinds and bodies under which records are stored, as messages or otherwise."""
+    for record in records:
+        value = json.loads(data[record.start : record.end])
+        (entry,) = openclaw.entries(value, RecordPosition(record.number, record.start, record.end))
+        if record.id is not None or entry.message is None:
+            yield record.id, record.kind, value
+        else:
+            yield entry_id_of(entry), record.kind, message_body(entry)
 
 
 def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
@@ -276,7 +257,7 @@ def rotate_transcript(
             if (reason := unstored(messages_in(data, leaf_path_of(parse_records(data))))) is not None:
                 return replace(look, reason=reason)
             if keep is not None:
-                keep(stored_form(record, value) for record, value in load_records(data, shorter.dropped))
+                keep(_stored_forms(data, shorter.dropped))
             _replace(path, handle, status, shorter.data)
     except UnsafeTranscript as error:
         return replace(look, reason=str(error))
@@ -312,7 +293,13 @@ def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
             data = file.read()
         if len(data) != status.st_size:
             raise UnsafeTranscript("it is being written")
-        if (kind := foreign_kind(data) or kind_by_folder(path)) is not None:
+        head = first_records(data)
+        if head and head[0].get("type") == "session":
+            kind = pi.KIND if pi.is_own_header(head[0]) else None
+        else:
+            kind = kind_of_head(head)
+            kind = None if kind in (openclaw.KIND, pi.KIND) else kind
+        if (kind := kind or kind_by_folder(path)) is not None:
             raise UnsafeTranscript(foreign_kind_reason(kind))
         yield handle, status, data
     finally:
@@ -340,7 +327,12 @@ def _replace(path: Path, old: int, status: os.stat_result, data: bytes) -> None:
             if _file_mark(os.lstat(path)) != _file_mark(status):
                 raise UnsafeTranscript("it changed meanwhile")
             os.replace(temporary, path)
-            _carry_over(old, status.st_size, new)
+            more = os.fstat(old).st_size - status.st_size
+            if more > 0:  # what a host wrote to the old file at the moment of its replacement
+                os.lseek(old, status.st_size, os.SEEK_SET)
+                os.lseek(new, 0, os.SEEK_END)
+                _write(new, os.read(old, more))
+                os.fsync(new)
         finally:
             os.close(new)
         fsync_path(path.parent)
@@ -349,16 +341,6 @@ def _replace(path: Path, old: int, status: os.stat_result, data: bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
-
-
-def _carry_over(old: int, size: int, new: int) -> None:
-    """Append to the new file what a host wrote to the old one at the moment of its replacement."""
-    more = os.fstat(old).st_size - size
-    if more > 0:
-        os.lseek(old, size, os.SEEK_SET)
-        os.lseek(new, 0, os.SEEK_END)
-        _write(new, os.read(old, more))
-        os.fsync(new)
 
 
 def _file_mark(status: os.stat_result) -> tuple[int, ...]:
@@ -402,17 +384,12 @@ def record_keeper(
                     continue
                 found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
                 is_row = found is not None and found[0] == rows[id_].fingerprint
-                if not is_row and not _is_among(record, kept):
+                if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
                     new.append((None, kind, record))
             with archive.writing():
                 archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
 
     return keep
-
-
-def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
-    """Whether a record, or the message in it, is stored among the other records."""
-    return kept is not None and not kept.isdisjoint((_digest(record), _digest(_message_in(record))))
 
 
 def _message_in(record: JsonObject) -> JsonObject:

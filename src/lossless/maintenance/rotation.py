@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
     from lossless.maintenance.transcripts import HostTranscripts
-    from lossless.model.conversations import Conversation, Session, SessionRef
+    from lossless.model.conversations import Conversation, SessionRef
     from lossless.settings.event_log import LogLevel
 
 RotationMode = Literal["rotate", "warn", "off"]
@@ -70,7 +71,7 @@ class Rotation(EngineGroup):
         #: The size from which on a large transcript is logged again.
         self._noted_sizes: dict[str, int] = {}
 
-    def follow(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
+    def follow(self, session: SessionRef, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript during a turn, log why it could not be stored, and check its size."""
         report = self._transcripts.reconcile(session, transcript)
         if report.status in ("failed", "held"):
@@ -106,6 +107,22 @@ class Rotation(EngineGroup):
         if reason is not None or found is None:
             return RotateReport(place, reason=reason)
         conversation = found
+
+        def import_it() -> str | None:
+            """Import the transcript into the archive; returns why that failed, or None."""
+            report = self._transcripts.bootstrap(conversation.session, place)
+            if report.conversation_id != conversation.id:
+                return "the session continues in another conversation"
+            if report.status in ("stored", "up to date") and not report.bad_lines:
+                return None
+            return f"the transcript is not in the archive: {report.reason or report.status}"
+
+        def import_again() -> int | None:
+            renumber_lines(self._archive, conversation.id, open_transcript(place).path())
+            self._transcripts.bootstrap(conversation.session, place)
+            point = self._archive.transcripts.checkpoint(conversation.id)
+            return None if point is None else point.size
+
         tail_count = self._parts.loop.policy(self._parts.request(conversation, None)).fresh_tail_count
         if dry_run:
             return plan_rotation(place, tail_count)
@@ -113,11 +130,11 @@ class Rotation(EngineGroup):
             place,
             tail_count,
             unstored_finder(self._archive, conversation.id),
-            reconcile=reconcile or (lambda: self._reconciled(conversation, place)),
+            reconcile=reconcile or import_it,
             compact=lambda: self._folded(conversation),
             keep=record_keeper(self._archive, conversation.id),
             backup=(lambda: self._parts.copy(ROLLING).path) if backup else None,
-            checkpoint=checkpoint or (lambda: self._checkpointed(conversation, place)),
+            checkpoint=checkpoint or import_again,
         )
 
     def _why_not(self, found: Conversation | None, place: Path, followed: Path | None) -> str | None:
@@ -137,21 +154,6 @@ class Rotation(EngineGroup):
         summariser = self._parts.loop.summariser
         return summariser.gate(self._archive, found.id, self._parts.clock).resting(summariser.candidates())
 
-    def _reconciled(self, conversation: Conversation, place: Path) -> str | None:
-        """Import the transcript into the archive; returns why that failed, or None."""
-        report = self._transcripts.bootstrap(conversation.session, place)
-        if report.conversation_id != conversation.id:
-            return "the session continues in another conversation"
-        if report.status in ("stored", "up to date") and not report.bad_lines:
-            return None
-        return f"the transcript is not in the archive: {report.reason or report.status}"
-
-    def _checkpointed(self, conversation: Conversation, place: Path) -> int | None:
-        renumber_lines(self._archive, conversation.id, open_transcript(place).path())
-        self._transcripts.bootstrap(conversation.session, place)
-        point = self._archive.transcripts.checkpoint(conversation.id)
-        return None if point is None else point.size
-
     def _folded(self, conversation: Conversation) -> str | None:
         """Fold everything outside the tail into leaves; returns why that failed, or None."""
         request = self._parts.request(conversation, None)
@@ -159,18 +161,10 @@ class Rotation(EngineGroup):
         for _ in range(_SWEEPS):
             decision = self._parts.loop.evaluate(request)
             job = CompactionJob(
-                archive=self._archive,
-                conversation_id=conversation.id,
-                policy=policy,
-                decision=decision,
-                summariser=self._parts.loop.summariser,
-                clock=self._parts.clock,
-                actor="rotate",
-                on_failure="raise",
-                leaf_only=True,
-                manual=True,
-                is_forced=True,
-            )
+                archive=self._archive, conversation_id=conversation.id, policy=policy, decision=decision,
+                summariser=self._parts.loop.summariser, clock=self._parts.clock, actor="rotate",
+                on_failure="raise", leaf_only=True, manual=True, is_forced=True,
+            )  # fmt: skip
             report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
             if report.stop in _REFUSALS:
                 return report.stop
@@ -189,29 +183,14 @@ class Rotation(EngineGroup):
         large = [item for item in self._candidates(indexed) if decide_rotation(item[2], limit, mode) != "skip"]
         backup, failed = self._backup("auto-rotate") if large and mode == "rotate" else (None, None)
         actions = [self._rotate_one("startup", item, mode, backup, failed) for item in large]
-        report = StartRotationReport(
-            len(indexed),
-            len(large),
-            sum(action == "rotate" for action, _ in actions),
-            sum(action == "warn" for action, _ in actions),
-            len(indexed) - len(large) + sum(action == "skip" for action, _ in actions),
-            sum(removed for _, removed in actions),
-            backup,
-        )
+        counts, removed = Counter(action for action, _ in actions), sum(size for _, size in actions)
+        skipped = len(indexed) - len(large) + counts["skip"]
         self._parts.log.say(
-            AUTO_ROTATE_EVENT,
-            phase="startup",
-            action="summary",
-            scanned=report.scanned,
-            eligible=report.eligible,
-            rotated=report.rotated,
-            warned=report.warned,
-            skipped=report.skipped,
-            durationMs=_since(began),
-            bytesRemoved=report.bytes_removed,
-            backupPath=backup,
-        )
-        return report
+            AUTO_ROTATE_EVENT, phase="startup", action="summary", scanned=len(indexed), eligible=len(large),
+            rotated=counts["rotate"], warned=counts["warn"], skipped=skipped, durationMs=_since(began),
+            bytesRemoved=removed, backupPath=backup,
+        )  # fmt: skip
+        return StartRotationReport(len(indexed), len(large), counts["rotate"], counts["warn"], skipped, removed, backup)
 
     def between_turns(
         self, session: SessionRef, path: str | os.PathLike[str], *, unsafe: str | None = None
@@ -289,18 +268,11 @@ class Rotation(EngineGroup):
         self, level: LogLevel, phase: str, action: RotationAction, item: RotationCandidate, **fields: object
     ) -> None:
         conversation, path, size = item
+        limit = self._parts.settings.auto_rotate_session_files_size_bytes
         self._parts.log.say(
-            AUTO_ROTATE_EVENT,
-            level,
-            phase=phase,
-            action=action,
-            sessionId=conversation.session_id,
-            sessionKey=conversation.session_key,
-            sessionFile=path,
-            sizeBytes=size,
-            thresholdBytes=self._parts.settings.auto_rotate_session_files_size_bytes,
-            **fields,
-        )
+            AUTO_ROTATE_EVENT, level, phase=phase, action=action, sessionId=conversation.session_id,
+            sessionKey=conversation.session_key, sessionFile=path, sizeBytes=size, thresholdBytes=limit, **fields,
+        )  # fmt: skip
 
     def collect(
         self,
@@ -317,7 +289,7 @@ class Rotation(EngineGroup):
             messages = list(messages_in(data, leaf_path_of(parse_records(data)))) if data else []
         except (OSError, UnsafeTranscript) as error:
             return tool_outputs.TranscriptGcReport(reason=f"the transcript cannot be read: {error}")
-        id_ = self._parts.conversation(session).id
+        id_ = self._parts.conversation_id(session)
         return tool_outputs.replace_tool_outputs(
             self._archive, id_, messages, rewrite_entries, enabled=enabled, approved=approved
         )
@@ -344,18 +316,14 @@ def indexed_sessions(state_dir: Path) -> list[IndexedSession]:
             entries = json.loads(index.read_bytes())
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(entries, dict):
-            found += [session for key, entry in entries.items() if (session := _indexed(key, entry, index.parent))]
+        for key, entry in entries.items() if isinstance(entries, dict) else ():
+            session_id = entry.get("sessionId") if isinstance(entry, dict) else None
+            if isinstance(session_id, str) and session_id.strip():
+                file = entry.get("sessionFile")
+                name = file if isinstance(file, str) and file.strip() else f"{session_id}.jsonl"
+                if "\0" not in name:
+                    found.append((key, session_id, index.parent / expand_path(name)))
     return found
-
-
-def _indexed(key: str, entry: object, folder: Path) -> IndexedSession | None:
-    session_id = entry.get("sessionId") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or not isinstance(session_id, str) or not session_id.strip():
-        return None
-    file = entry.get("sessionFile")
-    name = file if isinstance(file, str) and file.strip() else f"{session_id}.jsonl"
-    return None if "\0" in name else (key, session_id, folder / expand_path(name))
 
 
 def file_size(path: Path) -> int | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lossless.errors import LosslessError, NotFound
-from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.maintenance.engine_parts import EngineGroup
 from lossless.model.conversations import as_session
-from lossless.store.conversations import Conversations, TranscriptRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
@@ -56,6 +56,7 @@ class HostTranscripts(EngineGroup):
         Permanently deleted messages are imported only with `again`.
         """
         from lossless.ingest.transcripts import reading
+        from lossless.ingest.transcripts.bootstrap import store_page
         from lossless.ingest.transcripts.following import TranscriptReport
 
         session = as_session(session)
@@ -66,8 +67,14 @@ class HostTranscripts(EngineGroup):
         is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | reading.Transcript):
             report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
+        elif isinstance(transcript, bytes | Mapping) or not isinstance(transcript, Iterable):
+            raise BadInput(f"transcript must be the path of a file or its entries, not {type(transcript).__name__}")
         else:
-            report = self._read_page(session, transcript, after, cursor, accept=accept)
+            report = store_page(
+                self._archive, session, reading.entries_from_objects(transcript), after=after, cursor=cursor,
+                accept=accept, now=self._parts.clock(), payloads=self._parts.payloads,
+            )  # fmt: skip
+            report = self._without_heartbeats(report) if after is None else report
         if report.conversation_id is not None:
             self._parts.extract_stale(report.conversation_id)
         if fold:
@@ -104,14 +111,14 @@ class HostTranscripts(EngineGroup):
     def _fold_after(self, report: TranscriptReport, limit: int) -> None:
         """Fold what a reading stored, if it is more than a turn."""
         if report.stored > limit and report.conversation_id is not None:
-            self.fold_import(self._archive.conversations.get(report.conversation_id))
+            self.fold_import(report.conversation_id)
 
-    def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
+    def reconcile(self, session: SessionRef, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored nevertheless."""
         from lossless.ingest.transcripts.following import TranscriptReport
 
         try:
-            report = self.bootstrap(session, transcript, fold=False)
+            report = self.bootstrap(as_session(session), transcript, fold=False)
             self._fold_after(report, _TURN)
         except (LosslessError, OSError) as error:
             found = self._parts.find(session)
@@ -133,19 +140,8 @@ class HostTranscripts(EngineGroup):
         from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap, resume
         from lossless.ingest.transcripts.reading import open_transcript
 
-        keep = self._parts.settings.bootstrap_max_tokens
-        asked = BootstrapRequest(
-            self._archive,
-            session,
-            lane,
-            accept,
-            keep,
-            self._parts.clock(),
-            self._parts.payloads,
-            progress,
-            into,
-            again,
-        )
+        keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
+        asked = BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
         found = into or self._archive.conversations.find(session)
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
@@ -196,41 +192,17 @@ class HostTranscripts(EngineGroup):
                 hide_quiet_history(self._archive, conversation, self._parts.clock())
         return report
 
-    def newest(self, session: Session) -> int:
-        """The newest message of a session; 0 when there is none."""
+    def newest(self, session: SessionRef) -> int:
+        """The id of the newest message of a session; 0 when there is none."""
         found = self._parts.find(session)
         return 0 if found is None else self._archive.messages.newest_id(found.id) or 0
 
-    def hide_heartbeat(self, conversation_id: int, after: int) -> None:
-        """Hide a turn that the host calls a heartbeat, if it had nothing to report."""
+    def hide_heartbeat(self, session: SessionRef | int, after: int) -> None:
+        """Hide the turn after a message if it is a heartbeat that had nothing to report."""
         from lossless.ingest.run import hide_heartbeat
 
         with self._archive.writing():
-            hide_heartbeat(self._archive, self._archive.conversations.get(conversation_id), after, self._parts.clock())
-
-    def _read_page(
-        self,
-        session: Session,
-        items: Iterable[MessageLike],
-        after: str | None,
-        cursor: str | None,
-        *,
-        accept: bool,
-    ) -> TranscriptReport:
-        from lossless.ingest.transcripts.bootstrap import store_page
-        from lossless.ingest.transcripts.reading import entries_from_objects
-
-        report = store_page(
-            self._archive,
-            session,
-            entries_from_objects(items),
-            after=after,
-            cursor=cursor,
-            accept=accept,
-            now=self._parts.clock(),
-            payloads=self._parts.payloads,
-        )
-        return self._without_heartbeats(report) if after is None else report
+            hide_heartbeat(self._archive, self._parts.conversation(session), after, self._parts.clock())
 
     def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""
@@ -249,18 +221,26 @@ class HostTranscripts(EngineGroup):
         found = self._parts.find(session)
         return survey_path(self._archive, 0 if found is None else found.id, transcript.path())
 
-    decisions = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.decisions)
-    followed = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.checkpoint)
-    held = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.held)
+    def decisions(self, session: SessionRef | int | None = None) -> list[TranscriptDecision]:
+        """What was decided about the transcripts of a session, or of all, oldest first."""
+        return self._archive.transcripts.decisions(None if session is None else self._parts.conversation_id(session))
 
-    def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
+    def followed(self, session: SessionRef | int) -> Checkpoint | None:
+        """The transcript that a session follows, and how far it is stored; None when it follows none."""
+        return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
+
+    def held(self) -> list[TranscriptDecision]:
+        """Transcripts that wait for the user's decision."""
+        return self._archive.transcripts.held()
+
+    def accept(self, session: SessionRef | int, path: str) -> TranscriptReport:
         """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
 
         The active one, unless the session's conversation at that time has been closed since.
         """
         from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
-        archive = self._archive
+        archive, conversation = self._archive, self._parts.conversation(session)
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
@@ -298,11 +278,11 @@ class HostTranscripts(EngineGroup):
         added = self._read_file(quarantine.session, transcript, None, lane, accept=False, into=quarantine)
         return replace(report, stored=stored + added.stored)
 
-    def refuse(self, conversation: Conversation, path: str) -> None:
+    def refuse(self, session: SessionRef | int, path: str) -> None:
         """Keep this transcript out of every prompt, unless it gets another header or is accepted."""
         from lossless.ingest.transcripts.following import find_quarantine
 
-        archive, now = self._archive, self._parts.clock()
+        archive, now, conversation = self._archive, self._parts.clock(), self._parts.conversation(session)
         epoch = self._waiting(conversation, path, archive.transcripts.held())
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
@@ -321,7 +301,9 @@ class HostTranscripts(EngineGroup):
 
     # --- quarantine ---
 
-    quarantined = forward(lambda parts: parts.archive.conversations, Conversations.quarantined)
+    def quarantined(self) -> list[QuarantinedConversation]:
+        """All conversations that are quarantined or were refused."""
+        return self._archive.conversations.quarantined()
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""
@@ -353,7 +335,7 @@ class HostTranscripts(EngineGroup):
 
     def fold_import(
         self,
-        conversation: Conversation,
+        session: SessionRef | int,
         *,
         may_ask_model: bool = False,
         most: int | None = None,
@@ -363,6 +345,7 @@ class HostTranscripts(EngineGroup):
 
         Without a model unless one may be called; makes at most `most` summaries.
         """
+        conversation = self._parts.conversation(session)
         if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None
         request = self._parts.request(conversation, None)

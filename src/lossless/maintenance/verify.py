@@ -71,16 +71,6 @@ def verify_archive(
     problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
-    with archive.reading():  # others may write meanwhile: all checks use one snapshot
-        return _verified(archive, problems, progress, vault)
-
-
-def _verified(
-    archive: Archive, problems: list[VerificationProblem], progress: Callable[[int], None] | None, vault: Vault | None
-) -> Verification:
-    torn = [_problem("schema", offender) for offender in archive.checks.tables()]
-    if torn:  # every other check reads these tables
-        return Verification((*problems, *torn), 0, 0)
     checked = 0
 
     def count(rows: int) -> None:
@@ -89,22 +79,25 @@ def _verified(
         if progress:
             progress(rows)
 
-    for check, table, found in (
-        ("rows", "database", (_problem("rows", one) for one in archive.checks.rows())),
-        ("order", "context_items", _order(archive)),
-        ("digests", "database", _digests(archive)),
-        ("messages", "messages", _messages_and_summaries(archive, vault, count)),
-        ("versions", "message_versions", _versions(archive, vault)),
-        ("schema", "database", _schema(archive)),
-        ("forgetting", "archive_state", _half_forgotten(archive)),
-        ("index", "messages_fts", _upstream_index(archive)),
-        ("index", "database", _not_finding(archive)),
-        ("shrink", "summaries", _shrinking(archive)),
-        ("reachable", "context_items", _reachability(archive)),
-        ("files", "large_files", _files(archive, vault)),
-    ):
-        problems.extend(_readable(check, table, found))
-    return Verification(tuple(problems), checked, archive.listings.counts().summaries)
+    with archive.reading():  # others may write meanwhile: all checks use one snapshot
+        if torn := [_problem("schema", offender) for offender in archive.checks.tables()]:
+            return Verification((*problems, *torn), 0, 0)  # every other check reads these tables
+        for check, table, found in (
+            ("rows", "database", (_problem("rows", one) for one in archive.checks.rows())),
+            ("order", "context_items", _order(archive)),
+            ("digests", "database", _digests(archive)),
+            ("messages", "messages", _messages_and_summaries(archive, vault, count)),
+            ("versions", "message_versions", _versions(archive, vault)),
+            ("schema", "database", _schema(archive)),
+            ("forgetting", "archive_state", _half_forgotten(archive)),
+            ("index", "messages_fts", _upstream_index(archive)),
+            ("index", "database", _not_finding(archive)),
+            ("shrink", "summaries", _shrinking(archive)),
+            ("reachable", "context_items", _reachability(archive)),
+            ("files", "large_files", _files(archive, vault)),
+        ):
+            problems.extend(_readable(check, table, found))
+        return Verification(tuple(problems), checked, archive.listings.counts().summaries)
 
 
 def _messages_and_summaries(
@@ -123,8 +116,12 @@ def _messages_and_summaries(
         for page in archive.checks.derived():
             yield from _check_messages(archive, page, vault, messages)
             count(len(page))
-        found = (_index_problem(archive, one) for one in archive.checks.summary_digests(summaries))
-        yield from _readable("index", "summary_index", found)
+        found = (_problem("index", one) for one in archive.checks.summary_digests(summaries))
+        for one in _readable("index", "summary_index", found):
+            if one.table == "summary_extras":  # rows that are not indexed yet can be caught up
+                yield replace(one, detail=_NOT_INDEXED, severity="warning")
+            else:
+                yield _rewritten(archive, one, one.id) if one.table == "summaries" else one
 
     for problem in in_batches():
         if (problem.check, problem.severity) == ("index", "warning"):
@@ -148,9 +145,8 @@ def _messages_and_summaries(
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
     """Rows that differ from what was written."""
     for id_ in archive.row_digests.changed_messages():
-        yield VerificationProblem(
-            "digests", "messages", str(id_), "the message, or one of its parts, differs from what was written"
-        )
+        detail = "the message, or one of its parts, differs from what was written"
+        yield VerificationProblem("digests", "messages", str(id_), detail)
     for table, key, detail in archive.row_digests.changed_rows():
         problem = VerificationProblem("digests", table, key, detail)
         yield _rewritten(archive, problem, json.loads(key)[0]) if table == "summaries" else problem
@@ -186,15 +182,6 @@ def _problem(check: str, offender: BrokenRow) -> VerificationProblem:
     return VerificationProblem(check, offender.table, offender.id, offender.detail)
 
 
-def _index_problem(archive: Archive, offender: BrokenRow) -> VerificationProblem:
-    """Rows that are not indexed yet can be caught up."""
-    if offender.table == "summaries":
-        return _rewritten(archive, _problem("index", offender), offender.id)
-    if offender.table == "summary_extras":
-        return VerificationProblem("index", offender.table, offender.id, _NOT_INDEXED, "warning")
-    return VerificationProblem("index", offender.table, offender.id, offender.detail)
-
-
 def _check_messages(
     archive: Archive, page: list[DerivedValues], vault: Vault | None, totals: WordTotals
 ) -> Iterator[VerificationProblem]:
@@ -202,8 +189,12 @@ def _check_messages(
     stored: dict[int, StoredMessage] = {}
     try:
         stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
-    except ArchiveCorrupt:
-        yield from _unreadable(archive, page, stored)
+    except ArchiveCorrupt:  # read them one by one: each unreadable message is a problem
+        for derived in page:
+            try:
+                stored[derived.message_id] = archive.messages.get(derived.message_id)
+            except ArchiveCorrupt as error:
+                yield VerificationProblem("original", "message_extras", str(derived.message_id), str(error))
     recipes = archive.context.recipes(list(stored))
     for derived in page:
         message = stored.get(derived.message_id)
@@ -223,17 +214,6 @@ def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> I
         yield from found
     except ArchiveError as error:
         yield VerificationProblem(check, table, "", str(error))
-
-
-def _unreadable(
-    archive: Archive, page: list[DerivedValues], stored: dict[int, StoredMessage]
-) -> Iterator[VerificationProblem]:
-    """Read a batch one by one into `stored`; each unreadable message is a problem."""
-    for derived in page:
-        try:
-            stored[derived.message_id] = archive.messages.get(derived.message_id)
-        except ArchiveCorrupt as error:
-            yield VerificationProblem("original", "message_extras", str(derived.message_id), str(error))
 
 
 def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[VerificationProblem]:
@@ -274,17 +254,23 @@ def _check_intercepted(
     """A message with a payload in a file, with its bytes restored, must be the message that was stored."""
     if vault is None or derived.fingerprint is None:
         return
+    original = _restored(archive, str(stored.id), stored.message, recipe, vault)
+    if isinstance(original, VerificationProblem):
+        yield original
+    elif derived.fingerprint != fingerprint(original):
+        detail = "with its file restored it differs from what was stored"
+        yield VerificationProblem("parts", "message_parts", str(stored.id), detail)
+
+
+def _restored(
+    archive: Archive, name: str, message: Message, recipe: Json, vault: Vault
+) -> Message | VerificationProblem:
+    """The original of a message with a payload in a file; or that it cannot be rebuilt."""
     try:
-        original = restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
+        return restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
     except (NotFound, ArchiveError) as error:
-        yield VerificationProblem(
-            "files", "large_files", str(stored.id), f"its original cannot be rebuilt: {error}", "warning"
-        )
-        return
-    if derived.fingerprint != fingerprint(original):
-        yield VerificationProblem(
-            "parts", "message_parts", str(stored.id), "with its file restored it differs from what was stored"
-        )
+        detail = f"its original cannot be rebuilt: {error}"
+        return VerificationProblem("files", "large_files", name, detail, "warning")
 
 
 def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
@@ -314,24 +300,17 @@ def _index_offenders(table: str, found: Iterable[BrokenRow]) -> Iterator[Verific
 
 
 def _check_version(archive: Archive, version: Version, vault: Vault | None) -> Iterator[VerificationProblem]:
-    name = f"{version.id} of message {version.message_id}"
-    if version.digest == words_digest(version.message):
-        return
-    if version.recipe is not None and vault is None:
-        return
-    if version.recipe is not None and vault is not None:
-        try:
-            original = restore_message(
-                version.message, version.recipe, payload_reader(archive.files, vault), formats.decode
-            )
-        except (NotFound, ArchiveError) as error:
-            yield VerificationProblem(
-                "files", "large_files", name, f"its original cannot be rebuilt: {error}", "warning"
-            )
+    name, original = f"{version.id} of message {version.message_id}", version.message
+    if version.recipe is not None and version.digest != words_digest(original):
+        if vault is None:
             return
-        if version.digest == words_digest(original):
+        restored = _restored(archive, name, original, version.recipe, vault)
+        if isinstance(restored, VerificationProblem):
+            yield restored
             return
-    yield VerificationProblem("versions", "message_versions", name, "its text is not the stored one")
+        original = restored
+    if version.digest != words_digest(original):
+        yield VerificationProblem("versions", "message_versions", name, "its text is not the stored one")
 
 
 def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
@@ -343,9 +322,8 @@ def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
         yield VerificationProblem("original", "message_extras", str(stored.id), f"its original cannot be read: {error}")
         return
     if stored.file_id is None and (again.role, storable_text(again.content)) != (message.role, message.content):
-        yield VerificationProblem(
-            "original", "message_extras", str(stored.id), "its original does not agree with its content"
-        )
+        detail = "its original does not agree with its content"
+        yield VerificationProblem("original", "message_extras", str(stored.id), detail)
 
 
 def _order(archive: Archive) -> Iterator[VerificationProblem]:
@@ -356,9 +334,8 @@ def _order(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
     for table in archive.checks.damaged_indexes():
-        yield VerificationProblem(
-            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
-        )
+        detail = "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
+        yield VerificationProblem("index", table, "", detail)
 
 
 def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
@@ -381,25 +358,18 @@ def _shrinking(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
+    twice: Severity = "warning" if archive.index.upstream else "error"  # in rows that lossless-claw has written
     for conversation_id in archive.checks.conversation_ids():
-        yield from _unreachable(archive, conversation_id)
+        where, ids = f"conversation {conversation_id}", archive.checks.unreachable(conversation_id)
+        if ids and archive.context.was_cleared(conversation_id, ids):
+            detail = f"{where}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
+            yield VerificationProblem("reachable", "messages", str(ids[0]), detail, "warning")
+        else:
+            detail = f"{where}: it is neither in the context, nor below a summary in it, nor hidden"
+            yield from (VerificationProblem("reachable", "messages", str(id_), detail) for id_ in ids)
         for message_id in archive.checks.covered_twice(conversation_id):
-            detail = f"conversation {conversation_id}: the context holds it more than once"
-            # in rows that lossless-claw has written
-            severity: Severity = "warning" if archive.index.upstream else "error"
-            yield VerificationProblem("reachable", "context_items", str(message_id), detail, severity)
-
-
-def _unreachable(archive: Archive, conversation_id: int) -> Iterator[VerificationProblem]:
-    ids = archive.checks.unreachable(conversation_id)
-    if ids and archive.context.was_cleared(conversation_id, ids):
-        detail = (
-            f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
-        )
-        yield VerificationProblem("reachable", "messages", str(ids[0]), detail, "warning")
-        return
-    detail = f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
-    yield from (VerificationProblem("reachable", "messages", str(message_id), detail) for message_id in ids)
+            detail = f"{where}: the context holds it more than once"
+            yield VerificationProblem("reachable", "context_items", str(message_id), detail, twice)
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:

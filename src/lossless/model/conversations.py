@@ -98,4 +98,8 @@ def as_session(who: SessionRef) -> Session:
     """The host's names for a session; a plain string is its key."""
     if isinstance(who, str):
         return Session(key=who)
-    return who.session if isinstance(who, Conversation) else who
+    if isinstance(who, Conversation):
+        return who.session
+    if not isinstance(who, Session):
+        raise BadInput(f"a session is its name or a Session, not {type(who).__name__}")
+    return who

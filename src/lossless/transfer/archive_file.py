@@ -208,29 +208,18 @@ def _bundle(path: Path, block: ConversationBlock) -> Bundle:
     tables: dict[str, list[RowValues]] = {}
     for type_, values in block_lines(path, block):
         if type_ == "conversation":
-            conversation = _with(fit_row(values), CONVERSATION_COLUMNS)
+            conversation = dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(values)
         elif type_ == "message":
-            keys.append(_key(fit_row(values)))
+            row = fit_row(values)
+            identity = row.get("identity_hash") or identity_hash(row["role"], row["content"])
+            names = row.get("transcript_entry_id"), row.get("stable_event_key"), row["token_count"], row["role"]
+            keys.append(MessageKey(row["message_id"], row["seq"], identity, row["created_at"], *names))
         elif type_ == "summary":
-            summaries.append(_with(fit_row(values), SUMMARY_COLUMNS))
+            summaries.append(dict.fromkeys(SUMMARY_COLUMNS) | fit_row(values))
         else:
             tables.setdefault(type_, []).append(extra_row(type_, values))
-    context = [_with(item, CONTEXT_COLUMNS) for item in tables.pop("context_items", [])]
+    context = [dict.fromkeys(CONTEXT_COLUMNS) | item for item in tables.pop("context_items", [])]
     return Bundle(conversation, keys, lambda: _pages(path, block), summaries, context, tables)
-
-
-def _with(values: RowValues, names: tuple[str, ...]) -> RowValues:
-    """Values with all these names; missing ones are None."""
-    return dict.fromkeys(names) | values
-
-
-def _key(values: RowValues) -> MessageKey:
-    identity = values.get("identity_hash") or identity_hash(values["role"], values["content"])
-    entry, event = values.get("transcript_entry_id"), values.get("stable_event_key")
-    names, role = (entry, event), values["role"]
-    return MessageKey(
-        values["message_id"], values["seq"], identity, values["created_at"], *names, values["token_count"], role
-    )
 
 
 def _pages(path: Path, block: ConversationBlock) -> Iterator[list[RowValues]]:
@@ -239,7 +228,7 @@ def _pages(path: Path, block: ConversationBlock) -> Iterator[list[RowValues]]:
         if type_ == "message":
             values.pop("original", None)
             parts = [fit_row(restore_row(part)) for part in values["parts"]]
-            page.append(_with(fit_row(values), (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)) | {"parts": parts})
+            page.append(dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS)) | fit_row(values) | {"parts": parts})
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:

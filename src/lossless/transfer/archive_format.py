@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.store.bundles import (
@@ -21,7 +21,7 @@ from lossless.store.bundles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lossless.store.bundles import RowValues
@@ -79,12 +79,8 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class ConversationBlock:
-    """The position of a conversation in the file."""
-
-    start: int
-    end: int = 0
+#: The position of a conversation in the file: of its first line, and within its last one.
+ConversationBlock: TypeAlias = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -113,12 +109,11 @@ def is_archive(path: Path) -> bool:
 
 
 def archive_line(type_: str, values: RowValues) -> bytes:
-    return (dump_row({"type": type_} | values) + "\n").encode(
-        "utf-8", "backslashreplace"
-    )  # lone surrogates are escaped
+    text = dump_row({"type": type_} | values) + "\n"
+    return text.encode("utf-8", "backslashreplace")  # lone surrogates are escaped
 
 
-def survey_archive(path: Path, progress: Callable[[int], None] | None = None) -> ArchiveSurvey:
+def survey_archive(path: Path) -> ArchiveSurvey:
     """Read and verify a whole file: every line is valid and in order, and the last line matches the others."""
     found = ArchiveSurvey()
     digest = hashlib.sha256()
@@ -128,9 +123,19 @@ def survey_archive(path: Path, progress: Callable[[int], None] | None = None) ->
         for number, raw in enumerate(file, 1):
             if last.get("type") == "end":
                 raise _wrong(number, "something comes after the end")
-            values = _parse(raw, number)
+            try:
+                values = json.loads(raw)
+                restore_row(values if isinstance(values, dict) else {})
+            except (ValueError, RecursionError, TypeError) as error:
+                raise _wrong(number, "it is not valid JSON") from error
+            if not isinstance(values, dict) or not isinstance(values.get("type"), str):
+                raise _wrong(number, "it has no type")
             if number == 1:
-                _check_header(values)
+                if values["type"] != FORMAT:
+                    raise BadInput("this is not an archive file: its first line does not say so")
+                version = values.get("version")
+                if not isinstance(version, int) or version > VERSION:
+                    raise BadInput(f"this archive file has version {version!r}; this lossless reads up to {VERSION}")
             elif values["type"] == "end":
                 found.digest = digest.hexdigest()
             else:
@@ -139,8 +144,6 @@ def survey_archive(path: Path, progress: Callable[[int], None] | None = None) ->
             digest.update(raw)
             place += len(raw)
             last = values
-            if progress:
-                progress(len(raw))
     if last.get("type") != "end":
         raise BadInput("the archive file is not whole: its last line is missing")
     if found.digest != last.get("sha256"):
@@ -153,8 +156,8 @@ def survey_archive(path: Path, progress: Callable[[int], None] | None = None) ->
 def block_lines(path: Path, block: ConversationBlock) -> Iterator[tuple[str, RowValues]]:
     """The lines of one conversation: type and values."""
     with path.open("rb") as file:
-        file.seek(block.start)
-        while file.tell() < block.end:
+        file.seek(block[0])
+        while file.tell() < block[1]:
             values = json.loads(file.readline())
             yield values.pop("type"), restore_row(values)
 
@@ -162,26 +165,14 @@ def block_lines(path: Path, block: ConversationBlock) -> Iterator[tuple[str, Row
 def _count(found: ArchiveSurvey, values: dict[str, Any], last: dict[str, Any], place: int, number: int) -> None:
     type_ = values["type"]
     if type_ == PRUNED_TABLE:
-        found.pruned = found.pruned or ConversationBlock(place)
-        found.pruned.end = place + 1
-        found.counts[type_] += 1
-        return
-    if found.pruned is not None:
+        found.pruned = (place if found.pruned is None else found.pruned[0], place + 1)
+    elif type_ == "conversation" and found.pruned is None:
+        found.blocks.append((place, place + 1))
+    elif not found.blocks or found.pruned is not None or _ORDER[type_] < _ORDER.get(last["type"], 0):
         raise _wrong(number, f"a line of type {type_!r} is out of place")
-    if type_ == "conversation":
-        found.blocks.append(ConversationBlock(place))
-    elif not found.blocks or _ORDER[type_] < _ORDER.get(last["type"], 0):
-        raise _wrong(number, f"a line of type {type_!r} is out of place")
+    else:
+        found.blocks[-1] = (found.blocks[-1][0], place + 1)
     found.counts[type_] += 1
-    found.blocks[-1].end = place + 1
-
-
-def _check_header(values: dict[str, Any]) -> None:
-    if values["type"] != FORMAT:
-        raise BadInput("this is not an archive file: its first line does not say so")
-    version = values.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise BadInput(f"this archive file has version {version!r}; this lossless reads up to {VERSION}")
 
 
 def _check_line(values: dict[str, Any], number: int) -> None:
@@ -198,17 +189,6 @@ def _check_line(values: dict[str, Any], number: int) -> None:
         raise _wrong(number, "what changed below it is of the wrong kind")
     if not all(isinstance(one, dict) and is_version(restore_row(one)) for one in values.get("versions", ())):
         raise _wrong(number, "one of its versions has a field of the wrong kind")
-
-
-def _parse(raw: bytes, number: int) -> dict[str, Any]:
-    try:
-        values = json.loads(raw)
-        restore_row(values if isinstance(values, dict) else {})
-    except (ValueError, RecursionError, TypeError) as error:
-        raise _wrong(number, "it is not valid JSON") from error
-    if not isinstance(values, dict) or not isinstance(values.get("type"), str):
-        raise _wrong(number, "it has no type")
-    return values
 
 
 def _wrong(number: int, why: str) -> BadInput:

@@ -15,7 +15,7 @@ from lossless.model.paths import expand_path
 from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
 from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
-from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
+from lossless.transfer.merge import Merger, import_redacted
 from lossless.transfer.merge_plan import order_summaries
 from lossless.transfer.remnic_format import derive_context
 
@@ -109,7 +109,10 @@ def reading_sessions(
 def read_bundles(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[Bundle]:
     """Conversations that are exported together; links to fork parents are kept where these are included."""
     numbers = {conversation["conversation_id"] for conversation in conversations}
-    return (keep_forks_of(reader.bundle(conversation), numbers) for conversation in conversations)
+    for conversation in conversations:
+        bundle = reader.bundle(conversation)
+        forks = [row for row in bundle.tables.get("fork_sources", []) if row["source_id"] in numbers]
+        yield replace(bundle, tables=bundle.tables | {"fork_sources": forks})
 
 
 #: Tables that only our archives have.
@@ -136,12 +139,8 @@ def bundle_difference(written: Bundle, back: Bundle, files: Sequence[RowValues],
     names = () if ours else ("stale",)
     if [_plain(one, names) for one in written.summaries] != [_plain(one, names) for one in back.summaries]:
         return "its summaries"
-    return _different_message(written, back, () if ours else (*EXTRA_COLUMNS, "versions"))
-
-
-def _different_message(written: Bundle, back: Bundle, but: Collection[str]) -> str | None:
-    messages = (message for page in written.pages() for message in page)
-    copies = (message for page in back.pages() for message in page)
+    but = () if ours else (*EXTRA_COLUMNS, "versions")
+    messages, copies = ((message for page in bundle.pages() for message in page) for bundle in (written, back))
     for one, other in zip_longest(messages, copies):
         if one is None or other is None or _message(one, but) != _message(other, but):
             return f"the message at {(one or other)['seq']}"
@@ -209,7 +208,13 @@ def export_lossless_claw(
             for bundle in read_bundles(reader, conversations):
                 number = bundle.conversation["conversation_id"]
                 files.append([source.bring(one, number, report) for one in bundle.tables.get("large_files", ())])
-                report.message_parts += _put(file, bundle, files[-1])
+                try:
+                    report.message_parts += file.put(bundle, files[-1])
+                except ArchiveError as error:
+                    if "constraint failed" not in str(error):
+                        raise
+                    message = f"conversation {number} has inconsistent rows; `lcm verify` names them"
+                    raise ArchiveCorrupt(message) from error
                 report.count(bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
@@ -220,9 +225,8 @@ def export_lossless_claw(
         report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
         with open_claw(temporary) as written, written.reading():
             back = BundleReader(written.database)
-            for bundle, copy, rows in zip(
-                read_bundles(reader, conversations), back.conversations(), files, strict=True
-            ):
+            bundles = read_bundles(reader, conversations)
+            for bundle, copy, rows in zip(bundles, back.conversations(), files, strict=True):
                 wrong = bundle_difference(bundle, back.bundle(copy), rows, ours=not wanted.plain)
                 if wrong is not None:
                     name = f"conversation {bundle.conversation['conversation_id']}"
@@ -230,17 +234,6 @@ def export_lossless_claw(
             if not wanted.plain and back.pruned() != pruned:
                 raise ArchiveCorrupt("what was permanently deleted, read back from the new database, is not the same")
     return report
-
-
-def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
-    """Write a conversation; an error names the one with inconsistent rows."""
-    try:
-        return file.put(bundle, files)
-    except ArchiveError as error:
-        if "constraint failed" not in str(error):
-            raise
-        name = f"conversation {bundle.conversation['conversation_id']}"
-        raise ArchiveCorrupt(f"{name} has inconsistent rows; `lcm verify` names them") from error
 
 
 def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:

@@ -43,7 +43,7 @@ from lossless.transfer.remnic_format import known_role, part_to_columns
 from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from lossless.model.masking import CutText
     from lossless.store.bundles import Bundle, MessageId, RowValues
@@ -56,46 +56,27 @@ _FILE_TOKENS = 1000
 
 def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
     """The conversation with the local identities of its forgotten messages, so that none is stored twice."""
-    if not archive.tombstones.rounds():
+    if not (rounds := archive.tombstones.rounds()):
         return bundle
     number = bundle.conversation["conversation_id"]
     others: dict[MessageId, str] = {}
     for page in bundle.pages():
         for message in page:
-            content = _kept_of(archive, number, message)
+            content, print_ = message["content"], message["fingerprint"]
+            digest = None if print_ is None else archive.tombstones.digest(print_)
+            for round_ in rounds:
+                if round_.cut is not None:
+                    content = round_.cut(content)
+                elif digest is not None and {(digest, EVERYWHERE), (digest, number)} & round_.whole:
+                    content = FORGOTTEN
+                    break
             if content is not message["content"]:
                 others[message["message_id"]] = identity_hash(message["role"] or "", content)
     keys = [replace(key, identity=others[key.id]) if key.id in others else key for key in bundle.keys]
     return replace(bundle, keys=keys) if others else bundle
 
 
-def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
-    content: str = message["content"]
-    print_ = message["fingerprint"]
-    for round_ in archive.tombstones.rounds():
-        if round_.cut is not None:
-            content = round_.cut(content)
-        elif print_ is not None:
-            digest = archive.tombstones.digest(print_)
-            if (digest, EVERYWHERE) in round_.whole or (digest, number) in round_.whole:
-                return FORGOTTEN
-    return content
-
-
-def forget_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
-    """Apply what was forgotten in this archive to imported rows; returns what could not be removed."""
-    touched = reapply_forgotten(_tools(archive, vault, now))
-    return () if touched is None else touched.left
-
-
-def mask_all(archive: Archive, vault: Vault | None, cut: CutText, now: datetime) -> tuple[str, ...]:
-    """Mask secrets in everything that an archive has; returns what could not be masked."""
-    tools = _tools(archive, vault, now)
-    touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=cut),)))
-    return (*touched.left, *finish_forget(tools))
-
-
-def _tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:
+def _forget_tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:
     return ForgetTools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now)
 
 
@@ -108,30 +89,18 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[R
     """The valid rows about deleted conversations, without duplicates, by number; each invalid one adds a warning."""
     found: dict[object, RowValues] = {}
     for row in rows:
-        one = dict.fromkeys(_TEXTS) | row
-        if _is_sound(one):
-            found.setdefault((*(one[name] for name in _TEXTS), one["marks"]), one)
+        one = dict.fromkeys((*_TEXTS, "marks", "number", "at")) | row
+        marks, texts = one["marks"], [one[name] for name in _TEXTS]
+        is_valid = isinstance(marks, bytes) and marks and not len(marks) % _MARK and type(one["number"]) is int
+        try:
+            parse_time(str(one["at"]))
+        except ValueError:
+            is_valid = False
+        if is_valid and all(text is None or isinstance(text, str) for text in texts):
+            found.setdefault((*texts, marks), one)
         else:
             report.warnings.append("an invalid record of a deleted conversation: left out")
     return sorted(found.values(), key=lambda row: row["number"])
-
-
-def keep_forks_of(bundle: Bundle, conversation_ids: Collection[object]) -> Bundle:
-    """The conversation without links to fork parents that are not among these."""
-    rows = bundle.tables.get("fork_sources", [])
-    kept = [row for row in rows if row["source_id"] in conversation_ids]
-    return replace(bundle, tables=bundle.tables | {"fork_sources": kept})
-
-
-def _is_sound(row: RowValues) -> bool:
-    marks, number = row.get("marks"), row.get("number")
-    if not isinstance(marks, bytes) or not marks or len(marks) % _MARK or type(number) is not int:
-        return False
-    try:
-        parse_time(str(row.get("at")))
-    except ValueError:
-        return False
-    return all(row[name] is None or isinstance(row[name], str) for name in _TEXTS)
 
 
 #: The cause of hiding an imported message when its own archive gave none.
@@ -150,12 +119,7 @@ class Merger:
     """
 
     def __init__(
-        self,
-        archive: Archive,
-        payloads: PayloadCopier,
-        options: TransferOptions,
-        *,
-        boundaries: bool = False,
+        self, archive: Archive, payloads: PayloadCopier, options: TransferOptions, *, boundaries: bool = False
     ) -> None:
         self._archive, self._payloads, self._now = archive, payloads, datetime.now(UTC)
         self._writer = BundleWriter(archive)
@@ -191,21 +155,19 @@ class Merger:
 
     def finish(self, pruned: Iterable[RowValues] = ()) -> None:
         """After the last conversation: link forks, record deleted conversations, apply what was forgotten."""
-        self._keep_common(pruned)
-        if not self.report.dry_run:
-            self.report.warnings += forget_again(self._archive, self._payloads.vault, self._now)
-
-    def _keep_common(self, pruned: Iterable[RowValues]) -> None:
         found, came = valid_pruned_rows(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
-        if not found and not forks:
-            return
-        with self._archive.reading() if self.report.dry_run else self._archive.writing():
-            new = [row for row in found if self._writer.lacks_pruned(row)]
-            self.report.pruned_inserted += len(new)
-            if not self.report.dry_run:
-                self._writer.put_pruned(new)
-                self._writer.rely(forks)
+        if found or forks:
+            with self._archive.reading() if self.report.dry_run else self._archive.writing():
+                new = [row for row in found if self._writer.lacks_pruned(row)]
+                self.report.pruned_inserted += len(new)
+                if not self.report.dry_run:
+                    self._writer.put_pruned(new)
+                    self._writer.rely(forks)
+        if not self.report.dry_run:
+            tools = _forget_tools(self._archive, self._payloads.vault, self._now)
+            touched = reapply_forgotten(tools)
+            self.report.warnings += () if touched is None else touched.left
 
     # --- existing rows --------------------------------------------------------------------------------
 
@@ -225,7 +187,10 @@ class Merger:
             taken = set(self._writer.taken(what, ids_)) | self._planned[what]
             plan.is_new[what] = {id_ for id_ in ids_ if id_ not in taken}
             self._planned[what] |= plan.is_new[what]
-        plan.without_bytes = self._without_bytes(plan)
+        rows = {row["file_id"]: row for row in bundle.tables.get("large_files", ())}
+        there = self._archive.files.many(rows.keys() - plan.is_new["files"])
+        mine = [file for file in there.values() if file.conversation_id == target and self._payloads.lacks(file)]
+        plan.without_bytes = [rows[file.id] for file in mine if self._payloads.has(rows[file.id])]
         plan.copies = self._copies(plan)
         plan.has_boundary = (
             plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
@@ -253,13 +218,6 @@ class Merger:
                     found.append((id_, copy))
         return found
 
-    def _without_bytes(self, plan: ImportPlan) -> list[RowValues]:
-        """Files whose bytes were missing so far and that this source has."""
-        rows = {row["file_id"]: row for row in plan.bundle.tables.get("large_files", ())}
-        there = self._archive.files.many(rows.keys() - plan.is_new["files"])
-        mine = [file for file in there.values() if file.conversation_id == plan.target]
-        return [rows[file.id] for file in mine if self._payloads.lacks(file) and self._payloads.has(rows[file.id])]
-
     def _find(self, bundle: Bundle) -> tuple[int | None, dict[MessageId, int]]:
         """The conversation of the archive that this one continues, if any, and the messages that both have."""
         session_key = bundle.conversation["session_key"]
@@ -283,7 +241,10 @@ class Merger:
 
     def _plan_summaries(self, plan: ImportPlan) -> None:
         found, plan.dropped = order_summaries(plan.bundle)
-        again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found}
+        # names for summaries whose own are used by other conversations; the same each time
+        prefix = f"{plan.bundle.session}\0{plan.bundle.conversation['session_key']}\0"
+        ids = {one["summary_id"]: one["content"] for one in found}
+        again = {id_: new_summary_id(content, prefix + id_) for id_, content in ids.items()}
         taken = self._writer.taken("summaries", [*again, *again.values()])
         for one in found:
             id_ = one["summary_id"]
@@ -296,12 +257,6 @@ class Merger:
                 plan.known_summaries += 1
             else:
                 plan.summaries.append(one)
-
-    @staticmethod
-    def _other_name(bundle: Bundle, one: RowValues) -> str:
-        """A name for a summary whose own is used by another conversation; the same each time."""
-        mine = "\0".join((bundle.session, str(bundle.conversation["session_key"]), one["summary_id"]))
-        return new_summary_id(one["content"], mine)
 
     def _count(self, plan: ImportPlan) -> None:
         report, bundle = self.report, plan.bundle
@@ -353,7 +308,15 @@ class Merger:
         bundle = plan.bundle
         known = set(plan.messages.values())
         is_new = plan.target is None
-        conversation_id = self._put_conversation(plan) if plan.target is None else plan.target
+        conversation_id = plan.target
+        if conversation_id is None:
+            given, now = bundle.conversation, row_time(self._now)
+            values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
+            values |= {"session_id": bundle.session, "active": int(bool(given["active"]))}
+            values |= {name: given[name] or now for name in ("created_at", "updated_at")}
+            if self._conflicts(plan):
+                values |= {"active": 0, "archived_at": now, "archive_cause": "import"}
+            conversation_id = self._writer.put_conversation(values)
         plan.target = conversation_id
         self._claimed.add(conversation_id)  # two conversations of a source stay two
         self._came[bundle.conversation["conversation_id"]] = conversation_id
@@ -383,10 +346,7 @@ class Merger:
         if lost:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
-        self._log_moved(conversation_id)
-
-    def _log_moved(self, conversation_id: int) -> None:
-        """Log messages that a host put before older ones, where the imported log does not explain them."""
+        # messages that a host put before older ones, where the imported log does not explain them
         if moved := self._writer.moved(conversation_id):
             size = self._archive.context.tokens(conversation_id)
             change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
@@ -401,16 +361,6 @@ class Merger:
         is_taken = key in self._actives if self.report.dry_run else False
         self._actives.add(key)
         return is_taken or self._writer.has_active(key)
-
-    def _put_conversation(self, plan: ImportPlan) -> int:
-        given = plan.bundle.conversation
-        values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
-        values |= {"session_id": plan.bundle.session, "active": int(bool(given["active"]))}
-        for name in ("created_at", "updated_at"):
-            values[name] = values[name] or row_time(self._now)
-        if self._conflicts(plan):
-            values |= {"active": 0, "archived_at": row_time(self._now), "archive_cause": "import"}
-        return self._writer.put_conversation(values)
 
     def _put_messages(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
         """Store new messages in order; returns the ids."""
@@ -455,11 +405,11 @@ class Merger:
             for n, id_ in enumerate(shown):
                 self._archive.context.put(conversation_id, ordinal + n, id_, self._now)
         after = self._archive.context.items(conversation_id)
-        left = [item_id(item) for item in after]
+        now_there = [item_id(item) for item in after]
         change = ContextChange(
             "import", "import", IMPORTED,
-            removed=tuple(item for item in there if item not in set(left)),
-            added=tuple(item for item in left if item not in set(there)),
+            removed=tuple(item for item in there if item not in set(now_there)),
+            added=tuple(item for item in now_there if item not in set(there)),
             tokens_before=before, tokens_after=sum(item.tokens for item in after),
         )  # fmt: skip
         self._archive.context.log(conversation_id, change, self._now)
@@ -544,7 +494,9 @@ def import_redacted(
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
-        left = mask_all(staged, files, redact, datetime.now(UTC))
+        tools = _forget_tools(staged, files, datetime.now(UTC))
+        touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=redact),)))
+        unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)
             payloads = PayloadCopier(vault, (Path(folder),))
@@ -552,6 +504,6 @@ def import_redacted(
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())
-    merger.report.warnings += [*first.warnings, *left]
+    merger.report.warnings += [*first.warnings, *unmasked]
     merger.report.events_dropped = first.events_dropped
     return merger.report

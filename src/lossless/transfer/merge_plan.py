@@ -148,8 +148,8 @@ def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
     return {id_ for id_ in found if isinstance(id_, int | str)}
 
 
-class _LeftBehindError(Exception):
-    """A logged step refers to something that was not imported."""
+#: A logged step refers to something that was not imported, or an entry is another program's.
+_NOT_IMPORTED = (KeyError, TypeError, ValueError)
 
 
 def renumber_log(
@@ -159,27 +159,29 @@ def renumber_log(
     kept, lost = [], set()
     for row in former:
         log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # stored as text in files
-        try:
-            kept.append(_former(plan, row, log_id))
-        except _LeftBehindError:
+        try:  # the former state of a summary, under the archive's numbers
+            state, (name,) = _read(row["state"]), _all(plan, [row["summary_id"]])
+            state["row"] = state["row"] | {"summary_id": name, "conversation_id": plan.target}
+            state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
+            text = json.dumps(state, separators=(",", ":"))
+            kept.append({"log_id": plan.logs[log_id], "summary_id": name, "state": text})
+        except _NOT_IMPORTED:
             lost.add(log_id)
-    found = [_line(plan, row, is_lost=row["log_id"] in lost) for row in log]
-    return found, kept
+    return [_line(plan, row, is_lost=row["log_id"] in lost) for row in log], kept
 
 
 def _line(plan: ImportPlan, row: RowValues, *, is_lost: bool) -> RowValues:
     detail = _read(row.get("detail"))
     removed, added = _items(plan, row["removed"]), _items(plan, row["added"])
-    try:
-        if row["action"] == "undo":
-            undone = plan.logs.get(detail.get("undoes", 0))
-            detail = {} if undone is None else {"undoes": undone}
-        elif is_lost or None in (*removed, *added):
-            raise _LeftBehindError
-        else:
-            detail = _detail(plan, row["action"], detail)
-    except _LeftBehindError:
-        detail = {"lost": LOST_REASON}
+    if row["action"] == "undo":
+        undone = plan.logs.get(detail.get("undoes", 0))
+        detail = {} if undone is None else {"undoes": undone}
+    else:
+        try:
+            is_lost = is_lost or None in (*removed, *added)
+            detail = {"lost": LOST_REASON} if is_lost else _detail(plan, row["action"], detail)
+        except _NOT_IMPORTED:
+            detail = {"lost": LOST_REASON}
     return row | {
         "log_id": plan.logs[row["log_id"]],
         "removed": json.dumps([item for item in removed if item is not None]),
@@ -214,18 +216,17 @@ def _read(text: Any) -> dict[str, Any]:
 
 def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, Any]:
     """The undo data of a step, under the archive's numbers."""
-    try:
-        match action:
-            case "transplant" if detail and "lost" not in detail:
-                return detail | _things(plan, detail) | {"messages": _all(plan, detail["messages"])}
-            case "merge" if detail and "lost" not in detail:
-                return _merge(plan, detail)
-            case "transplant" | "merge":
-                return detail or {"lost": LOST_REASON}
-            case _:
-                return detail
-    except (KeyError, TypeError, ValueError):  # a log with entries of other programs
-        raise _LeftBehindError from None
+    if action not in ("transplant", "merge"):
+        return detail
+    if not detail or "lost" in detail:
+        return detail or {"lost": LOST_REASON}
+    if action == "transplant":
+        return detail | _things(plan, detail) | {"messages": _all(plan, detail["messages"])}
+    if not plan.keeps_places:
+        raise ValueError("the positions of its messages have changed")
+    ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
+    sources = [_source(plan, source) for source in detail["sources"]]
+    return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
 
 
 def _things(plan: ImportPlan, one: dict[str, Any]) -> dict[str, Any]:
@@ -237,42 +238,19 @@ def _things(plan: ImportPlan, one: dict[str, Any]) -> dict[str, Any]:
 def _all(plan: ImportPlan, items: Sequence[int | str]) -> list[int | str]:
     found = [item for given in items if (item := _item(plan, given)) is not None]
     if len(found) < len(items):
-        raise _LeftBehindError
+        raise ValueError("some of these were not imported")
     return found
 
 
-def _merge(plan: ImportPlan, detail: dict[str, Any]) -> dict[str, Any]:
-    if not plan.keeps_places:
-        raise _LeftBehindError
-    ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
-    sources = [_source(plan, source) for source in detail["sources"]]
-    return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
-
-
 def _source(plan: ImportPlan, source: dict[str, Any]) -> dict[str, Any]:
-    came_as = plan.conversations.get(source["id"], source["id"] if plan.keeps_numbers else None)
-    if came_as is None:
-        raise _LeftBehindError
+    id_ = source["id"]
     return source | _things(plan, source) | {
-        "id": came_as,
+        "id": plan.conversations.get(id_, id_) if plan.keeps_numbers else plan.conversations[id_],
         "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
         "hidden": _all(plan, source["hidden"]),
         "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
         "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
     }  # fmt: skip
-
-
-def _former(plan: ImportPlan, row: RowValues, log_id: int) -> RowValues:
-    """The former state of a summary, under the archive's numbers."""
-    try:
-        state = _read(row["state"])
-        name = _all(plan, [row["summary_id"]])[0]
-        state["row"] = state["row"] | {"summary_id": name, "conversation_id": plan.target}
-        state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
-        here = plan.logs[log_id]
-    except (KeyError, TypeError):
-        raise _LeftBehindError from None
-    return {"log_id": here, "summary_id": name, "state": json.dumps(state, separators=(",", ":"))}
 
 
 def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> tuple[dict[MessageId, int], bool]:
@@ -285,8 +263,12 @@ def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) ->
     once, so nothing is duplicated and repeats are kept. A message between the same neighbours, with the same role and
     time, was edited on one side; different text elsewhere is another message.
     """
-    begin = _common(coming, there)
-    marks, others = _marks(coming, begin), _marks(there, begin)
+    size = min(len(coming), len(there))
+    begin = next((n for n in range(size) if coming[n].identity != there[n].identity), size)  # the common beginning
+    marks, others = (
+        [(key.identity if n < begin else f"{key.identity} {_second(key)}").encode() for n, key in enumerate(keys)]
+        for keys in (coming, there)
+    )
     named = {key.entry_id: n for n, key in enumerate(there) if key.entry_id is not None}
     known = {n: named[key.entry_id] for n, key in enumerate(coming) if key.entry_id in named}
     both = set(marks) & set(others)
@@ -303,28 +285,17 @@ def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) ->
     )
     pairs = [(coming[shown[w]], there[stored[s]]) for w, s in enumerate(found.rows) if s is not None]
     pairs += _edited(coming, there, {one.id: int(other.id) for one, other in pairs})
-    return {one.id: int(other.id) for one, other in pairs}, any(_is_sure(one, other) for one, other in pairs)
-
-
-def _common(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> int:
-    """How many leading messages both have in common, at any time."""
-    size = min(len(coming), len(there))
-    return next((n for n in range(size) if coming[n].identity != there[n].identity), size)
-
-
-def _marks(keys: Sequence[MessageKey], begin: int) -> list[bytes]:
-    """What identifies messages: their content, and after a common beginning their time."""
-    return [(key.identity if n < begin else f"{key.identity} {_second(key)}").encode() for n, key in enumerate(keys)]
+    is_sure = any(
+        (one.entry_id is not None and one.entry_id == other.entry_id)
+        or (one.event_key is not None and one.event_key == other.event_key)
+        or _second(one) == _second(other)
+        for one, other in pairs
+    )
+    return {one.id: int(other.id) for one, other in pairs}, is_sure
 
 
 def _second(key: MessageKey) -> str:
     return key.created_at[:19]
-
-
-def _is_sure(one: MessageKey, other: MessageKey) -> bool:
-    is_named = one.entry_id is not None and one.entry_id == other.entry_id
-    is_event = one.event_key is not None and one.event_key == other.event_key
-    return is_named or is_event or _second(one) == _second(other)
 
 
 class _EqualMessages:
@@ -385,7 +356,7 @@ def _edited(
 
 
 def _is_edited(one: MessageKey, other: MessageKey, taken: Collection[MessageId]) -> bool:
-    is_same = one.role == other.role and one.created_at[:19] == other.created_at[:19]
+    is_same = one.role == other.role and _second(one) == _second(other)
     return is_same and other.id not in taken and None in (one.entry_id, other.entry_id)
 
 
@@ -403,7 +374,11 @@ def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
         if made_of:
             done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
         elif direct:
-            done[id_] = one | _leaf([messages[message] for message in direct], one) | {"messages": direct}
+            times = [messages[message].created_at for message in direct]
+            done[id_] = one | _span(one, times, times) | {
+                "kind": "leaf", "depth": 0, "descendant_count": 0, "descendant_token_count": 0, "messages": direct,
+                "source_message_token_count": sum(messages[message].tokens for message in direct),
+            }  # fmt: skip
         else:
             continue
         done[id_]["sources"] = made_of
@@ -424,14 +399,6 @@ def sources_first(given: Mapping[str, RowValues]) -> list[str]:
             if not waiting[above]:
                 ready.append(above)
     return ready
-
-
-def _leaf(messages: Sequence[MessageKey], one: RowValues) -> RowValues:
-    return {
-        "kind": "leaf", "depth": 0, "descendant_count": 0, "descendant_token_count": 0,
-        "source_message_token_count": sum(key.tokens for key in messages),
-        **_span(one, [key.created_at for key in messages], [key.created_at for key in messages]),
-    }  # fmt: skip
 
 
 def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:

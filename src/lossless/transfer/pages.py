@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import formats
-from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
-from lossless.files.intercept import restore_message
-from lossless.files.vault import payload_reader
+from lossless.errors import ArchiveCorrupt
+from lossless.maintenance.engine_parts import with_payloads
 from lossless.model.messages import File, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
 from lossless.store.bundles.writer import BundleWriter
@@ -54,18 +53,21 @@ def readable_messages(
     """The messages of a conversation, oldest first."""
     for stored in iter_messages(archive, conversation_id):
         parts = stored.message.parts
-        calls = tuple((part.name, _input(part.input)) for part in parts if isinstance(part, ToolCall))
-        yield ReadableMessage(
-            stored.id,
-            stored.seq,
-            stored.message.role,
-            f"{stored.created_at:%Y-%m-%d %H:%M:%S} UTC",
-            stored.message.content,
-            tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text),
-            calls,
-            tuple(_attached(part) for part in parts if isinstance(part, File | Opaque)),
-            hidden.get(stored.id),
+        inputs = [(part.name, part.input) for part in parts if isinstance(part, ToolCall)]
+        calls = tuple(
+            (name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1))
+            for name, given in inputs
         )
+        thoughts = tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text)
+        attached = tuple(
+            " ".join(filter(None, ("file", part.name, part.mime)))
+            if isinstance(part, File)
+            else f"block of type {part.type}"
+            for part in parts
+            if isinstance(part, File | Opaque)
+        )
+        role, at, text = stored.message.role, f"{stored.created_at:%Y-%m-%d %H:%M:%S} UTC", stored.message.content
+        yield ReadableMessage(stored.id, stored.seq, role, at, text, thoughts, calls, attached, hidden.get(stored.id))
 
 
 def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
@@ -76,16 +78,11 @@ def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMess
         after = page[-1].seq
 
 
-def original_messages(archive: Archive, vault: Vault | None, conversation_id: int) -> Iterator[dict[str, Json]]:
-    """Each original message with its id and time, as `lcm append` reads it."""
+def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+    """Write each original message with its id and time, as `lcm append` reads it; returns how many."""
+    count = 0
     for stored in iter_messages(archive, conversation_id):
-        message = stored.message
-        recipe = archive.context.recipes([stored.id]).get(stored.id)
-        if recipe is not None and vault is not None:
-            try:
-                message = restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
-            except (NotFound, ArchiveError):
-                message = stored.message
+        message = with_payloads(archive, vault, stored.message, archive.context.recipes([stored.id]).get(stored.id))
         if message.body is None and message.parts:
             body: dict[str, Json] = dict(formats.encode([message], "openclaw")[0])
         else:
@@ -93,29 +90,16 @@ def original_messages(archive: Archive, vault: Vault | None, conversation_id: in
         line: dict[str, Json] = {"message": body, "timestamp": f"{stored.created_at:%Y-%m-%dT%H:%M:%SZ}"}
         if stored.entry_id is not None:
             line["id"] = stored.entry_id
-        yield line
-
-
-def sorted_summaries(archive: Archive, ids: list[str]) -> list[Summary]:
-    """Summaries, the widest first, then in the order of what they cover."""
-    found = archive.summaries.many(ids)
-    return sorted(found, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
+        count += 1
+    return count
 
 
 def file_name(conversation_id: int, name: str, ending: str) -> str:
     """A file name that is valid on every system, for any session name."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60].strip("-")
     return f"{conversation_id:04d}{f'-{plain}' if plain else ''}.{ending}"
-
-
-def _input(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-
-
-def _attached(part: File | Opaque) -> str:
-    if isinstance(part, File):
-        return " ".join(filter(None, ("file", part.name, part.mime)))
-    return f"block of type {part.type}"
 
 
 PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
@@ -187,7 +171,9 @@ def export_pages(
         for conversation in wanted:
             number = conversation["conversation_id"]
             name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])
-            found = sorted_summaries(archive, [one["summary_id"] for one in source.summaries(number)])
+            summaries = archive.summaries.many([one["summary_id"] for one in source.summaries(number)])
+            # the widest first, then in the order of what they cover
+            found = sorted(summaries, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
             with _PageFile(folder / name) as page:
                 if kind == "jsonl":
                     count = _lines(page, archive, vault, number)
@@ -208,15 +194,6 @@ def export_pages(
             with _PageFile(folder / "index.html") as page:
                 _index(page, wanted, report.files)
     return report
-
-
-def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
-    count = 0
-    for line in original_messages(archive, vault, conversation_id):
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
-        count += 1
-    return count
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.js_json import compact_json
@@ -78,7 +78,9 @@ class _RemnicExport:
         reader = BundleReader(source.database)
         self._bundles = [reader.bundle(conversation) for conversation in reader.conversations()]
         self._summaries = {one["summary_id"]: one for one in reader.all_summaries()}
-        self._sessions = self._chosen()
+        mine = [bundle.conversation for bundle in self._bundles if self._names(bundle) & options.sessions]
+        #: The selected sessions of Remnic; empty when all are.
+        self._sessions = frozenset(remnic_session(one, options.session_by) for one in mine) or options.sessions
         self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
         self._progress: dict[str, RemnicSession] = {}
         self._gained: dict[str, int] = {}
@@ -95,14 +97,23 @@ class _RemnicExport:
         self._ids: dict[tuple[MessageId, MessageId], int] = {}
         for bundle in self._bundles:
             self._put_messages(bundle)
-        plan = self._plan_nodes()
+        linked = {source for one in self._summaries.values() for source in one["sources"]}
+        there = self._file.nodes_there(set(self._summaries) | linked)
+        at = {message: place for (_, message), place in self._places.items()}
+        make = compatible_nodes if options.compat else faithful_nodes
+        plan = make(self._summaries, at, there, self._sessions)
         self._put_nodes(plan)
         if not options.dry_run:
             self._file.index_since(marks)
             if not options.compat:
                 self._put_other_rows(plan)
             self._prove(plan)
-        self._put_boundaries()
+        # a boundary for each session that gained something, or that never got its own
+        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
+        report.sessions_touched = sorted(set(self._gained) | healed)
+        report.compaction_events_inserted = len(report.sessions_touched)
+        for session in () if options.dry_run else report.sessions_touched:
+            self._file.add_boundary(session, state_time(datetime.now(UTC)))
         report.warnings += plan.warnings
         report.warnings += unknown_session_warnings(map(self._names, self._bundles), options.sessions)
         return report
@@ -110,12 +121,6 @@ class _RemnicExport:
     def _names(self, bundle: Bundle) -> set[str]:
         """The names of a conversation in a filter: its run's id, its key, or its session in Remnic."""
         return {remnic_session(bundle.conversation, self._options.session_by), *session_names(bundle.conversation)}
-
-    def _chosen(self) -> frozenset[str]:
-        """The selected sessions of Remnic; empty when all are."""
-        wanted = self._options.sessions
-        mine = [bundle.conversation for bundle in self._bundles if self._names(bundle) & wanted]
-        return frozenset(remnic_session(one, self._options.session_by) for one in mine) or wanted
 
     def _session_progress(self, session: str) -> RemnicSession:
         if session not in self._progress:
@@ -152,34 +157,27 @@ class _RemnicExport:
                     rows.append(self._row(bundle, message, place, id_))
                 self._ids[number, message["message_id"]] = id_
                 parts += self._parts(message, id_, parts_there)
-            self._count(session, page, rows, parts)
+            report = self._report
+            report.messages_inserted += len(rows)
+            report.messages_skipped += len(page) - len(rows)
+            report.message_parts_inserted += len(parts)
+            report.message_parts_skipped += sum(len(_real(message["parts"])) for message in page) - len(parts)
+            if rows or parts:
+                self._gained[session] = self._gained.get(session, 0) + sum(int(str(row[4])) for row in rows)
             if not self._options.dry_run:
                 self._file.add_messages(rows, parts)
             if self._options.progress:
                 self._options.progress(len(page))
 
-    def _count(self, session: str, page: list[RowValues], rows: list[Any], parts: list[Any]) -> None:
-        report = self._report
-        report.messages_inserted += len(rows)
-        report.messages_skipped += len(page) - len(rows)
-        report.message_parts_inserted += len(parts)
-        report.message_parts_skipped += sum(len(_real(message["parts"])) for message in page) - len(parts)
-        if rows or parts:
-            self._gained[session] = self._gained.get(session, 0) + sum(int(row[4]) for row in rows)
-
     def _row(self, bundle: Bundle, message: RowValues, place: RemnicPosition, id_: int) -> tuple[object, ...]:
         given = bundle.conversation
         metadata = {
-            "conversation_id": given["conversation_id"],
-            "identity_hash": message["identity_hash"],
-            "source": "lossless-claw",
-            "source_seq": message["seq"],
-            "title": given["title"],
-        }
-        text = compact_json(metadata)
-        role = remnic_format.remnic_role(message)
-        tokens = message["token_count"] or 0
-        return place.session, place.turn, role, message["content"], tokens, self._time(message["created_at"]), text, id_
+            "conversation_id": given["conversation_id"], "identity_hash": message["identity_hash"],
+            "source": "lossless-claw", "source_seq": message["seq"], "title": given["title"],
+        }  # fmt: skip
+        role, tokens = remnic_format.remnic_role(message), message["token_count"] or 0
+        at, text = self._time(message["created_at"]), compact_json(metadata)
+        return place.session, place.turn, role, message["content"], tokens, at, text, id_
 
     def _time(self, text: str | None) -> str:
         """A time as Remnic writes it; an invalid one is unchanged."""
@@ -201,13 +199,6 @@ class _RemnicExport:
         return found
 
     # --- summaries ------------------------------------------------------------------------------------
-
-    def _plan_nodes(self) -> RemnicNodePlan:
-        linked = {source for one in self._summaries.values() for source in one["sources"]}
-        there = self._file.nodes_there(set(self._summaries) | linked)
-        at = {message: place for (_, message), place in self._places.items()}
-        make = compatible_nodes if self._options.compat else faithful_nodes
-        return make(self._summaries, at, there, self._sessions)
 
     def _put_nodes(self, plan: RemnicNodePlan) -> None:
         report, new = self._report, [node for node in plan.nodes if not node.is_there]
@@ -281,19 +272,6 @@ class _RemnicExport:
                 is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
                 if not is_same_row or [part["payload"] for part in parts] != payloads:
                     raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; everything was rolled back")
-
-    # --- boundaries -----------------------------------------------------------------------------------
-
-    def _put_boundaries(self) -> None:
-        """One for each session that gained something, or that never got its own."""
-        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
-        touched = sorted(set(self._gained) | healed)
-        self._report.sessions_touched = touched
-        self._report.compaction_events_inserted = len(touched)
-        if not self._options.dry_run:
-            at = state_time(datetime.now(UTC))
-            for session in touched:
-                self._file.add_boundary(session, at)
 
 
 def _real(parts: list[RowValues]) -> list[RowValues]:

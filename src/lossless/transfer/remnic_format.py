@@ -55,7 +55,7 @@ class RemnicPosition:
 def remnic_positions(
     conversations: Sequence[tuple[RowValues, Sequence[MessageKey]]],
     session_by: SessionBy,
-    standing: Callable[[str], RemnicSession],
+    stored_session: Callable[[str], RemnicSession],
     *,
     compat: bool = False,
 ) -> dict[tuple[MessageId, MessageId], RemnicPosition]:
@@ -63,12 +63,17 @@ def remnic_positions(
     sessions: defaultdict[str, list[tuple[object, object, int, MessageId, MessageKey]]] = defaultdict(list)
     for conversation, keys in conversations:
         id_ = conversation["conversation_id"]
-        times = [key.created_at for key in keys] if compat else _growing(keys)
+        times: list[str | float] = [key.created_at for key in keys] if compat else []
+        latest = float("-inf")
+        for key in () if compat else keys:  # times that never decrease: within a conversation its own order holds
+            with suppress(ValueError, OverflowError):
+                latest = max(latest, parse_time(key.created_at).timestamp())
+            times.append(latest)
         rows = sessions[remnic_session(conversation, session_by)]
         rows += [(at, _order(id_), key.seq, id_, key) for at, key in zip(times, keys, strict=True)]
     found: dict[tuple[MessageId, MessageId], RemnicPosition] = {}
     for session, rows in sessions.items():
-        there = standing(session)
+        there = stored_session(session)
         turn = there.newest_turn
         for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
             known = there.known.get(f"{id_}|{seq}")
@@ -78,17 +83,6 @@ def remnic_positions(
             match = _CAME_AT.fullmatch(key.entry_id or "")
             turn = max(turn + 1, int(match[1]) if match and there.newest_turn < 0 else 0)
             found[id_, key.id] = RemnicPosition(session, turn)
-    return found
-
-
-def _growing(keys: Sequence[MessageKey]) -> list[float]:
-    """Times that never decrease: within a conversation its own order holds."""
-    found: list[float] = []
-    latest = float("-inf")
-    for key in keys:
-        with suppress(ValueError, OverflowError):
-            latest = max(latest, parse_time(key.created_at).timestamp())
-        found.append(latest)
     return found
 
 

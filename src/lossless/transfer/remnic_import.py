@@ -100,7 +100,9 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
         merger = Merger(archive, PayloadCopier(vault), options, boundaries=not file.has("lcm_x_source_rows"))
         sessions = file.sessions()
         by_name = options.sessions <= set(sessions)
-        names = {session: {session} if by_name else _names(file, session) for session in sessions}
+        names = {session: {session} for session in sessions}
+        for session, mine in names.items() if not by_name else ():  # of the conversations that it came from, too
+            mine.update(*(session_names(_conversation(session, one, [])) for one in _conversations(file, session)))
         wanted = [session for session in sessions if not options.sessions or names[session] & options.sessions]
         for session in wanted:
             for bundle in _bundles(file, session, merger.report):
@@ -109,12 +111,6 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
         merger.report.events_dropped = file.events(wanted)
     merger.report.warnings += unknown_session_warnings(names.values(), options.sessions)
     return merger.report
-
-
-def _names(file: RemnicFile, session: str) -> set[str]:
-    """The names of a session in a filter: its own, and those of the conversations that it came from."""
-    conversations = [_conversation(session, one, []) for one in _conversations(file, session)]
-    return {session}.union(*(session_names(one) for one in conversations))
 
 
 def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[Bundle]:
@@ -126,7 +122,12 @@ def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[B
     report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in mixed]
     report.summaries_without_sources += len(mixed)
     report.summaries_skipped_multi_session += len(mixed)
-    contents = _identities(file, conversations)
+    unknown = [
+        turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
+    ]
+    roles = {turn.number: known_role(turn.role) for turn in unknown}
+    pages = file.texts_and_parts([turn.number for turn in unknown])
+    contents = {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
     for conversation in conversations:
         yield _bundle(file, session, conversation, owned.get(id(conversation), []), contents)
 
@@ -137,8 +138,10 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     own: list[RemnicTurn] = []
     for row in file.rows(session):
         values = _object(row["metadata"])
-        origin = _origin(values)
-        time = row["created_at"] or ""
+        number, seq, time = values.get("conversation_id"), values.get("source_seq"), row["created_at"] or ""
+        is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
+        is_ours = values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str)
+        origin = str(number) if is_ours else None
         one = RemnicTurn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
         if origin is None:
             own.append(one)
@@ -154,15 +157,6 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     for conversation in conversations:
         _number(conversation)
     return conversations
-
-
-def _origin(values: dict[str, Any]) -> str | None:
-    """The conversation that a message came from, if its metadata says so."""
-    number, seq = values.get("conversation_id"), values.get("source_seq")
-    is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
-    return (
-        str(number) if values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str) else None
-    )
 
 
 def _number(conversation: _RemnicConversation) -> None:
@@ -186,16 +180,6 @@ def _number(conversation: _RemnicConversation) -> None:
         turn.id = turn.kept["message_id"] if turn.kept else f"remnic {turn.number}"
 
 
-def _identities(file: RemnicFile, conversations: list[_RemnicConversation]) -> dict[int, str]:
-    """The identity of each message whose metadata does not have it."""
-    unknown = [
-        turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
-    ]
-    roles = {turn.number: known_role(turn.role) for turn in unknown}
-    pages = file.texts_and_parts([turn.number for turn in unknown])
-    return {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
-
-
 def _bundle(
     file: RemnicFile, session: str, one: _RemnicConversation, nodes: list[RowValues], identities: dict[int, str]
 ) -> Bundle:
@@ -203,12 +187,11 @@ def _bundle(
     keys = []
     for turn in one.turns:
         identity = str(turn.metadata.get("identity_hash") or identities.get(turn.number))
-        kept = turn.kept or {}
-        entry = kept.get("transcript_entry_id") if turn.kept else None
-        if turn.conversation is None:
-            entry = entry_id(turn.turn, turn.number)
-        names, role = (entry, kept.get("stable_event_key")), known_role(turn.role)
-        keys.append(MessageKey(turn.id, turn.seq, identity, _when(turn), *names, turn.tokens, role))
+        kept, is_own = turn.kept or {}, turn.conversation is None
+        entry = entry_id(turn.turn, turn.number) if is_own else kept.get("transcript_entry_id")
+        at = str(kept["created_at"]) if kept.get("created_at") else _row_time(turn.created_at)
+        names = entry, kept.get("stable_event_key"), turn.tokens, known_role(turn.role)
+        keys.append(MessageKey(turn.id, turn.seq, identity, at, *names))
     summaries = [_summary(node, ids, one.tables) for node in nodes]
     tables = {
         table: [extra_row(table, row) for _, row in one.tables.get(table, ())]
@@ -218,18 +201,17 @@ def _bundle(
         dict.fromkeys(CONTEXT_COLUMNS) | fit_row(restore_row(row)) for _, row in one.tables.get("context_items", ())
     ]
     kept_context = [item for item in items if item["ordinal"] is not None]
-    known = {id_ for id_, _ in one.tables.get("summary", ())}
-    is_as_kept = bool(one.tables) and {summary["summary_id"] for summary in summaries} == known
+    there = {id_ for id_, _ in one.tables.get("summary", ())}
+    is_as_kept = bool(one.tables) and {summary["summary_id"] for summary in summaries} == there
     hidden = {row["item"] for row in tables["hidden_items"]}
     context = derive_context(keys, summaries, hidden, kept_context if is_as_kept else None)
-    return Bundle(
-        _conversation(session, one, keys),
-        keys,
-        lambda: _pages(file, one, {key.id: key for key in keys}),
-        summaries,
-        context,
-        tables,
-    )
+
+    def pages() -> Iterator[list[RowValues]]:
+        known, turns = {key.id: key for key in keys}, {turn.number: turn for turn in one.turns}
+        for page in file.texts_and_parts([turn.number for turn in one.turns]):
+            yield [_message(turns[number], known[turns[number].id], content, parts) for number, content, parts in page]
+
+    return Bundle(_conversation(session, one, keys), keys, pages, summaries, context, tables)
 
 
 def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]) -> RowValues:
@@ -246,15 +228,9 @@ def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]
     }  # fmt: skip
 
 
-def _pages(file: RemnicFile, one: _RemnicConversation, keys: dict[MessageId, MessageKey]) -> Iterator[list[RowValues]]:
-    turns = {turn.number: turn for turn in one.turns}
-    for page in file.texts_and_parts([turn.number for turn in one.turns]):
-        yield [_message(turns[number], keys[turns[number].id], content, parts) for number, content, parts in page]
-
-
 def _message(turn: RemnicTurn, key: MessageKey, content: str, parts: list[RowValues]) -> RowValues:
     role = known_role(turn.role)
-    columns = [part_to_columns(part, role) for part in _in_order(parts)]
+    columns = [part_to_columns(part | {"ordinal": n}, role) for n, part in enumerate(parts)]
     if role != turn.role and not columns:
         columns = [role_marker(turn.role)]
     if turn.kept is not None:
@@ -268,11 +244,6 @@ def _message(turn: RemnicTurn, key: MessageKey, content: str, parts: list[RowVal
         "identity_hash": key.identity, "transcript_entry_id": key.entry_id, "created_at": key.created_at,
         "parts": columns,
     }  # fmt: skip
-
-
-def _in_order(parts: list[RowValues]) -> list[RowValues]:
-    """Parts with ordinals from 0 on."""
-    return [part | {"ordinal": n} for n, part in enumerate(parts)]
 
 
 def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[tuple[str, RowValues]]]) -> RowValues:
@@ -289,13 +260,6 @@ def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[
         "created_at": _row_time(node["created_at"]), "file_ids": "[]",
         "model": f"{_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
     }  # fmt: skip
-
-
-def _when(turn: RemnicTurn) -> str:
-    """The time of a message in row format; the exact original where known."""
-    if turn.kept and turn.kept.get("created_at"):
-        return str(turn.kept["created_at"])
-    return _row_time(turn.created_at)
 
 
 def _row_time(text: str) -> str:

@@ -5,7 +5,7 @@ memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import groupby, islice, takewhile
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.summarise import AskForSummary, WrittenSummary
+    from lossless.compaction.summarise import WrittenSummary
     from lossless.maintenance.surgery.dissolve import UnfoldPlan
     from lossless.model.context import CallIds, ContextItem
     from lossless.model.conversations import Conversation
+    from lossless.store.archive import Archive
 
 BUSY = "another worker is summarising this conversation"
 NOT_SMALLER = "no text was produced that is smaller than these summaries together"
@@ -52,7 +53,7 @@ def count_roots(context: Sequence[ContextItem], policy: CompactionPolicy) -> int
     return sum(len(run) for run in _runs(context, policy))
 
 
-def fold_to_single_root(
+def _fold_to_single_root(
     loop: Compactor,
     conversation_id: int,
     policy: CompactionPolicy,
@@ -93,7 +94,12 @@ def fold_to_single_root(
         if not prolong():
             return root_report(reason=BUSY)
         while work := None if len(made) == limit else plan_next_root(archive.context.items(conversation_id), policy):
-            written = _write_root(loop, work, ask)
+            source = read_source(archive, work, loop.summariser)
+            try:
+                written = loop.summariser.write(source, ask)
+            except ModelAuth as error:  # extracted when a model refuses
+                found = loop.summariser.write(source)
+                written = None if found is None else replace(found, failure=error.code)
             if written is None or not prolong():
                 reason = NOT_SMALLER if written is None else BUSY
                 break
@@ -108,49 +114,33 @@ def fold_to_single_root(
     return root_report(len(gate.tickets), reason, failure)
 
 
-def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> WrittenSummary | None:
-    """The text of a root; extracted when a model fails or refuses."""
-    source = read_source(loop.archive, work, loop.summariser)
-    try:
-        return loop.summariser.write(source, ask)
-    except ModelAuth as error:
-        found = loop.summariser.write(source)
-        return None if found is None else replace(found, failure=error.code)
-
-
 def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:
     """Runs of adjacent summaries, between the system prompts and the fresh tail."""
-    head = sum(1 for _ in takewhile(_is_prompt, context))
+    prompts = takewhile(lambda item: isinstance(item, MessageItem) and item.role == "system", context)
+    head = sum(1 for _ in prompts)
     tail = fresh_tail_start(context, policy.fresh_tail_count, policy.fresh_tail_max_tokens)
     for is_summary, items in groupby(context[head:tail], key=lambda item: isinstance(item, SummaryItem)):
         if is_summary:
             yield [item for item in items if isinstance(item, SummaryItem)]
 
 
-def _is_prompt(item: ContextItem) -> bool:
-    return isinstance(item, MessageItem) and item.role == "system"
-
-
 def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
-    """Of a run that is too large for one summary: the oldest of the shallowest, or a single one with its neighbour."""
+    """Of a run that is too large for one summary: the oldest of the shallowest, or a single one with its neighbour.
+
+    As many as fit into one chunk, but at least as many as are condensed when space is short.
+    """
     least = min(item.depth for item in run)
     groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
     shallow = next((group for group in groups if group[0].depth == least and len(group) > 1), None)
-    if shallow is not None:
-        return _chunk(shallow, policy)
-    lone = next(n for n, item in enumerate(run) if item.depth == least)
-    start = max(0, lone - 1)
-    return run[start : start + 2]
-
-
-def _chunk(items: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
-    """As many of the first as fit into one chunk, at least as many as are condensed when space is short."""
+    if shallow is None:
+        start = max(0, next(n for n, item in enumerate(run) if item.depth == least) - 1)
+        return run[start : start + 2]
     count = tokens = 0
-    for item in items:
+    for item in shallow:
         if count >= policy.fanout(item.depth, pressure=True) and tokens + item.tokens > policy.leaf_chunk_tokens:
             break
         count, tokens = count + 1, tokens + item.tokens
-    return items[:count]
+    return shallow[:count]
 
 
 PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
@@ -214,31 +204,23 @@ def backfill_history(
         if is_asked:
             gate.reset()
         report = BackfillReport(before, before, SHORT_ENOUGH, unfolded=unfolded)
-        request = backfill_request(tuned, conversation)
+        request = CompactionRequest(conversation, tuned.settings.default_token_budget)
         if archive.context_budget(id_) > tuned.settings.bootstrap_max_tokens:
             done = tuned.fold_import(request, may_ask_model=how.may_ask_model, most=limit, progress=progress)
             is_over = done.ok and done.stop != "busy"  # folded as far as possible, and not blocked
             report = BackfillReport(
                 before, before, done.reason, done.summary_ids, done.calls, done.failure, unfolded, ok=is_over
             )
-        left = None if limit is None else limit - len(report.summary_ids)
-        if how.single_root and left != 0 and report.ok:
-            policy, may_ask = backfill_policy(tuned, request), how.may_ask_model
-            report = fold_to_single_root(
-                tuned, id_, policy, report, may_ask_model=may_ask, limit=left, progress=progress
+        remaining = None if limit is None else limit - len(report.summary_ids)
+        if how.single_root and remaining != 0 and report.ok:
+            policy, may_ask = first_import_policy(tuned.policy(request)), how.may_ask_model
+            report = _fold_to_single_root(
+                tuned, id_, policy, report, may_ask_model=may_ask, limit=remaining, progress=progress
             )
     finally:
         if is_asked:
             gate.reset()
     return replace(report, tokens_after=archive.context.tokens(id_))
-
-
-def backfill_request(loop: Compactor, conversation: Conversation) -> CompactionRequest:
-    return CompactionRequest(conversation, loop.settings.default_token_budget)
-
-
-def backfill_policy(loop: Compactor, request: CompactionRequest) -> CompactionPolicy:
-    return first_import_policy(loop.policy(request))
 
 
 def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
@@ -273,94 +255,73 @@ class BackfillPlan:
 def plan_backfill(
     loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, limit: int | None = None
 ) -> BackfillPlan:
-    """The summaries that would be made: with expected sizes, or real ones when they are extracted."""
+    """The summaries that would be made: with expected sizes, or real ones when they are extracted.
+
+    The history is folded in memory: first by the passes of compaction, then to a single root.
+    """
     archive = loop.archive
     anew = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
-    context: Sequence[ContextItem]
-    context = archive.context.items(conversation.id) if anew is None else anew.context
-    work = _FoldSimulation(unlimited_compactor(loop, context, how), conversation, context, extracts)
-    passes = tuple(islice(work.passes(how), limit))
+    context: Sequence[ContextItem] = archive.context.items(conversation.id) if anew is None else anew.context
+    loop = unlimited_compactor(loop, context, how)
+    request = CompactionRequest(conversation, loop.settings.default_token_budget)
+    policy = first_import_policy(loop.policy(request))
+    state = plan.begin_sweep(context, policy, loop.evaluate(request))
+    is_sweeping = budget_sum(context) > loop.settings.bootstrap_max_tokens
+    calls = _call_ids(archive, context) if is_sweeping else {}
+    made: dict[str, SourceSummary] = {}
+    passes: list[Pass] = []
+    while limit is None or len(passes) < limit:
+        work = plan.next_pass(context, policy, state, call_ids=calls) if is_sweeping else None
+        if work is None:
+            is_sweeping, work = False, plan_next_root(context, policy) if how.single_root else None
+        if work is None:
+            break
+        name = f"planned-{len(passes) + 1}"
+        size, is_blank = _expected_size(loop, work, made, name, extracts=extracts)
+        if size is not None:
+            state = plan.after_pass(state, work, name, size) if is_sweeping else state
+            context = plan.context_after_fold(context, work, name, size)
+            passes.append(work)
+        elif is_sweeping:
+            state = (plan.after_blank if is_blank else plan.after_unshrinkable)(state, work)
+        else:
+            break
     is_whole = limit is None or len(passes) < limit
-    left = count_roots(work.context, work.policy) if how.single_root and is_whole else None
-    return BackfillPlan(conversation, passes, anew, left)
+    roots = count_roots(context, policy) if how.single_root and is_whole else None
+    return BackfillPlan(conversation, tuple(passes), anew, roots)
 
 
-class _FoldSimulation:
-    """A history that is folded in memory, to predict the result."""
+def _expected_size(
+    loop: Compactor, work: Pass, made: dict[str, SourceSummary], name: str, *, extracts: bool
+) -> tuple[int | None, bool]:
+    """The tokens of the summary of a pass; None when there would be none, and whether its source has no text."""
+    if not extracts:
+        size = plan.expected_tokens(work)
+        return (size if size < work.tokens else None), False
+    archive, tags = loop.archive, loop.settings.strip_injected_context_tags
+    messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
+    ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
+    stored = archive.summaries.many([id_ for id_ in ids if id_ not in made])
+    known = made | {one.id: source_summary(one) for one in stored}
+    lines = tuple(source_message(message, tags) for message in messages)
+    source = SummarySource(lines or tuple(known[id_] for id_ in ids), work.depth, work.tokens)
+    written = loop.summariser.write(source)
+    if written is None:
+        return None, not any(part.is_meaningful for part in source.parts)
+    made[name] = _section(source, written)
+    return written.tokens, False
 
-    def __init__(
-        self, loop: Compactor, conversation: Conversation, context: Sequence[ContextItem], extracts: bool
-    ) -> None:
-        self._loop, self._extracts = loop, extracts
-        self._made: dict[str, SourceSummary] = {}
-        self._count = 0
-        request = backfill_request(loop, conversation)
-        self.context, self.policy = context, backfill_policy(loop, request)
-        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(request))
 
-    def passes(self, how: BackfillOptions) -> Iterator[Pass]:
-        """The passes of compaction, then those to a single root."""
-        if budget_sum(self.context) > self._loop.settings.bootstrap_max_tokens:
-            calls = self._call_ids()
-            while work := plan.next_pass(self.context, self.policy, self._state, call_ids=calls):
-                size = self._size(work)
-                if size is None:
-                    continue
-                self._state = plan.after_pass(self._state, work, self._name, size)
-                yield self._folded(work, size)
-        while how.single_root and (work := plan_next_root(self.context, self.policy)):
-            size = self._size(work)
-            if size is None:
-                return
-            yield self._folded(work, size)
-
-    @property
-    def _name(self) -> str:
-        return f"planned-{self._count + 1}"
-
-    def _folded(self, work: Pass, size: int) -> Pass:
-        self.context = plan.context_after_fold(self.context, work, self._name, size)
-        self._count += 1
-        return work
-
-    def _size(self, work: Pass) -> int | None:
-        """The length of the summary of a pass; None when there would be none, which compaction remembers."""
-        if not self._extracts:
-            size = plan.expected_tokens(work)
-            if size < work.tokens:
-                return size
-            self._state = plan.after_unshrinkable(self._state, work)
-            return None
-        source = self._source(work)
-        written = self._loop.summariser.write(source)
-        if written is None:
-            is_blank = not any(part.is_meaningful for part in source.parts)
-            self._state = (plan.after_blank if is_blank else plan.after_unshrinkable)(self._state, work)
-            return None
-        self._made[self._name] = _section(source, written)
-        return written.tokens
-
-    def _source(self, work: Pass) -> SummarySource:
-        """The source of a pass; predicted summaries are known from earlier passes."""
-        archive, tags = self._loop.archive, self._loop.settings.strip_injected_context_tags
-        messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
-        ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
-        stored = archive.summaries.many([id_ for id_ in ids if id_ not in self._made])
-        known = self._made | {one.id: source_summary(one) for one in stored}
-        lines = tuple(source_message(message, tags) for message in messages)
-        return SummarySource(lines or tuple(known[id_] for id_ in ids), work.depth, work.tokens)
-
-    def _call_ids(self) -> CallIds:
-        ids = [item.message_id for item in self.context if isinstance(item, MessageItem)]
-        found = self._loop.archive.messages.many(ids, exact=False)
-        named = {
-            one.id: frozenset(
-                [call.id for call in one.message.tool_calls if call.id]
-                + [result.call_id for result in one.message.tool_results if result.call_id]
-            )
-            for one in found
-        }
-        return {id_: calls for id_, calls in named.items() if calls}
+def _call_ids(archive: Archive, context: Sequence[ContextItem]) -> CallIds:
+    found = archive.messages.many([item.message_id for item in context if isinstance(item, MessageItem)], exact=False)
+    named = {
+        one.id: frozenset(
+            [call.id for call in one.message.tool_calls if call.id]
+            + [result.call_id for result in one.message.tool_results if result.call_id]
+        )
+        for one in found
+    }
+    return {id_: calls for id_, calls in named.items() if calls}
 
 
 def _section(source: SummarySource, written: WrittenSummary) -> SourceSummary:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput, NotFound, Stale
-from lossless.model.context import MessageItem
 from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
 
-    from lossless.model.context import ContextItem
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
@@ -122,16 +121,6 @@ def text_diff(before: str, after: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | None:
-    """The index of a run of items in a context; None when it is not there as one piece."""
-    there = [item.message_id if isinstance(item, MessageItem) else item.summary_id for item in context]
-    try:
-        start = there.index(ids[0])
-    except (ValueError, IndexError):
-        return None
-    return start if there[start : start + len(ids)] == list(ids) else None
-
-
 @dataclass(frozen=True, slots=True)
 class ContextDiff:
     """The changes between two points, and their net effect: an item that left and came back is in neither list."""
@@ -165,56 +154,42 @@ def diff_context(
     """
     with archive.reading():
         operations = SurgeryWrites(archive)
-        _check_points(operations, conversation_id, after, through)
-        last = _point(operations, conversation_id, through)
+        numbers = [point for point in (after, through) if isinstance(point, int)]
+        newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
+        for number in numbers:  # one of another conversation's changes counts as a moment
+            if number > newest:
+                known = f"its last one is {newest}" if newest else "there is none yet"
+                raise BadInput(f"conversation {conversation_id} has no change {number}; {known}")
+        first, last = (
+            operations.entry_at(conversation_id, point) if isinstance(point, datetime) else point
+            for point in (after, through)
+        )
         entries = operations.entries(conversation_id, 0, last)
         newest = entries[-1].id if entries else 0
         previous = entries[-2].id if len(entries) > 1 else 0
-        before = previous if after is None else _point(operations, conversation_id, after) or 0
+        before = previous if after is None else first or 0
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
-        left, entered = _net_changes(chosen)
+        left: dict[int | str, None] = {}
+        entered: dict[int | str, None] = {}
+        for entry in chosen:
+            for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+                for item in items:
+                    if item in here:
+                        del here[item]
+                    else:
+                        there[item] = None
         return ContextDiff(
             conversation_id,
             before,
             newest,
             chosen,
-            preview_items(archive, left),
-            preview_items(archive, entered),
+            preview_items(archive, list(left)),
+            preview_items(archive, list(entered)),
             chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
         )
-
-
-def _point(operations: SurgeryWrites, conversation_id: int, point: int | datetime | None) -> int | None:
-    if point is None or isinstance(point, int):
-        return point
-    return operations.entry_at(conversation_id, point)
-
-
-def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int | datetime | None) -> None:
-    """A number beyond the last change is invalid; one of another conversation's changes counts as a moment."""
-    numbers = [point for point in points if isinstance(point, int)]
-    newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
-    for point in numbers:
-        if point > newest:
-            last = f"its last one is {newest}" if newest else "there is none yet"
-            raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
-
-
-def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
-    """Items that left, and items that entered."""
-    left: dict[int | str, None] = {}
-    entered: dict[int | str, None] = {}
-    for entry in entries:
-        for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
-            for item in items:
-                if item in here:
-                    del here[item]
-                else:
-                    there[item] = None
-    return list(left), list(entered)
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
@@ -248,19 +223,30 @@ def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, form
         raise _refused(entry, str(reason))
     match entry.action:
         case "transplant":
-            _check_transplant(archive, conversation_id, entry)
+            made = entry.detail
+            if not made.keys() >= {"messages", "summaries", "files"}:
+                raise _refused(entry, "the log does not say what it made")
+            copied, above = made["messages"], made["summaries"]
+            seqs = _require_own(archive, conversation_id, entry, [*copied, *above])
+            if sorted(seqs.values()) != list(range(1, len(copied) + 1)):
+                raise _refused(entry, "the copied messages are no longer at the start of the conversation")
+            if needed := SurgeryWrites(archive).needed(conversation_id, above, copied):
+                raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
         case "merge":
             _check_merge(archive, conversation_id, entry)
         case "focus" | "unfocus":
-            _check_focus(archive, conversation_id, entry)
+            if "previous" not in entry.detail:
+                raise _refused(entry, "the log does not say which brief was in use before")
+            previous = entry.detail["previous"]
+            if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
+                raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")
         case "rewrite" | "repair":
             if not former:
                 raise _refused(entry, "the former texts were not kept")
             _require_own(archive, conversation_id, entry, [was.id for was in former])
         case _:
-            items = [*entry.added, *entry.removed]
-            for was in former:
-                items += [*was.message_ids, *was.source_ids]
+            messages, summaries = (was.message_ids for was in former), (was.source_ids for was in former)
+            items = chain(entry.added, entry.removed, *messages, *summaries)
             _require_own(archive, conversation_id, entry, items, may_be_gone={was.id for was in former})
 
 
@@ -279,11 +265,7 @@ def refuse_merged(archive: Archive, conversation_id: int) -> None:
 
 
 def _require_own(
-    archive: Archive,
-    conversation_id: int,
-    entry: LogEntry,
-    ids: Iterable[int | str],
-    may_be_gone: Collection[str] = (),
+    archive: Archive, conversation_id: int, entry: LogEntry, ids: Iterable[int | str], may_be_gone: Collection[str] = ()
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
     wanted = set(ids)
@@ -301,18 +283,6 @@ def _require_own(
     return {id_: seq for id_, (_, seq) in messages.items()}
 
 
-def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
-    made = entry.detail
-    if not made.keys() >= {"messages", "summaries", "files"}:
-        raise _refused(entry, "the log does not say what it made")
-    messages, summaries = made["messages"], made["summaries"]
-    seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
-    if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
-        raise _refused(entry, "the copied messages are no longer at the start of the conversation")
-    if needed := SurgeryWrites(archive).needed(conversation_id, summaries, messages):
-        raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
-
-
 def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
     sources: list[dict[str, Any]] = entry.detail.get("sources", [])
     is_whole = entry.detail.keys() >= {"sources", "ids", "superseded", "shift"}
@@ -320,28 +290,16 @@ def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
         raise _refused(entry, "the log does not say what was merged")
     key = archive.conversations.get(conversation_id).session_key
     for source in sources:
-        _check_source(archive, entry, source["id"], key)
+        id_ = source["id"]
+        try:
+            session_key = archive.conversations.get(id_).session_key
+        except NotFound:
+            raise _refused(entry, f"conversation {id_}, which was merged, is not in the archive") from None
+        if session_key != key:
+            raise _refused(entry, f"conversation {id_} is of another session than the one that was merged")
+        if ConversationMerger(archive).last_seq(id_):
+            raise _refused(entry, f"conversation {id_}, which was merged, has new messages of its own")
         items = [item for _, item in source["context"]]
         seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])
         if any(not 0 < seq - source["offset"] <= source["last"] for seq in seqs.values()):
-            raise _refused(entry, f"the messages of conversation {source['id']} are no longer where they were put")
-
-
-def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key: str | None) -> None:
-    """The source conversation must exist, be of the same session, and still be empty."""
-    try:
-        source = archive.conversations.get(source_id)
-    except NotFound:
-        raise _refused(entry, f"conversation {source_id}, which was merged, is not in the archive") from None
-    if source.session_key != session_key:
-        raise _refused(entry, f"conversation {source_id} is of another session than the one that was merged")
-    if ConversationMerger(archive).last_seq(source_id):
-        raise _refused(entry, f"conversation {source_id}, which was merged, has new messages of its own")
-
-
-def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
-    if "previous" not in entry.detail:
-        raise _refused(entry, "the log does not say which brief was in use before")
-    previous = entry.detail["previous"]
-    if previous and SurgeryWrites(archive).brief_owner(previous) != conversation_id:
-        raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")
+            raise _refused(entry, f"the messages of conversation {id_} are no longer where they were put")

@@ -7,19 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
-from lossless.maintenance.surgery.common import (
-    OperationReport,
-    PreviewItem,
-    applying,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.maintenance.surgery.common import BackupMaker
@@ -75,24 +69,27 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         context = archive.context.items(summary.conversation_id)
-        at = next((n for n, item in enumerate(context) if item_id(item) == summary_id), None)
-        if at is None:
-            above = _summary_above(archive, summary_id, {item_id(item) for item in context})
+        places = [item_id(item) for item in context]
+        there = set(places)
+        if summary_id not in there:
+            above = _summary_above(archive, summary_id, there)
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
             raise BadInput(
                 f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
             )
-        sources = _sources(archive, summary_id, summary.source_ids)
+        sources: list[int | str] = [*(summary.source_ids or archive.summaries.message_ids(summary_id))]
+        if not sources:
+            raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
         ids = SurgeryWrites(archive).visible(summary.conversation_id, sources)
         if not ids:
             raise BadInput(f"summary {summary_id!r}: all its sources are hidden; there is nothing to restore")
-        there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
             raise BadInput(f"summary {summary_id!r}: {twice[0]!r} is already in the context")
         users = tuple(user for user in SurgeryWrites(archive).uses(summary_id) if user != "context")
         items, own = preview_items(archive, ids), preview_items(archive, [summary_id])[0]
     if purge and users:
         raise BadInput(f"summary {summary_id!r} cannot be deleted: it is needed by {', '.join(users)}")
+    at = places.index(summary_id)
     ordinal = context[at].ordinal
     following = context[at + 1].ordinal if at + 1 < len(context) else None
     shift = 0 if following is None else max(0, ordinal + len(ids) - following)
@@ -104,9 +101,7 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     )  # fmt: skip
 
 
-def apply_dissolve(
-    archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker, *, actor: str = "dissolve"
-) -> OperationReport:
+def apply_dissolve(archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker) -> OperationReport:
     """Carry a plan out in one transaction; raises `Stale` when it is no longer current."""
     summary_id = str(work.summary.id)
     with applying(archive, now, backup, "dissolve") as step:
@@ -118,7 +113,7 @@ def apply_dissolve(
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
         change = ContextChange(
-            "dissolve", actor, None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
+            "dissolve", "dissolve", None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
         )
         return step.log(work.conversation_id, change, (summary_id,), former)
 
@@ -134,13 +129,6 @@ def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> 
                 seen.add(user)
                 waiting.append(user)
     return None
-
-
-def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:
-    ids: list[int | str] = [*(source_ids or archive.summaries.message_ids(summary_id))]
-    if not ids:
-        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
-    return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +181,17 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
         if not back:
             return None
-        whole = _unfolded(archive, context, back)
+        known = {
+            one.id: one for one in archive.messages.many([id_ for ids in back.values() for id_ in ids], exact=False)
+        }
+        restored: list[ContextItem] = []
+        for item in context:  # the context with messages in place of their summaries
+            if isinstance(item, SummaryItem) and item.summary_id in back:
+                messages = [known[id_] for id_ in back[item.summary_id]]
+                restored += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
+            else:
+                restored.append(item)
+        whole = [replace(item, ordinal=n) for n, item in enumerate(restored)]
         gone = SurgeryWrites(archive).below(back)
     counts = Counter(item.message_id for item in whole if isinstance(item, MessageItem))
     if twice := [id_ for id_, count in counts.items() if count > 1]:
@@ -201,22 +199,15 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
     places = [n for n, item in enumerate(context) if item_id(item) in back]
     first, last = places[0], places[-1]
     behind = len(context) - 1 - last
+    removed = tuple(item_id(item) for item in context[first : last + 1])
+    added = tuple(item_id(item) for item in whole[first : len(whole) - behind])
     return UnfoldPlan(
-        conversation_id,
-        context[first].ordinal,
-        context[last].ordinal,
-        tuple(item_id(item) for item in context[first : last + 1]),
-        tuple(item_id(item) for item in whole[first : len(whole) - behind]),
-        tuple(gone),
-        token_sum(context),
-        tuple(whole),
-        sum(len(below[id_]) - len(kept) for id_, kept in back.items()),
-    )
+        conversation_id, context[first].ordinal, context[last].ordinal, removed, added, tuple(gone),
+        token_sum(context), tuple(whole), sum(len(below[id_]) - len(kept) for id_, kept in back.items()),
+    )  # fmt: skip
 
 
-def apply_unfold(
-    archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker, *, actor: str = "recompact"
-) -> OperationReport:
+def apply_unfold(archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker) -> OperationReport:
     """Carry a plan out in one transaction; raises `Stale` when it is no longer current.
 
     Unused summaries are deleted; undo restores them.
@@ -231,9 +222,8 @@ def apply_unfold(
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         # parents first; those that a brief or another summary uses stay
         former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
-        change = ContextChange(
-            "dissolve", actor, None, again.removed, again.added, again.first, again.tokens_before, again.tokens_after
-        )
+        tokens = again.tokens_before, again.tokens_after
+        change = ContextChange("dissolve", "recompact", None, again.removed, again.added, again.first, *tokens)
         return step.log(id_, change, tuple(was.id for was in former), former)
 
 
@@ -250,17 +240,3 @@ def _messages(archive: Archive, summary_id: str) -> list[int]:
         waiting += reversed(sources)
         found += messages
     return list(dict.fromkeys(found))
-
-
-def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, list[int]]) -> list[ContextItem]:
-    """The context with messages in place of their summaries, numbered from 0."""
-    ids = [id_ for found in back.values() for id_ in found]
-    known = {stored.id: stored for stored in archive.messages.many(ids, exact=False)}
-    whole: list[ContextItem] = []
-    for item in context:
-        if isinstance(item, SummaryItem) and item.summary_id in back:
-            messages = [known[id_] for id_ in back[item.summary_id]]
-            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in messages]
-        else:
-            whole.append(item)
-    return [replace(item, ordinal=n) for n, item in enumerate(whole)]

@@ -26,11 +26,12 @@ from lossless.recall.scope import Scope
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import ModelChain
+    from lossless.llm.completion import Completion
     from lossless.model.context import ContextItem, Summary
     from lossless.model.messages import StoredMessage
     from lossless.recall.evidence import Evidence
@@ -97,21 +98,6 @@ which detail. Under "Likely irrelevant" name the summaries that can be left asid
 </recent_messages>"""
 
 
-def dossier_prompt(prompt: str, tokens: int, summaries: str, evidence: str, previous: str) -> str:
-    """The first prompt: what is known."""
-    earlier = _earlier(previous)
-    values = {"prompt": prompt, "tokens": tokens, "previous": earlier, "summaries": summaries, "evidence": evidence}
-    return _DOSSIER.format_map({name: _framed(str(value)) for name, value in values.items()} | {"previous": earlier})
-
-
-def synthesis_prompt(prompt: str, tokens: int, dossier: str, recent: str, previous: str) -> str:
-    """The second prompt: the brief itself."""
-    values = {"prompt": prompt, "tokens": tokens, "dossier": dossier, "recent": recent}
-    framed = {name: _framed(str(value)) for name, value in values.items()}
-    headings = "\n".join(f"## {name}" for name in BRIEF_SECTIONS)
-    return _SYNTHESIS.format_map(framed | {"previous": _earlier(previous), "headings": headings})
-
-
 def missing_sections(text: str) -> list[str]:
     heads = {line.strip("#* :").lower() for line in text.splitlines()}
     return [name for name in BRIEF_SECTIONS if name.lower() not in heads]
@@ -119,26 +105,14 @@ def missing_sections(text: str) -> list[str]:
 
 def summaries_text(summaries: Sequence[Summary], max_tokens: int) -> str:
     """Summaries with their ids, the newest within the limit."""
-    kept: list[str] = []
-    for summary in reversed(summaries):
-        text = f"[{summary.id}, depth {summary.depth}]\n{summary.content}"
-        max_tokens -= estimate_tokens(text)
-        if max_tokens < 0 and kept:
-            break
-        kept.append(text)
-    return "\n\n".join(reversed(kept))
+    texts = [f"[{summary.id}, depth {summary.depth}]\n{summary.content}" for summary in reversed(summaries)]
+    return "\n\n".join(reversed(_fitting(texts, max_tokens) or texts[:1]))
 
 
 def recent_text(messages: Sequence[StoredMessage], max_tokens: int) -> str:
     """The newest messages as text, within the limit."""
-    kept: list[str] = []
-    for stored in reversed(messages):
-        line = f"msg#{stored.id} {stored.message.role}: {one_line(stored.message.content)}"
-        max_tokens -= estimate_tokens(line)
-        if max_tokens < 0:
-            break
-        kept.append(line)
-    return "\n".join(reversed(kept))
+    lines = [f"msg#{stored.id} {stored.message.role}: {one_line(stored.message.content)}" for stored in messages]
+    return "\n".join(reversed(_fitting(reversed(lines), max_tokens)))
 
 
 def extract_brief(
@@ -150,7 +124,11 @@ def extract_brief(
     timezone: str,
 ) -> str:
     """A brief made of the history's own words, of at most so many tokens; `aside` are summaries without evidence."""
-    cited = dict.fromkeys(item.summary_id for item in found if item.summary_id)
+
+    def within(lines: Iterable[str], limit: int) -> str:
+        return "\n".join(_fitting(lines, limit, each=1))
+
+    opened = dict.fromkeys(f"open {item.summary_id}" for item in found if item.summary_id)
     about = [summary for summary in summaries if summary.id not in aside] or summaries
     narrative = condense([source_summary(summary) for summary in about], max(64, tokens // 3), timezone=timezone)
     sources = [f" ({item.summary_id})" if item.summary_id else "" for item in found]
@@ -159,50 +137,38 @@ def extract_brief(
         "Narrative": narrative or summaries_text(about, tokens // 3),
         "Recent context": recent_text(messages, max(32, tokens // 8)) or "none",
         "Working state": one_line(messages[-1].message.content) if messages else "unknown",
-        "Evidence map": _within(quotes, max(32, 5 * tokens // 12)) or "no quotation was found",
-        "Expansion guide": _within([f"open {id_}" for id_ in cited], max(16, tokens // 16))
-        or "open what is named above",
+        "Evidence map": within(quotes, max(32, 5 * tokens // 12)) or "no quotation was found",
+        "Expansion guide": within(opened, max(16, tokens // 16)) or "open what is named above",
         "Risks and gaps": "extracted without a model: words are quoted, not weighed",
-        "Likely irrelevant": _within(aside, max(16, tokens // 16)) or "none",
+        "Likely irrelevant": within(aside, max(16, tokens // 16)) or "none",
         "Confidence": "low",
     }
     return cut_to_tokens("\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), tokens)
 
 
-def _within(lines: Sequence[str], tokens: int) -> str:
+def _fitting(lines: Iterable[str], tokens: int, each: int = 0) -> list[str]:
+    """The first of some lines, within so many tokens, with so many more for each."""
     kept: list[str] = []
     for line in lines:
-        tokens -= estimate_tokens(line) + 1
+        tokens -= estimate_tokens(line) + each
         if tokens < 0:
             break
         kept.append(line)
-    return "\n".join(kept)
-
-
-def _earlier(previous: str) -> str:
-    """The brief to be updated, if there is one."""
-    if not previous:
-        return ""
-    return f"\nBring this earlier brief up to date:\n\n<earlier_brief>\n{_framed(previous)}\n</earlier_brief>\n"
-
-
-def _framed(text: str) -> str:
-    """History with escaped tags."""
-    return text.replace("</", "‹/")
+    return kept
 
 
 FOCUS_TARGET_TOKENS = 12_000
 #: A brief shorter than this share of its target gets a warning.
 MIN_SHARE = 0.6
-_LEAST_TARGET = 256
-_MOST_EVIDENCE = 120_000
-_LEAST_EVIDENCE = 40_000
-_LEAST_SECONDS, _MOST_SECONDS, _SECONDS_A_TOKEN = 240.0, 900.0, 0.05
+_MIN_TARGET = 256
+_MAX_EVIDENCE = 120_000
+_MIN_EVIDENCE = 40_000
+_MIN_SECONDS, _MAX_SECONDS, _SECONDS_PER_TOKEN = 240.0, 900.0, 0.05
 _RECENT_MESSAGES = 24
 _EXTRACTED_EVIDENCE = 4_000
 _SUMMARY, _MESSAGE = re.compile(r"\bsum_[0-9a-f]{16}\b"), re.compile(r"\bmsg#(\d+)")
 #: More digits than any message number has, and how many unknown names a warning lists.
-_LONGEST_NUMBER, _NAMED = 18, 5
+_MAX_DIGITS, _NAMED = 18, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +249,9 @@ def plan_focus(
         times = [summary.latest_at for summary in archive.summaries.many(ids) if summary.latest_at]
         hash_ = context_hash(archive, context)
     weight = sum(item.tokens for item in covered)
-    target = min(FOCUS_TARGET_TOKENS, max(_LEAST_TARGET, weight))
-    evidence = min(_MOST_EVIDENCE, max(settings_expand, 10 * weight, 2 * target, _LEAST_EVIDENCE))
-    seconds = min(_MOST_SECONDS, max(timeout_seconds, _LEAST_SECONDS, _SECONDS_A_TOKEN * target))
+    target = min(FOCUS_TARGET_TOKENS, max(_MIN_TARGET, weight))
+    evidence = min(_MAX_EVIDENCE, max(settings_expand, 10 * weight, 2 * target, _MIN_EVIDENCE))
+    seconds = min(_MAX_SECONDS, max(timeout_seconds, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
     return FocusPlan(
         conversation_id,
         question,
@@ -314,15 +280,16 @@ def write_focus(
 ) -> FocusDraft:
     """Write a brief in two prompts to a model: what is known, then the brief. Without a model it is extracted."""
     scope = Scope("conversation", (work.conversation_id,))
-    room = work.evidence_tokens if chain is not None else min(_EXTRACTED_EVIDENCE, work.target_tokens)
-    found = recall(archive, scope, work.prompt, room, now)
+    limit = work.evidence_tokens if chain is not None else min(_EXTRACTED_EVIDENCE, work.target_tokens)
+    found = recall(archive, scope, work.prompt, limit, now)
     with archive.reading():
         summaries = archive.summaries.many([str(item.id) for item in work.covered])
-        tail = [
-            item.message_id for item in archive.context.items(work.conversation_id) if isinstance(item, MessageItem)
-        ]
+        context = archive.context.items(work.conversation_id)
+        tail = [item.message_id for item in context if isinstance(item, MessageItem)]
         messages = archive.messages.many(tail[-_RECENT_MESSAGES:], exact=False)
-        cited, aside = _cited(archive, work, found.evidence)
+        cited = tuple(dict.fromkeys(item.summary_id for item in found.evidence if item.summary_id))
+        below, covered = SurgeryWrites(archive).below, [str(item.id) for item in work.covered]
+        aside = tuple(id_ for id_ in covered if not set(cited) & set(below([id_])))
     if chain is None:
         zone = summariser.settings.timezone or "UTC"
         text = extract_brief(summaries, found.evidence, messages, aside, work.target_tokens, zone)
@@ -372,9 +339,7 @@ def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, t
 def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:
     """Deactivate the brief: the summaries that it covered are shown again."""
     with applying(archive, now) as step:
-        active = archive.pins_and_briefs.active_brief(conversation_id)
-        if active is None:
-            raise BadInput(f"conversation {conversation_id} has no active focus")
+        active, _ = plan_unfocus(archive, conversation_id)
         archive.pins_and_briefs.deactivate_brief(conversation_id, now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
@@ -403,11 +368,19 @@ def _ask_model(
     named: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> FocusDraft:
     target = work.target_tokens
-    first = dossier_prompt(work.prompt, 2 * target, summaries, evidence, work.previous)
+    headings, earlier = "\n".join(f"## {name}" for name in BRIEF_SECTIONS), ""
+    if work.previous:
+        brief = work.previous.replace("</", "‹/")
+        earlier = f"\nBring this earlier brief up to date:\n\n<earlier_brief>\n{brief}\n</earlier_brief>\n"
+
+    def ask(template: str, tokens: int, **history: str) -> Completion:
+        escaped = {name: value.replace("</", "‹/") for name, value in history.items()}  # no tag ends early
+        text = template.format_map(escaped | {"tokens": tokens, "headings": headings, "previous": earlier})
+        return chain(Prompt(BRIEF_SYSTEM_PROMPT, text, 2 * target, 0.2, "focus", target_tokens=target))
+
     try:
-        dossier = chain(Prompt(BRIEF_SYSTEM_PROMPT, first, 2 * target, 0.2, "focus", target_tokens=target))
-        second = synthesis_prompt(work.prompt, target, dossier.text, recent, work.previous)
-        answer = chain(Prompt(BRIEF_SYSTEM_PROMPT, second, 2 * target, 0.2, "focus", target_tokens=target))
+        dossier = ask(_DOSSIER, 2 * target, summaries=summaries, evidence=evidence, prompt=work.prompt)
+        answer = ask(_SYNTHESIS, target, dossier=dossier.text, recent=recent, prompt=work.prompt)
         if not answer.text.strip():
             raise ModelBadAnswer("the brief is empty")
     except (ModelError, GuardOpen) as error:
@@ -424,7 +397,7 @@ def _ask_model(
 
 def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]:
     """A warning when a brief names messages or summaries that the conversation does not have."""
-    messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _LONGEST_NUMBER}
+    messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _MAX_DIGITS}
     with archive.reading():
         owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.lineage.places(messages.values()).items()}
         nodes = archive.lineage.nodes(_SUMMARY.findall(text))
@@ -433,13 +406,3 @@ def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]
     if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
         yield f"it cites what the conversation does not have: {', '.join(wrong[:_NAMED])}{more}"
-
-
-def _cited(
-    archive: Archive, work: FocusPlan, evidence: tuple[Evidence, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Summaries with evidence, and covered ones without."""
-    cited = tuple(dict.fromkeys(item.summary_id for item in evidence if item.summary_id))
-    operations = SurgeryWrites(archive)
-    covered = [str(item.id) for item in work.covered]
-    return cited, tuple(id_ for id_ in covered if not set(cited) & set(operations.below([id_])))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.maintenance import repair
-from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.maintenance.engine_parts import EngineGroup, forward, forward_session
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting, undo
 from lossless.maintenance.surgery.rewriting import DraftWriter
 
@@ -33,25 +33,32 @@ class Surgery(EngineGroup):
     # --- plans; planning changes nothing ---
 
     plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
-    plan_transplant = forward(lambda parts: parts.archive, merge.plan_transplant)
-    earlier_transplant = forward(lambda parts: parts.archive, merge.earlier_transplant)
     plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
     splits = forward(lambda parts: parts.archive, merge.find_splits)
-    plan_undo = forward(lambda parts: parts.archive, undo.plan_undo)
-    plan_rewrite = forward(lambda parts: parts.archive, rewriting.plan_rewrite)
-    plan_unfocus = forward(lambda parts: parts.archive, focus.plan_unfocus)
-    focus_status = forward(lambda parts: parts.archive, focus.focus_status)
+    plan_undo = forward_session(undo.plan_undo)
+    plan_rewrite = forward_session(rewriting.plan_rewrite)
+    plan_unfocus = forward_session(focus.plan_unfocus)
+    focus_status = forward_session(focus.focus_status)
+
+    def plan_transplant(
+        self, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
+    ) -> TransplantPlan:
+        """What a transplant of the summaries in a context, or of some of them, would copy."""
+        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
+        return merge.plan_transplant(self._archive, *ids, summary_ids)
+
+    def earlier_transplant(self, source: SessionRef | int, target: SessionRef | int) -> tuple[str, ...] | None:
+        """What the newest transplant between two conversations copied, unless it was undone; None without one."""
+        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
+        return merge.earlier_transplant(self._archive, *ids)
 
     # --- whole operations ---
 
     def diff(
-        self,
-        session: SessionRef,
-        after: int | datetime | None = None,
-        through: int | datetime | None = None,
+        self, session: SessionRef, after: int | datetime | None = None, through: int | datetime | None = None
     ) -> ContextDiff:
         """What left the context and what entered it between two points of its log; by default, by the last change."""
-        return common.diff_context(self._archive, self._parts.conversation(session).id, after, through)
+        return common.diff_context(self._archive, self._parts.conversation_id(session), after, through)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""
@@ -75,7 +82,7 @@ class Surgery(EngineGroup):
         interrupted, it keeps the consistent part of what was written, and then raises the interrupt again.
         """
         work = self.plan_rewrite(
-            self._parts.conversation(session).id,
+            session,
             summary_id=summary_id,
             subtree=subtree,
             depth=depth,
@@ -89,16 +96,14 @@ class Surgery(EngineGroup):
         self, session: SessionRef, *, confirm: bool = False, summary_ids: Sequence[str] = ()
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Rewrite broken summaries; raises BadInput when that needs confirmation and `confirm` is not set."""
-        plan, blocked = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
+        plan, blocked = self.plan_repair(session, summary_ids=summary_ids)
         if blocked and not confirm:
             raise BadInput(f"the repair needs confirmation: {'; '.join(blocked)}")
         return self._rewritten(plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
         """Copy a conversation's summaries, with everything under them, to the start of another one's context."""
-        return self.apply(
-            self.plan_transplant(self._parts.conversation(source).id, self._parts.conversation(target).id)
-        )
+        return self.apply(self.plan_transplant(source, target))
 
     def merge(self, session_key: str, *, reviewed: bool = False) -> OperationReport:
         """Merge conversations that a rollover split into the active one."""
@@ -109,14 +114,13 @@ class Surgery(EngineGroup):
 
         A brief that cannot be written is recorded as failed, and the previous one stays in use.
         """
-        id_ = self._parts.conversation(session).id
-        work = self.plan_focus(id_, prompt)
+        work = self.plan_focus(session, prompt)
         self.apply_focus(work, self.write_focus(work))
-        return self.focus_status(id_)
+        return self.focus_status(work.conversation_id)
 
     def unfocus(self, session: SessionRef) -> OperationReport:
         """Deactivate the brief: the summaries that it replaced are shown again."""
-        return focus.unfocus(self._archive, self._parts.conversation(session).id, self._parts.clock())
+        return focus.unfocus(self._archive, self._parts.conversation_id(session), self._parts.clock())
 
     def backups(self) -> BackupMaker:
         """How to copy the archive before a surgery; None without a file."""
@@ -139,22 +143,25 @@ class Surgery(EngineGroup):
     # --- more plans ---
 
     def plan_repair(
-        self, conversation_id: int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
+        self, session: SessionRef | int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
     ) -> tuple[RewritePlan, list[str]]:
         """Which broken summaries would be rewritten, and why that needs confirmation."""
         budget = budget or self._parts.settings.default_token_budget
-        return repair.plan_repair(self._archive, conversation_id, budget, summary_ids=summary_ids)
+        id_ = self._parts.conversation_id(session)
+        return repair.plan_repair(self._archive, id_, budget, summary_ids=summary_ids)
 
     def broken_conversations(self) -> list[int]:
+        """The ids of conversations with broken summaries."""
         return sorted({id_ for id_, _, _ in repair.find_broken(self._archive)})
 
-    def plan_focus(self, conversation_id: int, prompt: str | None = None) -> FocusPlan:
+    def plan_focus(self, session: SessionRef | int, prompt: str | None = None) -> FocusPlan:
         """What a brief for a question would cover; without one, the active brief is updated."""
-        settings = self._parts.settings
+        settings, id_ = self._parts.settings, self._parts.conversation_id(session)
         seconds = settings.delegation_timeout_ms / 1000
-        return focus.plan_focus(self._archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
+        return focus.plan_focus(self._archive, id_, prompt, settings.max_expand_tokens, seconds)
 
     def summary_source(self, summary_id: str) -> SummarySource:
+        """What a summary was made of, as a model would get it."""
         return rewriting.summary_source(self._archive, self._parts.loop.summariser, summary_id, {})
 
     def preview_prompt(self, source: SummarySource) -> SummaryPrompt:
@@ -196,4 +203,7 @@ class Surgery(EngineGroup):
 
     def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
         """Store the usable drafts, after a backup, in one transaction; None when there are none."""
-        return rewriting.place_drafts(self.writer, made, backup or self._parts.backups())
+        if not made.usable:
+            return None
+        copy, now = backup or self._parts.backups(), self._parts.clock()
+        return rewriting.apply_rewrite(self._archive, made.work, made.usable, now, copy, left=made.left)

@@ -5,7 +5,7 @@ conversation, with everything under them, to the start of another one's context.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
@@ -14,16 +14,10 @@ from uuid import uuid4
 from lossless.errors import BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.maintenance.surgery import common
-from lossless.maintenance.surgery.common import (
-    OperationReport,
-    PreviewItem,
-    applying,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import MessageItem, NewSummary, SummaryItem, token_sum
 from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
-from lossless.model.messages import StoredFile
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
@@ -35,8 +29,9 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import ContextItem, Summary
+    from lossless.model.messages import StoredFile
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import LogEntry, SplitRow
+    from lossless.store.maintenance.surgery import LogEntry
 
 #: Closed on purpose: never merged.
 CLOSED_ON_PURPOSE = frozenset({"manual-reset", "cron-rotation"})
@@ -99,9 +94,15 @@ def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitS
     found = []
     for key, some in groupby(rows, key=lambda row: row.session_key):
         group = list(some)
-        messages = sum(row.messages for row in group)
-        sources = tuple(row.source_id for row in group)
-        found.append(SplitSession(key, group[0].target_id, sources, messages, _review(group)))
+        doubts = (  # why it is not certain that these belong together
+            f"conversation {row.source_id} goes on after conversation {row.target_id} began"
+            if row.overlaps
+            else f"conversation {row.source_id} was closed with the cause {row.cause!r}"
+            for row in group
+            if row.overlaps or row.cause not in SPLIT_BY_MISTAKE
+        )
+        messages, sources = sum(row.messages for row in group), tuple(row.source_id for row in group)
+        found.append(SplitSession(key, group[0].target_id, sources, messages, next(doubts, None)))
     return found
 
 
@@ -189,16 +190,6 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         merging.set_ids(rows)
 
 
-def _review(group: Sequence[SplitRow]) -> str | None:
-    """Why it is not certain that these belong together, or None."""
-    for row in group:
-        if row.overlaps:
-            return f"conversation {row.source_id} goes on after conversation {row.target_id} began"
-        if row.cause not in SPLIT_BY_MISTAKE:
-            return f"conversation {row.source_id} was closed with the cause {row.cause!r}"
-    return None
-
-
 def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem], list[ContextItem]]:
     """A context: its leading prompts and notices, and the rest."""
     prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
@@ -264,9 +255,12 @@ def plan_transplant(
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
         below = SurgeryWrites(archive).below(roots)
-        _refuse_duplicates(archive, below, target_id)
-        messages = _messages(archive, below)
-        files = _files(archive, below, messages)
+        summaries = archive.summaries.many(below)
+        _refuse_duplicates(archive, summaries, target_id)
+        places = archive.lineage.places(sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)}))
+        messages = tuple(sorted(places, key=lambda id_: places[id_]))
+        carried = {id_ for ids in ConversationMerger(archive).files_of(messages).values() for id_ in ids}
+        files = tuple(sorted(archive.files.many(carried.union(*(one.file_ids for one in summaries)))))
         before = token_sum(archive.context.items(target_id))
         heads = preview_items(archive, roots)
     after = before + sum(head.tokens for head in heads)
@@ -325,8 +319,8 @@ def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> 
     archive.files.remove(set(entry.detail["files"]) - archive.files.referenced_ids())
 
 
-def _refuse_duplicates(archive: Archive, summary_ids: Sequence[str], target_id: int) -> None:
-    texts, summaries = ConversationMerger(archive).summary_texts(target_id), archive.summaries.many(summary_ids)
+def _refuse_duplicates(archive: Archive, summaries: Sequence[Summary], target_id: int) -> None:
+    texts = ConversationMerger(archive).summary_texts(target_id)
     named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
     files = archive.files.many(named)
     there = {_digest(text, files): id_ for id_, text in texts.items()}
@@ -343,19 +337,6 @@ def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _messages(archive: Archive, summary_ids: Sequence[str]) -> tuple[int, ...]:
-    """The messages under some summaries, without duplicates, in message order."""
-    found = {id_ for summary in summary_ids for id_ in archive.summaries.message_ids(summary)}
-    places = archive.lineage.places(sorted(found))
-    return tuple(sorted(places, key=lambda id_: places[id_]))
-
-
-def _files(archive: Archive, summary_ids: Sequence[str], message_ids: Sequence[int]) -> tuple[str, ...]:
-    carried = {id_ for ids in ConversationMerger(archive).files_of(message_ids).values() for id_ in ids}
-    carried |= {id_ for summary in archive.summaries.many(summary_ids) for id_ in summary.file_ids}
-    return tuple(sorted(archive.files.many(carried)))
-
-
 def _copy_files(archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime) -> dict[str, str]:
     """Copy bytes and rows of files; returns their new ids. A file with missing bytes keeps its id."""
     names: dict[str, str] = {}
@@ -368,10 +349,7 @@ def _copy_files(archive: Archive, vault: Vault | None, work: TransplantPlan, now
             continue
         new = file_id(work.target_id, data)
         place = vault.write(work.target_id, new, storage_extension(row.name, row.mime), data)
-        twin = StoredFile(
-            new, work.target_id, row.name, row.mime, row.byte_size, row.line_count, str(place),
-            row.exploration_summary, now,
-        )  # fmt: skip
+        twin = replace(row, id=new, conversation_id=work.target_id, storage_uri=str(place), created_at=now)
         archive.files.add([twin])
         names[row.id] = new
     return names
@@ -388,19 +366,14 @@ def _copy_summaries(
             text = text.replace(old, new)
         files = tuple(names.get(id_, id_) for id_ in summary.file_ids)
         twin = NewSummary(summary_id(text, str(uuid4())), summary.depth, text, summary.tokens, summary.model, files)
-        archive.summaries.insert(work.target_id, _links(archive, summary, ids, places), twin, now)
+        links: list[MessageItem | SummaryItem] = [
+            SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)
+        ]
+        messages = () if links else archive.summaries.message_ids(summary.id)
+        links += [MessageItem(n, places[id_], "user", 0, 0) for n, id_ in enumerate(messages)]
+        archive.summaries.insert(work.target_id, links, twin, now)
         ids[summary.id] = twin.id
     stale = archive.summaries.stale(work.source_id)
     changed = {message for id_ in ids for message in stale.get(id_, ())}
     archive.summaries.mark_stale([places[id_] for id_ in sorted(changed) if id_ in places], now)
     return ids
-
-
-def _links(
-    archive: Archive, summary: Summary, ids: Mapping[str, str], places: Mapping[int, int]
-) -> list[MessageItem | SummaryItem]:
-    """The copied sources of a copied summary."""
-    if summary.source_ids:
-        return [SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)]
-    messages = archive.summaries.message_ids(summary.id)
-    return [MessageItem(n, places[id_], "user", 0, 0) for n, id_ in enumerate(messages)]

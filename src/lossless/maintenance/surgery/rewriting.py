@@ -59,32 +59,16 @@ def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[li
     sizes = {summary.id: summary.tokens for summary in archive.summaries.many(sorted(below))}
     while (found := _find_conflict(known, sizes, good)) is not None:
         guilty, user = found
-        refusal = _refusal(guilty, user, reasons.get(user))
+        refusal = f"{user}, which was made of it, would no longer be smaller than its sources"
+        if guilty == user:
+            refusal = "with the new texts below it, it would be no smaller than its sources"
+        elif user in reasons:
+            refusal += f", and is not rewritten: {reasons[user]}; try again, or with another --model"
+        else:
+            refusal += f"; `lcm rewrite --summary {guilty} --upward --apply` rewrites both"
         refused.append(replace(good.pop(guilty), refusal=refusal, breaks=user))
         reasons[guilty] = refusal
     return [draft for draft in made if draft.summary_id in good], refused
-
-
-def find_outgrown(archive: Archive, summary_id: str, accepted: Mapping[str, SummaryDraft]) -> list[Summary]:
-    """The summaries above one that, with the new texts, would no longer be smaller than their sources."""
-    found = []
-    for user in archive.summaries.many(archive.summaries.used_in(summary_id)):
-        sources = archive.summaries.many(user.source_ids)
-        before = sum(source.tokens for source in sources)
-        weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
-        if weight <= user.tokens < before and user.id not in accepted:
-            found.append(user)
-    return found
-
-
-def _refusal(guilty: str, user: str, reason: str | None) -> str:
-    """Why a draft must not be stored, and what to do."""
-    if guilty == user:
-        return "with the new texts below it, it would be no smaller than its sources"
-    larger = f"{user}, which was made of it, would no longer be smaller than its sources"
-    if reason is not None:
-        return f"{larger}, and is not rewritten: {reason}; try again, or with another --model"
-    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` rewrites both"
 
 
 def _find_conflict(
@@ -301,8 +285,8 @@ class DraftWriter:
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
         count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        most = count * len(self.summariser.candidates()) * _CALLS_EACH
-        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, most))
+        calls = count * len(self.summariser.candidates()) * _CALLS_EACH
+        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, calls))
         gate = replace(gate, is_wanted=is_wanted, limits=limits)
         gate.reset()
         try:
@@ -339,25 +323,22 @@ def plan_rewrite(
     `by` is the writer: what the same writer wrote by the same rule in an interrupted run is not chosen again, unless
     `afresh`. With `upward`, summaries above that would no longer be smaller than their sources are included.
     """
-    rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
-    if sum(rules) != 1:
+    if sum((summary_id is not None, subtree is not None, depth is not None, everything, extractive)) != 1:
         raise BadInput("choose summaries by exactly one rule: one, a subtree, a depth, all, or the extractive ones")
     with archive.reading():
         operations = SurgeryWrites(archive)
-        if summary_id is not None:
-            ids = [summary_id]
-        elif subtree is not None:
-            ids = operations.below([subtree])
-        else:
-            ids = operations.all_of(conversation_id)
-        found = archive.summaries.many(ids)
+        ids = operations.all_of(conversation_id) if subtree is None else operations.below([subtree])
+        found = archive.summaries.many(ids if summary_id is None else [summary_id])
         for id_ in filter(None, (summary_id, subtree)):
             summary_in_conversation(archive, id_, conversation_id)
         if depth is not None:
             found = [summary for summary in found if summary.depth == depth]
         if extractive:
             found = [summary for summary in found if summary.model == EXTRACTIVE_MODEL]
-        rule = _rule(by, subtree, depth, everything=everything)
+        rule = ""  # the name of a run whose choice does not show what was already written
+        if by and (everything or subtree is not None or depth is not None):
+            which = "all" if everything else f"depth {depth}" if depth is not None else f"subtree {subtree}"
+            rule = f"{which} by {by}"
         before = already_written(archive, conversation_id, rule) if rule and not afresh else frozenset()
         rest = [summary for summary in found if summary.id not in before] or found
         ordered = subtree_by_subtree(sort_by_time(rest))
@@ -370,8 +351,10 @@ def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: 
     """A summary of a conversation; raises NotFound or BadInput."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
-        whose = f"it belongs to conversation {found.conversation_id}"
-        raise BadInput(f"summary {summary_id!r} does not belong to conversation {conversation_id}: {whose}")
+        raise BadInput(
+            f"summary {summary_id!r} does not belong to conversation {conversation_id}: "
+            f"it belongs to conversation {found.conversation_id}"
+        )
     return found
 
 
@@ -394,7 +377,10 @@ def summary_source(
         sources = [_with_draft(source, accepted) for source in archive.summaries.many(summary.source_ids)]
         ids = SurgeryWrites(archive).visible(summary.conversation_id, archive.summaries.message_ids(summary_id))
         messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)])
-        previous = _previous(archive, summary, accepted)
+        # one leaf before a leaf, two before one of depth 1, none for deeper ones
+        count = 0 if summary.earliest_at is None else {0: 1, 1: 2}.get(summary.depth, 0)
+        before = archive.summaries.many(SurgeryWrites(archive).before(summary.id, count)) if count else ()
+        previous = "\n\n".join(_with_draft(other, accepted).content for other in before)
     if sources:
         sections = tuple(source_summary(source) for source in sources)
         return SummarySource(sections, summary.depth, sum(source.tokens for source in sources), previous)
@@ -430,15 +416,15 @@ def draft_summary(
         return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
     if written is None:
         return replace(blank, refusal=NOT_SMALLER)
-    made = replace(
-        blank,
-        text=written.text,
-        tokens=written.tokens,
-        model=written.model,
-        file_ids=written.file_ids,
-        calls=written.calls,
-    )
-    return replace(made, refusal=_why_unusable(made, work.action, written.level))
+    refusal = None if written.tokens < blank.source_tokens else NOT_SMALLER
+    if written.level == "fallback" or (work.action == "repair" and find_marker(written.text, written.model)):
+        refusal = STILL_BROKEN
+    elif written.text == now.content:
+        refusal = UNCHANGED
+    return replace(
+        blank, text=written.text, tokens=written.tokens, model=written.model, file_ids=written.file_ids,
+        calls=written.calls, refusal=refusal,
+    )  # fmt: skip
 
 
 def draft_all(
@@ -482,14 +468,17 @@ def _queue_outgrown(
     *,
     is_asked: bool,
 ) -> None:
-    """Queue the summaries that a draft makes too large after everything below them that is still waiting.
+    """Queue the summaries above a draft that would no longer be smaller than their sources, after what is below them.
 
     A repair without a model does not change what a model wrote.
     """
-    known = {target.id for target in work.targets} | {target.id for target, _ in waiting}
-    for user in find_outgrown(archive, made.summary_id, accepted):
+    known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
+    for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
+        sources = archive.summaries.many(user.source_ids)
+        weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
+        is_outgrown = weight <= user.tokens < sum(source.tokens for source in sources)
         is_ours = user.conversation_id == work.conversation_id and user.id not in known
-        if is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
+        if is_outgrown and is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
             below = set(SurgeryWrites(archive).below([user.id]))
             place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
             because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
@@ -533,42 +522,13 @@ def apply_rewrite(
         return step.log(work.conversation_id, change, tuple(one.summary_id for one in made), former)
 
 
-def _rule(by: str, subtree: str | None, depth: int | None, *, everything: bool) -> str:
-    """The name of a run whose choice does not show what was already written."""
-    if not by or not (everything or subtree is not None or depth is not None):
-        return ""
-    which = "all" if everything else f"depth {depth}" if depth is not None else f"subtree {subtree}"
-    return f"{which} by {by}"
-
-
 def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:
     new = accepted.get(summary.id)
     return summary if new is None else replace(summary, content=new.text, tokens=new.tokens, file_ids=new.file_ids)
 
 
-def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, SummaryDraft]) -> str:
-    """The preceding summaries: one leaf before a leaf, two before one of depth 1, none for deeper ones."""
-    count = {0: 1, 1: 2}.get(summary.depth, 0)
-    if not count or summary.earliest_at is None:
-        return ""
-    before = archive.summaries.many(SurgeryWrites(archive).before(summary.id, count))
-    return "\n\n".join(_with_draft(other, accepted).content for other in before)
-
-
-def _why_unusable(made: SummaryDraft, action: RewriteAction, level: str) -> str | None:
-    if level == "fallback" or (action == "repair" and find_marker(made.text, made.model) is not None):
-        return STILL_BROKEN
-    if made.text == made.before:
-        return UNCHANGED
-    return None if made.tokens < made.source_tokens else NOT_SMALLER
-
-
 INTERRUPTED = "interrupted"
 CHANGED = "it was changed while its new text was written"
-
-
-class DraftingStopped(Exception):
-    """The user wants no more drafts: like an interrupt, where no signal can be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -598,25 +558,25 @@ def write_drafts(
 ) -> DraftedPlan:
     """Write a plan's drafts, without storing them. `on_draft` is called with each draft.
 
-    Drafts that `accept` rejects are not included. An interrupt, `DraftingStopped` from `accept` or `on_draft`, and a
-    model that is down end it: the consistent part is usable.
+    Drafts that `accept` rejects are not included. An interrupt, which `accept` and `on_draft` may raise, and a model
+    that is down end it: the consistent part is usable.
     """
     made: list[SummaryDraft] = []
     turned_down: set[str] = set()
+    stop = None
 
     def decide(draft: SummaryDraft) -> bool:
         is_wanted = accept is None or accept(draft)
         turned_down.update(() if is_wanted else (draft.summary_id,))
         return is_wanted
 
-    stop = None
     try:
         for one in draft_all(writer, work, decide):
             made.append(one)
             if on_draft:
                 on_draft(one)
             stop = one.refusal if one.is_last else None
-    except (KeyboardInterrupt, DraftingStopped):
+    except KeyboardInterrupt:
         stop = INTERRUPTED
     wanted = [one for one in made if one.summary_id not in turned_down]
     now = {one.id: one.content for one in writer.archive.summaries.many([one.summary_id for one in wanted])}
@@ -633,13 +593,6 @@ def write_drafts(
     held = sum(one.breaks is not None for one in refused) if missing or stop else 0
     reached = sum(not one.because for one in made)
     return DraftedPlan(work, tuple(good), tuple(refused), reached, len(missing) + held, stop)
-
-
-def place_drafts(writer: DraftWriter, made: DraftedPlan, backup: BackupMaker) -> OperationReport | None:
-    """Store the usable drafts in one transaction; None when there are none."""
-    if not made.usable:
-        return None
-    return apply_rewrite(writer.archive, made.work, made.usable, writer.clock(), backup, left=made.left)
 
 
 def _bridges(

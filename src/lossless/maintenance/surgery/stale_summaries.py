@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
-    from lossless.compaction.source_text import SourceMessage
     from lossless.compaction.summarise import SummarySource
     from lossless.compaction.summariser import Summariser
     from lossless.model.context import Summary
@@ -133,12 +132,12 @@ def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSu
     """A new text, or, where none is smaller than its sources, as many of their words as fit."""
     if written is not None:
         return written
-    words = "\n".join(_source_text(part) for part in source.parts if part.is_meaningful)
+    words = "\n".join(
+        part.text
+        if part.text or isinstance(part, SourceSummary)
+        else " ".join((*map(input_text, part.inputs), *(result.text for result in part.outputs)))
+        for part in source.parts
+        if part.is_meaningful
+    )
     text = cut_to_tokens(words, max(1, (source.tokens or 0) - 1)).strip() or NOTHING_LEFT
     return WrittenSummary(text, "extractive", estimate_tokens(text), EXTRACTIVE_MODEL)
-
-
-def _source_text(part: SourceMessage | SourceSummary) -> str:
-    if part.text or isinstance(part, SourceSummary):
-        return part.text
-    return " ".join((*map(input_text, part.inputs), *(result.text for result in part.outputs)))

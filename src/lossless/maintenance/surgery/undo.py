@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.maintenance.surgery import common, merge
-from lossless.maintenance.surgery.common import (
-    OperationReport,
-    PreviewItem,
-    applying,
-    find_run,
-    one_line,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
 from lossless.model.context import token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
@@ -72,8 +65,9 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
             _place(archive, conversation_id, entry)
         if entry.action == "dissolve":
             _refuse_returned(archive, conversation_id, entry, former)
-        all_, entry = entry, replace(entry, removed=operations.visible(conversation_id, entry.removed))
-        text_back = entry.action in ("rewrite", "repair")
+        visible = operations.visible(conversation_id, entry.removed)
+        hidden, entry = len(entry.removed) - len(visible), replace(entry, removed=visible)
+        restored = tuple(was.id for was in former) if entry.action in ("rewrite", "repair") else ()
         deleted = {was.id: was.row for was in former}
         returns = tuple(
             PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
@@ -81,14 +75,7 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
             else item
             for item in preview_items(archive, entry.removed)
         )
-        return UndoPlan(
-            conversation_id,
-            entry,
-            preview_items(archive, entry.added),
-            returns,
-            tuple(was.id for was in former) if text_back else (),
-            len(all_.removed) - len(entry.removed),
-        )
+        return UndoPlan(conversation_id, entry, preview_items(archive, entry.added), returns, restored, hidden)
 
 
 def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMaker) -> OperationReport:
@@ -135,24 +122,20 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
         case "merge":
             merge.undo_merge(archive, conversation_id, entry, now)
         case _:
-            _refocus(archive, conversation_id, entry, now)
+            archive.pins_and_briefs.deactivate_brief(conversation_id, now)
+            if previous := entry.detail.get("previous"):
+                archive.pins_and_briefs.set_brief_status(previous, "active", now)
     return []
-
-
-def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
-    briefs = archive.pins_and_briefs
-    briefs.deactivate_brief(conversation_id, now)
-    if previous := entry.detail.get("previous"):
-        briefs.set_brief_status(previous, "active", now)
 
 
 def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:
     """The ordinals of what was inserted, if it is still in one piece."""
-    context = archive.context.items(conversation_id)
-    at = find_run(context, entry.added)
-    if at is None:
+    context, count = archive.context.items(conversation_id), len(entry.added)
+    there = [item_id(item) for item in context]
+    at = there.index(entry.added[0]) if count and entry.added[0] in there else None
+    if at is None or there[at : at + count] != list(entry.added):
         raise BadInput(f"the {entry.action} cannot be undone: what it put into the context is no longer there")
-    return context[at].ordinal, context[at + len(entry.added) - 1].ordinal
+    return context[at].ordinal, context[at + count - 1].ordinal
 
 
 def _refuse_returned(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[FormerSummary]) -> None:

@@ -63,6 +63,8 @@ class ConversationSize:
     files: int
     text_bytes: int
     file_bytes: int
+    #: Its approximate share of the archive, with its files, in a plan to delete it.
+    bytes: int = 0
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ aside AS (
       FROM large_files GROUP BY conversation_id)
 SELECT c.conversation_id, c.session_id, c.session_key, c.title, c.active, c.created_at, coalesce(said.newest, c.created_at),
        coalesce(said.count, 0), coalesce(folded.count, 0), coalesce(aside.count, 0),
-       coalesce(said.bytes, 0) + coalesce(blocks.bytes, 0) + coalesce(folded.bytes, 0), coalesce(aside.bytes, 0)
+       coalesce(said.bytes, 0) + coalesce(blocks.bytes, 0) + coalesce(folded.bytes, 0), coalesce(aside.bytes, 0), 0
   FROM conversations c
   LEFT JOIN said USING (conversation_id) LEFT JOIN blocks USING (conversation_id)
   LEFT JOIN folded USING (conversation_id) LEFT JOIN aside USING (conversation_id)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from rich.text import Text
 from textual.binding import Binding
 
-from lossless.maintenance.surgery.rewriting import DraftingStopped
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
@@ -60,7 +59,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
     # --- the thread that writes ---
 
     def _accept(self, draft: SummaryDraft) -> bool:
-        """Wait for the word about a draft; raises DraftingStopped when there are to be no more."""
+        """Wait for the word about a draft; raises KeyboardInterrupt when there are to be no more."""
         self._go_on()
         if self._accepts_all:
             return True
@@ -81,7 +80,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def _go_on(self) -> None:
         if self._is_over:
-            raise DraftingStopped
+            raise KeyboardInterrupt
 
     def _stop(self) -> None:
         self._is_over = True
