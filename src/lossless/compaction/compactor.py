@@ -43,7 +43,7 @@ from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
 from lossless.llm.response import read_usage
 from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
-from lossless.model.context import framed_tokens, part_share
+from lossless.model.context import PAST_RESULT_SHARE, framed_tokens, shown_tokens
 from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
 from lossless.settings.model_rules import choose_override
@@ -225,6 +225,11 @@ class CompactionPolicy:
     turn_verbatim_count: int = 8
     proactive_threshold_compaction_mode: CompactionMode = "deferred"
     hard_limit_summariser: HardLimitSummariser = "extractive"
+
+    @property
+    def has_capped_tail(self) -> bool:
+        """Whether older messages make way for summaries; not as the reference has it."""
+        return self.tail_share is not None or self.fresh_tail_max_tokens is not None
 
     def within(self, history: int) -> CompactionPolicy:
         """The policy for a history budget of so many tokens: what follows from it is in numbers."""
@@ -447,16 +452,19 @@ class Compactor:
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
-            stored = self._shown(id_, budget)
+            stored = self._shown(id_, budget, policy)
         seen = request.observed_tokens
         observed = None if seen is None or seen < 0 else history.in_history(seen)
         return evaluate(stored, observed, budget, policy, framing=framing)
 
-    def _shown(self, conversation_id: int, budget: int) -> int:
-        """What the items of a context take in a prompt without their frames: what no prompt can hold, only in part."""
-        context = self.archive.context
-        longer = context.longer_than(conversation_id, budget)
-        spared = sum(size - int(part_share(role) * budget) for role, size in longer)
+    def _shown(self, conversation_id: int, budget: int, policy: CompactionPolicy) -> int:
+        """What the items of a context take in a prompt without their frames: what is shown in part, only so much."""
+        context, has_past = self.archive.context, policy.has_capped_tail
+        longer = context.longer_than(conversation_id, int(PAST_RESULT_SHARE * budget) if has_past else budget)
+        spared = sum(
+            size - shown_tokens(role, size, budget, is_past=has_past and bool(is_past))
+            for role, size, is_past in longer
+        )
         return context.budget_tokens(conversation_id) - spared
 
     def _framing(self, conversation_id: int) -> int:
@@ -488,7 +496,7 @@ class Compactor:
             is_forced=decision.pressure == "hard",
         )
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-        left = self._shown(id_, history.tokens) + self._framing(id_)
+        left = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.defer(request, decision)

@@ -27,7 +27,7 @@ from lossless.model.context import (
     fresh_tail_start,
     newest_user_index,
     prompt_tokens,
-    shown_sum,
+    shown_tokens,
     token_sum,
 )
 
@@ -378,15 +378,24 @@ def _leaf_passes(
         # What is too little for a leaf waits, where messages after it will join it one day.
         may_grow = not state.takes_any and end < len(context) and isinstance(context[end], MessageItem)
         least = policy.least_leaf_tokens if may_grow else 0
-        if depth != _RAW or (least and shown_sum(context[first:end], state.budget) < least):
+        if depth != _RAW or (least and _shown(context[first:end], policy, state) < least):
             continue
         chunks = raw_chunks(context, (first, end), policy.leaf_chunk_tokens, cuts, most)
         for start, stop in _untried(context, chunks, state.remembered):
-            if least and stop == end and shown_sum(context[start:stop], state.budget) < least:
+            if least and stop == end and _shown(context[start:stop], policy, state) < least:
                 continue
             items = tuple(context[start:stop])
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=within_turn)
+
+
+def _shown(items: Iterable[ContextItem], policy: CompactionPolicy, state: SweepState) -> int:
+    """What messages before the tail take in a prompt."""
+    return sum(
+        shown_tokens(item.role, item.budget_tokens, state.budget, is_past=policy.has_capped_tail)
+        for item in items
+        if isinstance(item, MessageItem)
+    )
 
 
 def _untried(
