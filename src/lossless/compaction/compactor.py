@@ -336,8 +336,8 @@ def apply_override(policy: CompactionPolicy, rule: ContextThresholdOverride) -> 
         policy,
         context_threshold=rule.context_threshold,
         context_threshold_source="override",
-        fresh_tail_count=_or(rule.fresh_tail_count, policy.fresh_tail_count),
-        leaf_chunk_tokens=_or(rule.leaf_chunk_tokens, policy.leaf_chunk_tokens),
+        fresh_tail_count=policy.fresh_tail_count if rule.fresh_tail_count is None else rule.fresh_tail_count,
+        leaf_chunk_tokens=policy.leaf_chunk_tokens if rule.leaf_chunk_tokens is None else rule.leaf_chunk_tokens,
     )
 
 
@@ -349,8 +349,9 @@ def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
 
 def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
     """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
-    raw = _or(policy.bootstrap_max_tokens, max(6_000, int(policy.leaf_chunk_tokens * 0.3)))
-    unlimited = 2**62
+    raw, unlimited = policy.bootstrap_max_tokens, 2**62
+    if raw is None:
+        raw = max(6_000, int(policy.leaf_chunk_tokens * 0.3))
     return replace(
         policy,
         fresh_tail_count=unlimited,
@@ -359,10 +360,6 @@ def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
         least_leaf_share=0.0,
         max_sweep_iterations=unlimited,
     )
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 #: From this share of the threshold on, summaries are prepared.

@@ -287,76 +287,61 @@ def _with_openclaw_format(message: Message) -> Message:
     return replace(message, format="openclaw")
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateBuilder:
-    """Makes candidates of items. Shorter forms are measured only when they may be needed."""
-
-    material: ContextSnapshot
-    request: AssembleRequest
-    policy: SelectionPolicy
-
-    def candidates(
-        self, items: Sequence[ContextItem], rendered: Mapping[int, Message], sizes: Sequence[int] | None = None
-    ) -> list[ContextCandidate]:
-        """The candidates for `items`, with their true sizes when known."""
-        request, messages = self.request, [rendered[item.ordinal] for item in items]
-        groups, open_at = message_groups(messages), unanswered_indices(messages)
-        scores: Sequence[float] = [0.0] * len(items)
-        if request.prompt_aware and request.prompt:
-            scores = relevance_scores(request.prompt, [message.content for message in messages])
-        if sizes is None:
-            pairs = zip(items, messages, strict=True)
-            sizes = [framed_tokens(self.material.estimate(item, message)) for item, message in pairs]
-        user = newest_user_index(items) or 0
-        is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
-        is_over = not self.policy.keeps_tail and sum(sizes) > self.policy.limit
-        newest, payloads = len(items) - self.policy.verbatim_in_turn, self.material.payloads
-        found = []
-        for n, item in enumerate(items):
-            in_turn = is_long_turn and n >= user
-            may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
-            if isinstance(item, MessageItem):
-                is_past = n < user and is_over
-                may_be_cut |= 2 * sizes[n] > whole_limit(item.role, self.policy.limit, is_past=is_past)
-            else:
-                may_be_cut = is_over and sizes[n] > self.policy.widest_tokens
-            found.append(
-                ContextCandidate(
-                    item,
-                    sizes[n],
-                    item_weight(item),
-                    covers_messages=self.material.covered(item),
-                    score=scores[n],
-                    atom=groups[n],
-                    stub_tokens=self._stub(item, messages[n]) if in_turn else None,
-                    least_tokens=self._least(item, messages[n], sizes[n]) if may_be_cut else None,
-                    reference_tokens=self._reference(item) if may_be_cut else None,
-                    is_unanswered=n in open_at,
-                    form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
-                )
-            )
-        return found
-
-    def _stub(self, item: ContextItem, message: Message) -> int | None:
-        if not isinstance(item, MessageItem) or not message.tool_results:
-            return None
-        return encode_for_model(
-            render.stub_results(message, item.message_id, recall=self.request.recall), self.request.format
-        ).tokens
-
-    def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
+def build_candidates(
+    material: ContextSnapshot,
+    request: AssembleRequest,
+    policy: SelectionPolicy,
+    items: Sequence[ContextItem],
+    rendered: Mapping[int, Message],
+    sizes: Sequence[int] | None = None,
+) -> list[ContextCandidate]:
+    """The candidates for `items`, with their true sizes when known. Shorter forms are measured only at need."""
+    messages = [rendered[item.ordinal] for item in items]
+    groups, open_at = message_groups(messages), unanswered_indices(messages)
+    scores: Sequence[float] = [0.0] * len(items)
+    if request.prompt_aware and request.prompt:
+        scores = relevance_scores(request.prompt, [message.content for message in messages])
+    if sizes is None:
+        pairs = zip(items, messages, strict=True)
+        sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
+    user = newest_user_index(items) or 0
+    is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
+    is_over = not policy.keeps_tail and sum(sizes) > policy.limit
+    newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
+    found = []
+    for n, (item, message) in enumerate(zip(items, messages, strict=True)):
+        in_turn = is_long_turn and n >= user
+        stub = least = reference = None
+        if isinstance(item, MessageItem) and in_turn and message.tool_results:
+            stub = encode_for_model(
+                render.stub_results(message, item.message_id, recall=request.recall), request.format
+            ).tokens
         if isinstance(item, MessageItem):
-            least = self.material.shortened(item, message, MIN_MESSAGE_TOKENS, self.request)
-        else:
-            least = self.material.summary(item.summary_id, self.request, MIN_MESSAGE_TOKENS)
-        tokens = self._sent(least)
-        return tokens if tokens < size else None
+            limit = whole_limit(item.role, policy.limit, is_past=is_over and n < user)
+            may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
+            if may_be_cut or 2 * sizes[n] > limit:
+                least = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
+                if payloads.get(item.ordinal) is not None:
+                    reference = _as_sent(material.exact(item, material.kept(item), request), request)
+        elif is_over and sizes[n] > policy.widest_tokens:
+            least = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
+        found.append(
+            ContextCandidate(
+                item,
+                sizes[n],
+                item_weight(item),
+                covers_messages=material.covered(item),
+                score=scores[n],
+                atom=groups[n],
+                stub_tokens=stub,
+                least_tokens=least if least is not None and least < sizes[n] else None,
+                reference_tokens=reference,
+                is_unanswered=n in open_at,
+                form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
+            )
+        )
+    return found
 
-    def _reference(self, item: ContextItem) -> int | None:
-        if not isinstance(item, MessageItem) or self.material.payloads.get(item.ordinal) is None:
-            return None
-        kept = self.material.exact(item, self.material.kept(item), self.request)
-        return self._sent(kept)
 
-    def _sent(self, message: Message) -> int:
-        return tokens_as_sent(message, encode_for_model(message, self.request.format))
+def _as_sent(message: Message, request: AssembleRequest) -> int:
+    return tokens_as_sent(message, encode_for_model(message, request.format))

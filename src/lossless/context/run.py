@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lossless import formats
 from lossless.context import render
 from lossless.context.choose import OMITTED_WITHOUT_TRACE, SHARE_TARGETS, PromptSelection, SelectionPolicy, choose
-from lossless.context.read import CandidateBuilder, ContextSnapshot, read_snapshot
+from lossless.context.read import ContextSnapshot, build_candidates, read_snapshot
 from lossless.context.render import (
     NOTICE_TOKENS,
     RECALL_POLICY,
@@ -601,8 +601,7 @@ class PromptBuilder:
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
         """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
-        offers = CandidateBuilder(self.material, self.request, policy)
-        candidates = offers.candidates(self.items, self.rendered)
+        candidates = build_candidates(self.material, self.request, policy, self.items, self.rendered)
         chosen = choose(candidates, policy)
         for _ in range(_MAX_REMEASURES):
             kept, tokens = self._built(chosen)
@@ -618,7 +617,7 @@ class PromptBuilder:
                 break
             chosen = again
         sizes = [self._size(self._whole(item)) for item in self.items]
-        chosen = choose(offers.candidates(self.items, self.rendered, sizes), policy)
+        chosen = choose(build_candidates(self.material, self.request, policy, self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
