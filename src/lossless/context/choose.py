@@ -232,9 +232,9 @@ def turn_stages(
     the model has read become stubs; then the longest items are shown in part; unread results become stubs; and at last
     steps that the model has read are dropped, and the widest summary.
     """
-    said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
-    users = [i for i in said if candidates[i].role == "user"]
-    newest = set(said[-policy.verbatim_in_turn :])
+    spoken = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
+    users = [i for i in spoken if candidates[i].role == "user"]
+    newest = set(spoken[-policy.verbatim_in_turn :])
     atoms: dict[object, list[int]] = {}
     for i in turn:
         atom = candidates[i].atom
@@ -245,8 +245,8 @@ def turn_stages(
     older = [atom for atom in finished if not kept.intersection(atom)]
     recent = [atom for atom in finished if newest.intersection(atom)]
     gone = {i for atom in older for i in atom}
-    sizes = {i: candidates[i].tokens for i in said if i not in gone}
-    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
+    sizes = {i: candidates[i].tokens for i in spoken if i not in gone}
+    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(spoken)))
     asked = {i: sizes.pop(i) for i in users if i in sizes}
     ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
     widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i), default=None)
@@ -256,7 +256,7 @@ def turn_stages(
     stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    needed = unread.union(users, said[-1:])
+    needed = unread.union(users, spoken[-1:])
     joined, line = _join_run(candidates, [atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
     stages += [joined, _join_run(candidates, [] if widest is None else [[widest]], {}, line)[0]]
     return ladder, stages, list(_shorter(candidates, asked, policy))

@@ -454,11 +454,11 @@ class PromptBuilder:
         prompt = self.fitting_prompt(policy)
         if source is None:
             return prompt, ()
-        cap, room = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
+        cap, space = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
         known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
-        known = known if self.evidence_tokens(known) <= min(cap, room) else []
-        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if room >= cap else None
+        known = known if self.evidence_tokens(known) <= min(cap, space) else []
+        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if space >= cap else None
         if need is not None and need.message_id not in {block.message_id for block in source.known}:
             staying = self._newest_fitting(known, cap - need.most)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
@@ -470,7 +470,7 @@ class PromptBuilder:
         made = self._mended(prompt.chosen, prompt.kept, prompt.notice, known)
         return (made, tuple(known)) if made.tokens <= policy.capacity else (prompt, ())
 
-    def _need(self, chosen: PromptSelection, most: int) -> EvidenceNeed | None:
+    def _need(self, chosen: PromptSelection, max_tokens: int) -> EvidenceNeed | None:
         """What evidence is needed for: the newest user message, stored or not; None without one."""
         items = _messages_in(chosen)
         newest = next((item for item in reversed(items) if item.role == "user"), None)
@@ -480,21 +480,21 @@ class PromptBuilder:
             id_, words = None, coming
         elif newest is None or not self._may_precede(newest):
             return None
-        if not words.strip() or most < _LEAST_EVIDENCE:
+        if not words.strip() or max_tokens < _LEAST_EVIDENCE:
             return None
         is_folded = len(items) < len(self.items) or bool(self.material.unread)
-        return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), most, is_folded)
+        return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), max_tokens, is_folded)
 
     def _may_precede(self, item: MessageItem) -> bool:
         """Whether something may precede a message: not between calls and their results."""
         return item.role == "user" and not self.rendered[item.ordinal].tool_results
 
-    def _newest_fitting(self, blocks: Sequence[EvidenceBlock], most: int) -> list[EvidenceBlock]:
+    def _newest_fitting(self, blocks: Sequence[EvidenceBlock], max_tokens: int) -> list[EvidenceBlock]:
         """All blocks, or, when they are too large together, the newest that fit into half the space."""
-        if self.evidence_tokens(blocks) <= most:
+        if self.evidence_tokens(blocks) <= max_tokens:
             return list(blocks)
         sizes = accumulate(self.evidence_tokens([block]) for block in reversed(blocks))
-        fitting = sum(size <= most // 2 for size in sizes)
+        fitting = sum(size <= max_tokens // 2 for size in sizes)
         return list(blocks[len(blocks) - fitting :])
 
     def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:
@@ -570,17 +570,17 @@ class PromptBuilder:
         talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
         return (*found[:talk], *self.beside, *found[talk:])
 
-    def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
+    def _notice(self, chosen: PromptSelection, space: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
         out = [candidate.item for candidate, reason in chosen.left_out if reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
             return None
-        said = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
-        following = next((item.message_id for item in said if item.role != "system"), None)
+        shown_messages = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
+        following = next((item.message_id for item in shown_messages if item.role != "system"), None)
         line = omission_notice(count, following, names, recall=self.request.recall)
-        return line if self._size(line) <= room else None
+        return line if self._size(line) <= space else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         joined = formats.join([self._sent(message).written for message in messages], self.request.format)
@@ -668,7 +668,7 @@ def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
 
 def _add_cue(
     messages: tuple[Message, ...],
-    room: int,
+    space: int,
     request: AssembleRequest,
     search: Callable[[str], Sequence[tuple[str, str]]] | None,
 ) -> tuple[tuple[Message, ...], int]:
@@ -688,7 +688,7 @@ def _add_cue(
                 break
     cue = cue_message(snippets, shown)
     tokens = 0 if cue is None else tokens_as_sent(cue, encode_for_model(cue, request.format))
-    if cue is None or tokens > room:
+    if cue is None or tokens > space:
         return messages, 0
     placed = place_cue(messages, cue)
     return placed, tokens if len(placed) > len(messages) else 0
