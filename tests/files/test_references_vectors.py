@@ -59,10 +59,10 @@ def test_extensions(name: str | None, mime: str | None, expected: str) -> None:
 
 def test_file_blocks() -> None:
     text = 'x <file name="a.txt" mime="text/plain">body</file> y <file name=\'b\'>z</file>'
-    first, second = file_blocks(text)
-    assert (first.start, first.end, first.name, first.mime, first.text) == (2, 50, "a.txt", "text/plain", "body")
-    assert text[first.start : first.end] == '<file name="a.txt" mime="text/plain">body</file>'
-    assert (second.start, second.end, second.name, second.mime, second.text) == (53, 76, "b", None, "z")
+    first, second = [(tag.start(), closed.end(), *rest) for tag, closed, *rest in file_blocks(text)]
+    assert first == (2, 50, "body", "a.txt", "text/plain")
+    assert text[2:50] == '<file name="a.txt" mime="text/plain">body</file>'
+    assert second == (53, 76, "z", "b", None)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_file_blocks() -> None:
     ],
 )
 def test_what_a_file_block_is(text: str, found: list[str]) -> None:
-    assert [block.text for block in file_blocks(text)] == found
+    assert [content for _, _, content, _, _ in file_blocks(text)] == found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.model import search_text
-from lossless.model.search_text import WORD, fold_offsets, fold_text, folded_words, stem, strip_marks
+from lossless.model.search_text import WORD, fold_offsets, fold_text, stem, strip_marks
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_folding_twice_changes_nothing(text: str) -> None:
 
 
 def test_words_are_parted_by_underscores() -> None:
-    assert folded_words("foo_bar.Baz") == ["foo", "bar", "baz"]
+    assert WORD.findall(fold_text("foo_bar.Baz")) == ["foo", "bar", "baz"]
 
 
 def test_unmark_keeps_case() -> None:
@@ -98,4 +98,4 @@ def test_stop_words_are_folded() -> None:
     ],
 )
 def test_the_language_of_a_question(question: str, language: str) -> None:
-    assert search_text.stop_words(folded_words(question)) is search_text.STOP_WORDS[language]
+    assert search_text.stop_words(WORD.findall(fold_text(question))) is search_text.STOP_WORDS[language]

@@ -21,7 +21,7 @@ from tests.store import older
 if TYPE_CHECKING:
     from pathlib import Path
 
-COLUMNS = {table: list(columns) for table, columns in (_expected().columns | _own_columns()).items()}
+COLUMNS = {table: list(columns) for table, columns in (_expected() | _own_columns()).items()}
 
 
 @pytest.fixture(scope="module")

@@ -246,7 +246,7 @@ def test_no_read_goes_through_a_whole_table(engine: lossless.Engine, file: str) 
         steps = plan(engine.archive, sql)
         assert not [step for step in steps if step.split()[0] == "SCAN" and step.split()[1] in LARGE], name
         assert not [step for step in steps if "identity_hash" in step or "type_idx" in step], name
-    for query in ("summaries", "sources", "used_in", "source_messages", "standing"):
+    for query in ("summaries", "sources", "used_in", "source_messages", "message_status"):
         sql = load_queries("listings" if query == "summaries" else "details")[query]
         related = [step for step in plan(engine.archive, sql) if step.startswith(("SEARCH o", "SEARCH m", "SEARCH s"))]
         assert not [step for step in related if "(conversation_id=" in step], query

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import apsw
 import pytest
@@ -275,7 +275,7 @@ def test_an_export_that_is_stopped_anywhere_leaves_nothing_half(
     class Failing(RemnicFile):
         """Fails at a statement."""
 
-        def __enter__(self) -> RemnicFile:
+        def __enter__(self) -> Self:
             self.failing = failing_at(self._db, steps[0])
             self.failing.__enter__()
             return super().__enter__()

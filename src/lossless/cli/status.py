@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
-    from lossless.model.records import DepthTotals, IngestHealth
+    from lossless.model.records import DepthSizes, IngestHealth
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -143,7 +143,7 @@ def _without_model_json(engine: Engine) -> dict[str, Any] | None:
     return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
 
 
-def _edge(depths: tuple[DepthTotals, ...], name: str, choose: Any) -> datetime | None:
+def _edge(depths: tuple[DepthSizes, ...], name: str, choose: Any) -> datetime | None:
     times = [at for depth in depths if (at := getattr(depth, name)) is not None]
     return choose(times) if times else None
 

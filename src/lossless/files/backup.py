@@ -84,10 +84,9 @@ def _payloads(folder: Path) -> set[str]:
 
 
 def _names(folder: Path) -> set[str]:
-    try:
+    with suppress(OSError):
         return set(os.listdir(folder))
-    except OSError:
-        return set()
+    return set()
 
 
 def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> set[str]:

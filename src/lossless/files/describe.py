@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,30 +48,10 @@ class PayloadDescriber:
     passed_over: set[str] = field(default_factory=set)
 
     def improve(
-        self,
-        limit: int,
-        conversation_id: int | None = None,
-        progress: Callable[[StoredFile], None] | None = None,
+        self, limit: int, conversation_id: int | None = None, progress: Callable[[StoredFile], None] | None = None
     ) -> DescribeReport:
         """Describe up to so many files; stops when the model fails or must not be called."""
         done: list[str] = []
-        failure: LosslessError | None = None
-        for file in self.files.plain(limit, conversation_id, self.passed_over):
-            try:
-                is_better = self._improve(file)
-            except _REFUSALS as error:
-                failure = error
-                break
-            if is_better:
-                done.append(file.id)
-            else:
-                self.passed_over.add(file.id)
-            if progress:
-                progress(file)
-        return DescribeReport(tuple(done), self.files.count_plain(conversation_id), failure)
-
-    def _improve(self, file: StoredFile) -> bool:
-        """Whether the row now has the model's description."""
         refusals: list[LosslessError] = []
 
         def ask(prompt: str) -> str:
@@ -80,16 +61,22 @@ class PayloadDescriber:
                 refusals.append(error)
                 raise
 
-        try:
-            data = self.vault.read(file).data
-        except (NotFound, ArchiveError):
-            return False
-        text = summarise(data, file.name, file.mime, ask=ask)
-        if refusals:
-            raise refusals[0]
-        if text.startswith(TEXT_HEADING):
-            return False
-        known = file.exploration_summary or ""
-        asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
-        with self.writing():
-            return self.files.set_summary(file, asked + text)
+        for file in self.files.plain(limit, conversation_id, self.passed_over):
+            text = TEXT_HEADING  # the description without a model
+            with suppress(NotFound, ArchiveError):
+                text = summarise(self.vault.read(file).data, file.name, file.mime, ask=ask)
+            if refusals:
+                break
+            is_better = False
+            if not text.startswith(TEXT_HEADING):
+                known = file.exploration_summary or ""
+                asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
+                with self.writing():
+                    is_better = self.files.set_summary(file, asked + text)
+            if is_better:
+                done.append(file.id)
+            else:
+                self.passed_over.add(file.id)
+            if progress:
+                progress(file)
+        return DescribeReport(tuple(done), self.files.count_plain(conversation_id), next(iter(refusals), None))

@@ -88,43 +88,30 @@ def _spots(value: Any, path: JsonPath, in_result: bool, depth: int) -> Iterator[
     elif isinstance(value, list):
         for number, item in enumerate(value):
             yield from _spots(item, (*path, number), in_result, depth + 1)
-    elif isinstance(value, dict):
-        yield from _spots_in_block(value, path, in_result, depth)
-
-
-def _spots_in_block(block: dict[str, Any], path: JsonPath, in_result: bool, depth: int) -> Iterator[PayloadSpot]:
-    kind = block.get("type")
-    if kind in _UNTOUCHED:
-        return
-    if kind in TEXT_TYPES:
-        if isinstance(block.get("text"), str):
-            yield PayloadSpot((*path, "text"), block["text"], False, in_result)
-    elif kind in _FILE_TYPES:
-        yield PayloadSpot(path, block, True, in_result)
-    elif kind in _RESULT_TYPES:
-        if (key := _output_key(block)) is not None:
-            yield from _spots(block[key], (*path, key), True, depth + 1)
-    elif in_result:
-        for key in ("output", "content", "result"):
-            if key in block:
-                yield from _spots(block[key], (*path, key), True, depth + 1)
+    elif isinstance(value, dict) and (kind := value.get("type")) not in _UNTOUCHED:
+        if kind in TEXT_TYPES:
+            if isinstance(value.get("text"), str):
+                yield PayloadSpot((*path, "text"), value["text"], False, in_result)
+        elif kind in _FILE_TYPES:
+            yield PayloadSpot(path, value, True, in_result)
+        else:
+            names = _OUTPUT_KEYS if kind in _RESULT_TYPES else ("output", "content", "result") if in_result else ()
+            keys = [key for key in names if key in value]
+            for key in keys[:1] if kind in _RESULT_TYPES else keys:
+                yield from _spots(value[key], (*path, key), True, depth + 1)
 
 
 def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAnswer]:
     """The tool results in a document, each as a whole."""
     if document.get("type") in _RESULT_TYPES or (message.role == "tool" and "parts" not in document):
         inner = list(_answer_blocks(document.get("content"), ("content",)))
-        if inner:
-            yield from inner
-            return
-        key = _output_key(document)
-        result = message.tool_results[0] if message.tool_results else None
-        if key is not None:
-            tool = _first(document, _NAME_KEYS) or (result.name if result else None)
+        yield from inner
+        if not inner and (key := _output_key(document)) is not None:
+            tool = _first(document, _NAME_KEYS) or next((result.name for result in message.tool_results), None)
             yield (key,), document[key], _first(document, _CALL_ID_KEYS), tool
-        return
-    key = "parts" if "parts" in document else "content"
-    yield from _answer_blocks(document.get(key), (key,))
+    else:
+        place = "parts" if "parts" in document else "content"
+        yield from _answer_blocks(document.get(place), (place,))
 
 
 def _answer_blocks(blocks: Any, path: JsonPath) -> Iterator[ToolAnswer]:
@@ -197,11 +184,9 @@ def _words(parts: tuple[Part, ...]) -> str:
 Reason: TypeAlias = Literal["native_image", "large_file_block", "large_tool_result", "large_raw_message"]
 #: The metadata key that lossless-claw sets for each reason.
 REASON_KEYS: dict[Reason, str] = {
-    "native_image": "imageExternalized",
-    "large_file_block": "fileBlocksExternalized",
-    "large_tool_result": "toolOutputExternalized",
-    "large_raw_message": "rawPayloadExternalized",
-}
+    "native_image": "imageExternalized", "large_file_block": "fileBlocksExternalized",
+    "large_tool_result": "toolOutputExternalized", "large_raw_message": "rawPayloadExternalized",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +230,10 @@ class MessageDraft:
     def keep(self, data: bytes, name: str, mime: str, reason: Reason, *, text: str | None = None) -> Payload:
         """Add a payload with these bytes; `text` is their text, if they are text."""
         id_ = file_id(self.conversation_id, data)
-        known = self.payloads.get(id_)
-        if known is not None:
-            return known
-        lines = None if text is None else text.count("\n") + 1
-        payload = Payload(id_, data, name, mime, reason, summarise(data, name, mime), lines, REASON_KEYS[reason])
-        self.payloads[id_] = payload
-        return payload
+        if id_ not in self.payloads:
+            lines, note = None if text is None else text.count("\n") + 1, REASON_KEYS[reason]
+            self.payloads[id_] = Payload(id_, data, name, mime, reason, summarise(data, name, mime), lines, note)
+        return self.payloads[id_]
 
     def keep_text(self, text: str, name: str, mime: str, reason: Reason) -> Payload:
         return self.keep(text.encode("utf-8", "surrogatepass"), name, mime, reason, text=text)

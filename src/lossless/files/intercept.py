@@ -59,29 +59,8 @@ _CLOSE = re.compile(r"</file\s{0,8}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
 
 
-@dataclass(frozen=True, slots=True)
-class FileBlock:
-    """A file in a text: `[start, end)` is the whole block, `[begin, stop)` its content."""
-
-    start: int
-    end: int
-    begin: int
-    stop: int
-    text: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str | None:
-        return self.attributes.get("name")
-
-    @property
-    def mime(self) -> str | None:
-        return self.attributes.get("mime") or self.attributes.get("type")
-
-
-def file_blocks(text: str) -> list[FileBlock]:
-    """The file blocks of a text, in order; an unclosed tag is text."""
-    found: list[FileBlock] = []
+def file_blocks(text: str) -> Iterator[tuple[re.Match[str], re.Match[str], str, str | None, str | None]]:
+    """The file blocks of a text, in order: its tags, its content, its name and type; an unclosed tag is text."""
     at = 0
     while (opened := _OPEN.search(text, at)) is not None:
         tag = _TAG.match(text, opened.start(), opened.start() + _MAX_TAG)
@@ -91,11 +70,9 @@ def file_blocks(text: str) -> list[FileBlock]:
         closed = _CLOSE.search(text, tag.end())
         if closed is None:
             break
-        begin, stop = tag.end(), closed.start()
-        attributes = {name.lower(): a or b or c for name, a, b, c in _ATTRIBUTE.findall(tag[1])}
-        found.append(FileBlock(tag.start(), closed.end(), begin, stop, text[begin:stop], attributes))
+        known = {name.lower(): a or b or c for name, a, b, c in _ATTRIBUTE.findall(tag[1])}
+        yield tag, closed, text[tag.end() : closed.start()], known.get("name"), known.get("mime") or known.get("type")
         at = closed.end()
-    return found
 
 
 #: Base64 prefixes of JPEG, PNG, GIF, WebP and SVG.
@@ -133,16 +110,6 @@ class EmbeddedFile:
     is_image: bool
     mime: str | None
     name: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class InlineImage:
-    start: int
-    end: int
-    prefix: str
-    text: str
-    data: bytes
-    mime: str
 
 
 def embedded_file(block: dict[str, Any]) -> EmbeddedFile | None:
@@ -204,21 +171,20 @@ def may_hold_image(text: str) -> bool:
     return any(magic in text for magic in BASE64_MAGIC)
 
 
-def inline_images(text: str) -> list[InlineImage]:
-    """The images that a text contains as base64, in order."""
+def inline_images(text: str) -> list[tuple[int, int, int, bytes, str]]:
+    """The images that a text contains as base64, in order: where each and its base64 begin, the end, bytes, type."""
     if not may_hold_image(text):
         return []
     header = _HEADER.search(text)
-    found: list[InlineImage] = []
+    found: list[tuple[int, int, int, bytes, str]] = []
     for run in _RUN.finditer(text):
         least = _MIN_ANNOUNCED_CHARS if header and header.end() <= run.start() else MIN_INLINE_CHARS
         start, end = run.start(1), _end_of_lines(text, run.start(1), run.end(1))
-        if end - start < least or (found and start < found[-1].end):
+        if end - start < least or (found and start < found[-1][2]):
             continue
         data = decode_base64(text[start:end])
-        mime = image_type(data) if data else None
-        if data and mime:
-            found.append(InlineImage(run.start(), end, text[run.start() : start], text[start:end], data, mime))
+        if data and (mime := image_type(data)):
+            found.append((run.start(), start, end, data, mime))
     return found
 
 
@@ -300,16 +266,13 @@ def extract_pasted_images(draft: MessageDraft) -> None:
             continue
         if names is None:
             names = iter(attached_names(spot.value for spot in found))
-        cuts = [_image_cut(draft, spot, image, next(names, None)) for image in images]
+        label = image_label(draft.message.role, in_result=spot.in_result, inline=True)
+        cuts: list[TextCut] = []
+        for begin, start, end, data, mime in images:
+            payload = draft.keep(data, next(names, None) or _image_name(draft, spot, mime), mime, "native_image")
+            prefix, spelled = spot.value[begin:start], draft.base64_pieces(spot.value[start:end], payload)
+            cuts.append((begin, end, _image_text(payload, label), (prefix, *spelled) if prefix else spelled))
         draft.put_cuts(spot.path, spot.value, cuts)
-
-
-def _image_cut(draft: MessageDraft, spot: PayloadSpot, image: InlineImage, name: str | None) -> TextCut:
-    payload = draft.keep(image.data, name or _image_name(draft, spot, image.mime), image.mime, "native_image")
-    label = image_label(draft.message.role, in_result=spot.in_result, inline=True)
-    spelled = draft.base64_pieces(image.text, payload)
-    pieces = (image.prefix, *spelled) if image.prefix else spelled
-    return image.start, image.end, _image_text(payload, label), pieces
 
 
 def extract_file_blocks(draft: MessageDraft) -> None:
@@ -319,15 +282,13 @@ def extract_file_blocks(draft: MessageDraft) -> None:
     for spot in list(find_spots(draft.document, "user")):
         if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
             continue
-        cuts = []
-        for block in file_blocks(spot.value):
-            if estimate_tokens(block.text) < draft.threshold:
+        cuts: list[TextCut] = []
+        for tag, closed, text, name, mime in file_blocks(spot.value):
+            if estimate_tokens(text) < draft.threshold:
                 continue
-            name, mime = block.name or "unnamed", block.mime or "text/plain"
-            payload = draft.keep_text(block.text, name, mime, "large_file_block")
-            reference = file_reference(payload.file_id, block.name, block.mime, len(payload.data), payload.summary)
-            tags = spot.value[block.start : block.begin], spot.value[block.stop : block.end]
-            cuts.append((block.start, block.end, reference, (tags[0], FileSlice(payload.file_id), tags[1])))
+            payload = draft.keep_text(text, name or "unnamed", mime or "text/plain", "large_file_block")
+            reference = file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
+            cuts.append((tag.start(), closed.end(), reference, (tag[0], FileSlice(payload.file_id), closed[0])))
         if cuts:
             draft.put_cuts(spot.path, spot.value, cuts)
 
@@ -562,15 +523,12 @@ def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
     by_part: dict[int, list[Payload]] = {}
     for payload in draft.payloads.values():
         if payload.note is not None:
-            at = next((n for n, part in enumerate(shown.parts) if _names(part, payload.file_id)), 0)
+            texts = (part.text if isinstance(part, Text | ToolResult) else "" for part in shown.parts)
+            at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
             by_part.setdefault(at, []).append(payload)
     notes = {at: _keys(payloads) for at, payloads in by_part.items()}
     notes.setdefault(0, {})[_RECIPE_KEY] = recipe_to_json(draft.steps)
     return notes
-
-
-def _names(part: object, file_id: str) -> bool:
-    return isinstance(part, Text | ToolResult) and file_id in part.text
 
 
 def _keys(payloads: list[Payload]) -> dict[str, Json]:

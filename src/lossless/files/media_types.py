@@ -6,65 +6,23 @@ import os
 import re
 
 IMAGE_EXTENSIONS = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/jpg": "jpg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-    "image/svg+xml": "svg",
-    "image/bmp": "bmp",
-    "image/tiff": "tiff",
-    "image/avif": "avif",
-    "image/heic": "heic",
+    "image/png": "png", "image/jpeg": "jpg", "image/jpg": "jpg", "image/gif": "gif", "image/webp": "webp",
+    "image/svg+xml": "svg", "image/bmp": "bmp", "image/tiff": "tiff", "image/avif": "avif", "image/heic": "heic",
     "image/x-icon": "ico",
-}
+}  # fmt: skip
 _EXTENSIONS = IMAGE_EXTENSIONS | {
-    "application/json": "json",
-    "application/x-ndjson": "jsonl",
-    "application/jsonl": "jsonl",
-    "application/xml": "xml",
-    "text/xml": "xml",
-    "text/csv": "csv",
-    "text/tab-separated-values": "tsv",
-    "application/yaml": "yaml",
-    "application/x-yaml": "yaml",
-    "text/yaml": "yaml",
-    "text/x-yaml": "yaml",
-    "application/toml": "toml",
-    "text/markdown": "md",
-    "text/html": "html",
-    "text/css": "css",
-    "text/plain": "txt",
-    "text/x-log": "log",
-    "application/sql": "sql",
-    "text/x-sql": "sql",
-    "text/javascript": "js",
-    "application/javascript": "js",
-    "text/typescript": "ts",
-    "application/typescript": "ts",
-    "text/x-python": "py",
-    "application/x-python-code": "py",
-    "text/x-go": "go",
-    "text/x-rust": "rs",
-    "text/x-java": "java",
-    "text/x-java-source": "java",
-    "text/x-c": "c",
-    "text/x-c++": "cpp",
-    "text/x-csharp": "cs",
-    "text/x-ruby": "rb",
-    "application/x-ruby": "rb",
-    "text/x-php": "php",
-    "application/x-php": "php",
-    "application/x-httpd-php": "php",
-    "application/x-sh": "sh",
-    "text/x-shellscript": "sh",
-    "application/pdf": "pdf",
-    "application/zip": "zip",
-    "application/gzip": "gz",
-    "audio/mpeg": "mp3",
-    "audio/wav": "wav",
-    "video/mp4": "mp4",
-}
+    "application/json": "json", "application/x-ndjson": "jsonl", "application/jsonl": "jsonl",
+    "application/xml": "xml", "text/xml": "xml", "text/csv": "csv", "text/tab-separated-values": "tsv",
+    "application/yaml": "yaml", "application/x-yaml": "yaml", "text/yaml": "yaml", "text/x-yaml": "yaml",
+    "application/toml": "toml", "text/markdown": "md", "text/html": "html", "text/css": "css", "text/plain": "txt",
+    "text/x-log": "log", "application/sql": "sql", "text/x-sql": "sql", "text/javascript": "js",
+    "application/javascript": "js", "text/typescript": "ts", "application/typescript": "ts", "text/x-python": "py",
+    "application/x-python-code": "py", "text/x-go": "go", "text/x-rust": "rs", "text/x-java": "java",
+    "text/x-java-source": "java", "text/x-c": "c", "text/x-c++": "cpp", "text/x-csharp": "cs", "text/x-ruby": "rb",
+    "application/x-ruby": "rb", "text/x-php": "php", "application/x-php": "php", "application/x-httpd-php": "php",
+    "application/x-sh": "sh", "text/x-shellscript": "sh", "application/pdf": "pdf", "application/zip": "zip",
+    "application/gzip": "gz", "audio/mpeg": "mp3", "audio/wav": "wav", "video/mp4": "mp4",
+}  # fmt: skip
 _VALID_EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(?:json|xml|yaml)"
@@ -73,15 +31,10 @@ _TEXT_TYPES = re.compile(
 )
 #: Magic bytes of images, with their types.
 _IMAGE_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"), (b"BM", "image/bmp"), (b"II*\x00", "image/tiff"), (b"MM\x00*", "image/tiff"),
     (b"\x00\x00\x01\x00", "image/x-icon"),
-)
+)  # fmt: skip
 _FTYP_BRANDS = {b"avif": "image/avif", b"avis": "image/avif", b"heic": "image/heic", b"mif1": "image/heic"}
 _SVG_HEAD = re.compile(rb"\s*(?:<\?xml[^>]{0,400}>\s*)?(?:<!--.{0,400}?-->\s*)?<svg[\s>]", re.DOTALL)
 

@@ -44,10 +44,7 @@ def decode_base64(text: str) -> bytes | None:
 def base64_form(text: str, data: bytes) -> str | None:
     """The name of the form in which `data` was encoded as `text`; None when no form reproduces it exactly."""
     first, newline, _ = text.partition("\n")
-    lines = ""
-    if newline:
-        ending = "crlf" if first.endswith("\r") else "lf"
-        lines = f" {len(first.rstrip(chr(13)))} {ending}"
+    lines = f" {len(first.rstrip(chr(13)))} {'crlf' if first.endswith(chr(13)) else 'lf'}" if newline else ""
     url = "url" if not {"-", "_"}.isdisjoint(text) else ""
     bare = " bare" if not text.rstrip().endswith("=") and len(data) % 3 else ""
     form = f"base64{url}{bare}{lines}"
@@ -104,21 +101,27 @@ class RecipeStep:
     holes: tuple[RecipeHole, ...]
     frame: Json = None
 
-    @property
-    def as_json(self) -> dict[str, Json]:
-        holes: list[Json] = [[[*at], [_piece_json(piece) for piece in pieces]] for at, pieces in self.holes]
-        step: dict[str, Json] = {"at": list(self.at), "holes": holes}
-        return step if self.frame is None else step | {"frame": self.frame}
-
 
 def recipe_to_json(steps: Sequence[RecipeStep]) -> list[Json]:
-    return [step.as_json for step in steps]
+    found: list[Json] = []
+    for step in steps:
+        holes: list[Json] = [[[*at], [_piece_json(piece) for piece in pieces]] for at, pieces in step.holes]
+        value: dict[str, Json] = {"at": list(step.at), "holes": holes}
+        found.append(value if step.frame is None else value | {"frame": step.frame})
+    return found
 
 
 def recipe_from_json(recipe: Json) -> tuple[RecipeStep, ...]:
     """The recipe that `recipe_to_json` was given; `BadInput` for anything else."""
     try:
-        return tuple(_step(step) for step in cast("list[Any]", recipe))
+        return tuple(
+            RecipeStep(
+                tuple(step["at"]),
+                tuple((tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"]),
+                step.get("frame"),
+            )
+            for step in cast("list[Any]", recipe)
+        )
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise BadInput("a recipe for an original that this version cannot read") from error
 
@@ -188,18 +191,17 @@ def _filled(pieces: tuple[RecipePiece, ...], shown: Any, load: Callable[[str, st
     if len(pieces) == 1 and isinstance(pieces[0], FileSlice) and pieces[0].form == JSON_FORM:
         value = load(pieces[0].file_id, JSON_FORM)
         return value if pieces[0].start is None else value[pieces[0].start]
-    return "".join(_text(piece, shown, load) for piece in pieces)
-
-
-def _text(piece: RecipePiece, shown: Any, load: Callable[[str, str], Any]) -> str:
-    match piece:
-        case str():
-            return piece
-        case (start, end):
-            return cast("str", shown)[start:end]
-        case FileSlice(file_id, form, start, end):
-            data = load(file_id, TEXT_FORM if form == TEXT_FORM else "bytes")
-            return cast("str", data)[start:end] if form == TEXT_FORM else encode_base64(data, form)
+    texts: list[str] = []
+    for piece in pieces:
+        match piece:
+            case str():
+                texts.append(piece)
+            case (start, end):
+                texts.append(shown[start:end])
+            case FileSlice(file_id, form, start, end):
+                data = load(file_id, TEXT_FORM if form == TEXT_FORM else "bytes")
+                texts.append(data[start:end] if form == TEXT_FORM else encode_base64(data, form))
+    return "".join(texts)
 
 
 def _piece_json(piece: RecipePiece) -> Json:
@@ -213,11 +215,6 @@ def _piece_json(piece: RecipePiece) -> Json:
             if form != TEXT_FORM:
                 value["as"] = form
             return value if start is None else value | {"from": start} | ({} if end is None else {"to": end})
-
-
-def _step(step: dict[str, Any]) -> RecipeStep:
-    holes = tuple((tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"])
-    return RecipeStep(tuple(step["at"]), holes, step.get("frame"))
 
 
 def _piece(piece: Any) -> RecipePiece:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.files.document import REASON_KEYS, Payload, Reason
+from lossless.files.document import REASON_KEYS, Payload
 from lossless.files.explore import summarise
 from lossless.files.explore.phrases import clip, one_line
 from lossless.files.media_types import reference_name
@@ -14,15 +14,9 @@ from lossless.model.identity import file_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lossless.model.messages import Role
+    from lossless.model.messages import Role, StoredToolOutput
 
 _OPEN = 'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full {what} content from disk.'
-_LABELS: dict[str, str] = {
-    "user": "User image",
-    "assistant": "Assistant image",
-    "system": "System image",
-    "tool": "Tool image",
-}
 
 
 def file_reference(file_id: str, name: str | None, mime: str | None, size: int, summary: str) -> str:
@@ -55,30 +49,13 @@ def image_reference(file_id: str, label: str, name: str, mime: str, size: int) -
 
 def image_label(role: Role, *, in_result: bool, inline: bool) -> str:
     """The label of an image: by its sender; one inside a user's own text is just an image."""
-    if in_result:
-        return _LABELS["tool"]
-    return "Image" if inline and role == "user" else _LABELS[role]
+    return "Image" if inline and role == "user" and not in_result else f"{'Tool' if in_result else role.title()} image"
 
 
 DEFAULT_STUB_BYTES = 8000
 _REFERENCES = ("[LCM Tool Output: file_", "[LCM File: file_", "[LCM Raw Payload: file_")
 _OWN_TOOLS = "lcm_"
 _INPUT_CHARS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class StoredToolOutput:
-    """A stored tool result that is large enough to be stubbed."""
-
-    message_id: int
-    conversation_id: int
-    byte_size: int
-    #: The beginning of its text.
-    head: str
-    tool: str | None
-    #: Its call, and its position in the conversation.
-    call_id: str | None = None
-    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +73,9 @@ class StubPlan:
 
 def plan_stubs(candidates: Iterable[StoredToolOutput], limit: int | None = None) -> StubPlan:
     """Which of the large results get a file."""
-    taken: list[StoredToolOutput] = []
-    left = 0
-    for output in candidates:
-        if output.head.startswith(_REFERENCES) or _OWN_TOOLS in (output.tool or ""):
-            left += 1
-        elif limit is None or len(taken) < limit:
-            taken.append(output)
-    return StubPlan(tuple(taken), left)
+    found = list(candidates)
+    wanted = [one for one in found if not one.head.startswith(_REFERENCES) and _OWN_TOOLS not in (one.tool or "")]
+    return StubPlan(tuple(wanted[:limit]), len(found) - len(wanted))
 
 
 def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None) -> Payload:
@@ -113,7 +85,5 @@ def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None)
     summary = summarise(data, name, "text/plain")
     if tool_input:
         summary = f"Tool input: {clip(one_line(tool_input[: 4 * _INPUT_CHARS]), _INPUT_CHARS)}\n{summary}"
-    id_ = file_id(output.conversation_id, data)
-    reason: Reason = "large_tool_result"
-    lines = content.count("\n") + 1
-    return Payload(id_, data, name, "text/plain", reason, summary, lines, REASON_KEYS[reason])
+    id_, lines = file_id(output.conversation_id, data), content.count("\n") + 1
+    return Payload(id_, data, name, "text/plain", "large_tool_result", summary, lines, REASON_KEYS["large_tool_result"])

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,44 +46,26 @@ def vault_users(root: Path) -> tuple[list[Path], bool]:
     return found, are_all
 
 
-def register_user(root: Path, archive: str) -> None:
-    """Record that an archive keeps payloads in a folder; the list of a new or empty folder is complete from then on."""
-    is_new = not root.is_dir() or not any(root.iterdir())
-    make_private_folder(root / _FOLDER)
-    if is_new:
-        _put(root / _FOLDER / _ALL, "")
-    _note(root, archive)
-
-
 def set_users(root: Path, archives: Iterable[str]) -> None:
     """Record the user's complete list of the archives that keep payloads in a folder."""
     make_private_folder(root / _FOLDER)
-    wanted = {_name(root, archive) for archive in archives}
-    for archive in archives:
-        _note(root, archive)
+    wanted = {_note(root, archive) for archive in archives}
     for entry in list((root / _FOLDER).iterdir()):
         if entry.name not in wanted | {_ALL}:
-            with suppress(FileNotFoundError):
-                entry.unlink()
+            entry.unlink(missing_ok=True)
     _put(root / _FOLDER / _ALL, "")
 
 
-def _note(root: Path, archive: str) -> None:
-    place = root / _FOLDER / _name(root, archive)
-    if not place.is_file():
-        _put(place, _relative(root, archive))
-
-
-def _name(root: Path, archive: str) -> str:
-    return hashlib.sha256(_relative(root, archive).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def _relative(root: Path, archive: str) -> str:
-    """An archive's path relative to the folder: both may be moved together."""
+def _note(root: Path, archive: str) -> str:
+    """Record an archive; returns the name of its entry. Its path is relative: both may be moved together."""
     try:
-        return os.path.relpath(os.path.realpath(archive), os.path.realpath(root))
+        path = os.path.relpath(os.path.realpath(archive), os.path.realpath(root))
     except ValueError:  # another drive
-        return os.path.realpath(archive)
+        path = os.path.realpath(archive)
+    name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    if not (root / _FOLDER / name).is_file():
+        _put(root / _FOLDER / name, path)
+    return name
 
 
 def _put(place: Path, text: str) -> None:
@@ -136,11 +119,7 @@ class Vault:
     """A folder of payloads; safe for several processes."""
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        archive: str | None = None,
-        older: Sequence[str | os.PathLike[str]] = (),
+        self, root: str | os.PathLike[str], *, archive: str | None = None, older: Sequence[str | os.PathLike[str]] = ()
     ) -> None:
         """`archive` owns the folder; payloads are also read from `older` folders when rows name them."""
         self.root = Path(os.path.abspath(expand_path(root)))
@@ -166,7 +145,7 @@ class Vault:
                 make_private_folder(path.parent)
                 if _HAS_FOLDERS:
                     fsync_path(self.root)
-            with self._folder(self.root, (path.parent.name,)) as folder:
+            with _folder(self.root, (path.parent.name,)) as folder:
                 if not self._is_there(folder, path.name, data):
                     self._put(folder, path.name, file_id, data)
         return path
@@ -174,7 +153,11 @@ class Vault:
     def claim(self) -> None:
         """Record in the folder that the archive is about to keep payloads there."""
         if not self._is_registered and self.archive is not None:
-            register_user(self.root, self.archive)
+            is_new = not self.root.is_dir() or not any(self.root.iterdir())
+            make_private_folder(self.root / _FOLDER)
+            if is_new:  # the list is complete from now on
+                _put(self.root / _FOLDER / _ALL, "")
+            _note(self.root, self.archive)
             self._is_registered = True
 
     def _is_there(self, folder: _Folder, name: str, data: bytes) -> bool:
@@ -245,7 +228,7 @@ class Vault:
         """A descriptor of a regular file below the root."""
         root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
-            with self._folder(root, tuple(folders)) as folder:
+            with _folder(root, folders) as folder:
                 handle = folder.open(name, _READ)
             try:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -272,17 +255,6 @@ class Vault:
             raise ArchiveDenied(f"file {file.id}: it is outside of {self.root}")
         return self.root, (str(file.conversation_id), name)
 
-    @contextmanager
-    def _folder(self, root: Path, names: tuple[str, ...]) -> Iterator[_Folder]:
-        """Opens a folder below a root step by step without following symlinks."""
-        folder = _Folder.root(root)
-        try:
-            for name in names:
-                folder = folder.enter(name)
-            yield folder
-        finally:
-            folder.close()
-
     # --- unreferenced files ---------------------------------------------------------------------------
 
     def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[OrphanFile]:
@@ -306,8 +278,27 @@ class Vault:
         """Delete an orphan; one that is already gone is no error."""
         if not (_NAME.fullmatch(orphan.path.name) or _TEMPORARY.fullmatch(orphan.path.name)):
             raise BadInput(f"{orphan.path.name!r} is not the name of a payload")
-        with suppress(FileNotFoundError), self._folder(self.root, (orphan.path.parent.name,)) as folder:
+        with suppress(FileNotFoundError), _folder(self.root, (orphan.path.parent.name,)) as folder:
             folder.remove(orphan.path.name)
+
+
+@contextmanager
+def _folder(root: Path, names: Sequence[str]) -> Iterator[_Folder]:
+    """Opens a folder below a root step by step without following symlinks."""
+    path = os.path.realpath(root)
+    handle = os.open(path, _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0)) if _HAS_FOLDERS else None
+    try:
+        for name in names:
+            path = os.path.join(path, name)
+            if handle is not None:
+                outer, handle = handle, os.open(name, _VAULT_FOLDER, dir_fd=handle)
+                os.close(outer)
+            elif os.path.islink(path):
+                raise OSError(errno.ELOOP, "a link", path)
+        yield _Folder(path, handle)
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 class _Folder:
@@ -316,52 +307,24 @@ class _Folder:
     def __init__(self, path: str, handle: int | None) -> None:
         self._path, self._handle = path, handle
 
-    @classmethod
-    def root(cls, path: Path) -> _Folder:
-        real = os.path.realpath(path)
-        flags = _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0)
-        return cls(real, os.open(real, flags) if _HAS_FOLDERS else None)
-
-    def enter(self, name: str) -> _Folder:
-        path = os.path.join(self._path, name)
-        if self._handle is None:
-            if os.path.islink(path):
-                raise OSError(errno.ELOOP, "a link", path)
-            return _Folder(path, None)
-        handle = os.open(name, _VAULT_FOLDER, dir_fd=self._handle)
-        self.close()
-        return _Folder(path, handle)
-
     def place(self, name: str) -> str:
-        return os.path.join(self._path, name)
+        """How the system finds a name: in the descriptor, or by a path."""
+        return os.path.join(self._path, name) if self._handle is None else name
 
     def open(self, name: str, flags: int) -> int:
-        if self._handle is not None:
-            return os.open(name, flags, 0o600, dir_fd=self._handle)
-        if os.path.islink(self.place(name)):
+        if self._handle is None and os.path.islink(self.place(name)):
             raise OSError(errno.ELOOP, "a link", name)
-        return os.open(self.place(name), flags, 0o600)
+        return os.open(self.place(name), flags, 0o600, dir_fd=self._handle)
 
     def move(self, source: str, target: str) -> None:
-        if self._handle is None:
-            os.replace(self.place(source), self.place(target))
-        else:
-            os.replace(source, target, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+        os.replace(self.place(source), self.place(target), src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
     def remove(self, name: str) -> None:
-        if self._handle is None:
-            os.unlink(self.place(name))
-        else:
-            os.unlink(name, dir_fd=self._handle)
+        os.unlink(self.place(name), dir_fd=self._handle)
 
     def flush(self) -> None:
         if self._handle is not None:
             os.fsync(self._handle)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
 
 
 @contextmanager
@@ -377,9 +340,8 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ArchiveFull(f"file {file_id}: the disk is full") from error
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-            raise ArchiveDenied(
-                f"file {file_id}: its place is a link or not a folder; links are not followed"
-            ) from error
+            reason = "its place is a link or not a folder; links are not followed"
+            raise ArchiveDenied(f"file {file_id}: {reason}") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENXIO):
             raise ArchiveDenied(f"file {file_id}: {error.strerror}") from error
         raise ArchiveError(f"file {file_id}: {error.strerror}") from error
@@ -388,13 +350,10 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
 def _all(handle: int, length: int | None = None) -> bytes:
     """Bytes from a descriptor: `length` of them, or to the end."""
     chunks: list[bytes] = []
-    left = length
-    while left is None or left > 0:
-        chunk = os.read(handle, _CHUNK if left is None else min(_CHUNK, left))
-        if not chunk:
-            break
+    remaining = sys.maxsize if length is None else length
+    while remaining > 0 and (chunk := os.read(handle, min(_CHUNK, remaining))):
         chunks.append(chunk)
-        left = None if left is None else left - len(chunk)
+        remaining -= len(chunk)
     return b"".join(chunks)
 
 
@@ -430,28 +389,18 @@ def _piece(handle: int, start: int, length: int | None) -> FilePiece:
 
 def _whole_characters(piece: FilePiece) -> FilePiece:
     """The piece without partial characters at either end; bytes that are not text stay."""
-    head = _continuation_bytes(piece.data) if piece.start else 0
-    tail = _unfinished_bytes(piece.data[head:]) if piece.is_cut else 0
-    if head + tail >= len(piece.data):
+    data, head, tail = piece.data, 0, 0
+    if piece.start:  # bytes of a character that began before
+        head = next((n for n, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
+    for back, byte in enumerate(reversed(data[head:][-4:]) if piece.is_cut else (), 1):
+        if byte & 0xC0 != 0x80:  # a character begins here, and may be incomplete
+            size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            tail = back if size > back else 0
+            break
+    if head + tail >= len(data):
         return piece
-    data = piece.data[head : len(piece.data) - tail]
+    data = data[head : len(data) - tail]
     return FilePiece(data, piece.start + head, piece.start + head + len(data), piece.total)
-
-
-def _continuation_bytes(data: bytes) -> int:
-    """How many leading bytes belong to a character that began before."""
-    return next((n for n in range(min(3, len(data))) if data[n] & 0xC0 != 0x80), min(3, len(data)))
-
-
-def _unfinished_bytes(data: bytes) -> int:
-    """How many trailing bytes are the beginning of an incomplete character."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 == 0x80:
-            continue
-        size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return back if size > back else 0
-    return 0
 
 
 def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
@@ -481,58 +430,31 @@ def locate_payload(place: str, vault: Vault | None) -> Path:
     return moved if moved.is_file() and not path.is_file() else path
 
 
-class PlacedPayload(Protocol):
-    """A payload as described by its row."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def place(self) -> str: ...
-
-    @property
-    def size(self) -> int | None: ...
-
-    def is_proven_by(self, data: bytes) -> bool:
-        """Whether these are its bytes, as far as can be checked."""
-        ...
-
-
-def find_damage(file: PlacedPayload, vault: Vault | None) -> str | None:
-    """What is wrong with a payload's bytes; None when nothing is."""
+def find_damage(
+    file_id: str, place: str, size: int | None, is_proven_by: Callable[[bytes], bool], vault: Vault | None
+) -> str | None:
+    """What is wrong with a payload's bytes, by what its row says of them; None when nothing is."""
     try:
-        path = locate_payload(file.place, vault)
+        path = locate_payload(place, vault)
         if not path.is_file():
-            return f"its bytes are not at {file.place}"
-        if file.size is not None and path.stat().st_size != file.size:
+            return f"its bytes are not at {place}"
+        if size is not None and path.stat().st_size != size:
             return f"{path} does not have the stored size"
-        if path.stem != file.id:  # a row cannot make us read another file
-            return None
-        is_proven = file.is_proven_by(path.read_bytes())
+        # a row cannot make us read another file
+        is_proven = path.stem != file_id or is_proven_by(path.read_bytes())
     except (OSError, ValueError):
-        return f"its bytes cannot be read at {file.place}"
+        return f"its bytes cannot be read at {place}"
     return None if is_proven else f"{path} does not contain the stored bytes"
 
 
 class FileRows(Protocol):
-    """The rows of large files: `archive.files`."""
+    """The rows of large files: `archive.files`, which documents these methods."""
 
-    def add(self, files: Sequence[StoredFile]) -> None:
-        """Add rows; existing ones stay."""
-        ...
-
-    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
-        """Rows by id; unknown ids are left out."""
-        ...
-
+    def add(self, files: Sequence[StoredFile]) -> None: ...
+    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]: ...
     def ids(self) -> frozenset[str]: ...
-
-    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
-        """Files of prose that no model has described yet."""
-        ...
-
+    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]: ...
     def count_plain(self, conversation_id: int | None = None) -> int: ...
-
     def set_summary(self, file: StoredFile, summary: str) -> bool: ...
 
 

@@ -274,9 +274,7 @@ def examine(
     with archive.reading():
         symptoms = archive.checks
         if damage := torn(archive.checks):
-            return Examination(
-                tuple(damage), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite()
-            )
+            return Examination(tuple(damage), IngestHealth(), __version__, None, SCHEMA_VERSION, symptoms.sqlite())
         live = archive.listings.liveness()
         schema = symptoms.schema()
         found = [
@@ -334,7 +332,8 @@ def _index(archive: Archive, symptoms: VerifyReads) -> Iterator[DoctorFinding]:
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
-    gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
+    places = archive.checks.file_places()
+    gone = [file.id for file in places if find_damage(file.id, file.place, file.size, file.is_proven_by, vault)]
     if gone:
         message = f"the bytes of {len(gone)} files are missing or changed"
         yield _finding("files.missing", "problem", message, "restore them from a backup", ids=gone)

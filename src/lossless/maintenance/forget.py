@@ -454,16 +454,11 @@ class _Forgetting:
         """Remove phrases from every other table."""
         if not self._wanted.cuts:
             return
-        for cell in self._store.cells():
-            fresh = self._cut(cell.text)
-            if fresh is cell.text:
-                continue
-            if cell.is_name:
-                self._left.append(f"{cell.table}.{cell.column}: it is an identifier there")
-            elif dry_run or self._store.set_cell(cell, fresh):
-                self._elsewhere[cell.table] += 1
+        for table, reason in self._store.rewrite_cells(self._cut, dry_run=dry_run):
+            if reason is None:
+                self._elsewhere[table] += 1
             else:
-                self._left.append(f"{cell.table}.{cell.column}: its table does not allow another text")
+                self._left.append(reason)
         records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
         if records:
             self._elsewhere["transcript_records"] += records

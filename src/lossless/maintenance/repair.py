@@ -170,7 +170,7 @@ def _catch_up(archive: Archive, batch: int, advance: Callable[[int], None], unre
     if not (drift.unindexed_messages or drift.unindexed_summaries):
         return 0, 0
     with archive.writing():
-        archive.index.unmark()
+        archive.index.mark_caught_up(0)
     messages = 0
     while True:
         with archive.writing():

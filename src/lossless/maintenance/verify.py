@@ -363,13 +363,13 @@ def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
     """lossless-claw's search tables: some missing rows are no loss here, but all of them are."""
-    emptied = archive.checks.upstream_emptied()
+    emptied = archive.index.emptied_upstream()
     for table in emptied:
         detail = (
             "it has lost all its rows, and lossless-claw finds nothing; `lcm doctor reindex --apply` fills it again"
         )
         yield VerificationProblem("index", table, "", detail)
-    if not emptied and (count := archive.checks.upstream_lost()):
+    if not emptied and (count := archive.index.count_upstream_lost()):
         detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` adds them"
         yield VerificationProblem("index", "messages_fts", "", detail, "warning")
 
@@ -405,5 +405,5 @@ def _unreachable(archive: Archive, conversation_id: int) -> Iterator[Verificatio
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
     """The bytes of every payload must be there and unchanged."""
     for file in archive.checks.file_places():
-        if detail := find_damage(file, vault):
+        if detail := find_damage(file.id, file.place, file.size, file.is_proven_by, vault):
             yield VerificationProblem("files", "large_files", file.id, detail)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, ToolCall, ToolResult
@@ -75,36 +76,32 @@ _SCRIPTS = {
 _UNDERSCORE = 60
 #: A text has at most one token per byte, and here at least one token per this many bytes.
 _MOST_BYTES = 8
+_Counted: TypeAlias = list[tuple[bytes, int]]
+_Weights: TypeAlias = tuple[bytes, bytes, _Counted, _Counted, _Counted]
 
 
-class _Weights:
-    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually."""
+def _weights(by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> _Weights:
+    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually.
 
-    def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
-        of_pair = {
-            code | following << 4: self._of_pair(by_run, name, other)
-            for name, code in _CODES.items()
-            for other, following in _CODES.items()
-        }
-        #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
-        self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
-        self.weightless = bytes(pair for pair in range(256) if not of_pair.get(pair))
-        self.beyond = [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255]
-        self.runs = [(bytes(_CODES[n] for n in run), weight) for run, weight in by_run.items() if _is_repeated(run)]
-        self.sounds = [(b"\1" * len(run), weight) for run, weight in by_sound.items()]
-
-    @staticmethod
-    def _of_pair(by_run: Mapping[str, int], name: str, other: str) -> int:
+    By the class codes of two adjacent bytes: the weight of both, and of the first alone, at most one byte; the pairs
+    without a weight; what pairs weigh beyond a byte; and the weights of runs, and of sounds.
+    """
+    runs = {run: weight for run, weight in by_run.items() if len(run) > 1 and len(set(run)) == 1}
+    of_pair = {}
+    for (name, code), (other, following) in product(_CODES.items(), repeat=2):
         pair = f"{name}{other}".replace("_", "p")
-        both = 0 if _is_repeated(pair) else by_run.get(pair, 0)
-        return both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
+        both = 0 if pair in runs else by_run.get(pair, 0)
+        of_pair[code | following << 4] = both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
+    return (
+        bytes(min(of_pair.get(pair, 0), 255) for pair in range(256)),
+        bytes(pair for pair in range(256) if not of_pair.get(pair)),
+        [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255],
+        [(bytes(_CODES[n] for n in run), weight) for run, weight in runs.items()],
+        [(b"\1" * len(run), weight) for run, weight in by_sound.items()],
+    )
 
 
-def _is_repeated(run: str) -> bool:
-    return len(run) > 1 and len(set(run)) == 1
-
-
-_OF_PROSE, _OF_DENSE = _Weights(_PROSE, _SOUNDS_OF_PROSE), _Weights(_DENSE, _SOUNDS)
+_OF_PROSE, _OF_DENSE = _weights(_PROSE, _SOUNDS_OF_PROSE), _weights(_DENSE, _SOUNDS)
 
 
 def budget_tokens(text: str) -> int:
@@ -117,16 +114,17 @@ def budget_tokens(text: str) -> int:
     size = len(raw)
     if not size:
         return 0
-    weights = _OF_PROSE if (size - len(raw.translate(None, _TIGHT))) < _PROSE_SHARE * size else _OF_DENSE
+    is_prose = size - len(raw.translate(None, _TIGHT)) < _PROSE_SHARE * size
+    by_pair, weightless, beyond, runs, of_sounds = _OF_PROSE if is_prose else _OF_DENSE
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
     number = int.from_bytes(classes, "little")
     pairs = (number | number >> 4).to_bytes(size, "little")  # each byte also has the code of the next one
-    total = sum(pairs.translate(weights.by_pair, weights.weightless))
-    for pair, weight in weights.beyond:
+    total = sum(pairs.translate(by_pair, weightless))
+    for pair, weight in beyond:
         total += weight * pairs.count(pair)
-    for run, weight in weights.runs:
+    for run, weight in runs:
         total += weight * classes.count(run)
-    for run, weight in weights.sounds:
+    for run, weight in of_sounds:
         total += weight * sounds.count(run)
     if len(text) < size:
         scripts = raw.translate(_BY_SCRIPT, _NOT_FIRST)

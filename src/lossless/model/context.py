@@ -103,11 +103,8 @@ def shown_tokens(role: Role, tokens: int, budget: int, *, is_past: bool) -> int:
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:
     """The index of the newest user message in the context, or None."""
-    for index in range(len(context) - 1, -1, -1):
-        item = context[index]
-        if isinstance(item, MessageItem) and item.role == "user":
-            return index
-    return None
+    users = (n for n, item in enumerate(reversed(context), 1) if isinstance(item, MessageItem) and item.role == "user")
+    return len(context) - back if (back := next(users, None)) is not None else None
 
 
 def fresh_tail_start(
@@ -155,24 +152,17 @@ def cuts_splitting_pairs(context: Sequence[ContextItem], call_ids: CallIds) -> l
             elif call_id in opened:
                 steps[opened.pop(call_id) + 1] += 1
                 steps[index + 1] -= 1
-    last_step = _last_step_index(context)
+    # the newest unbroken run of assistant messages; later messages may still be results
+    last_step = len(context)
+    for speaks in (False, True):
+        while last_step > 0 and isinstance(item := context[last_step - 1], MessageItem):
+            if (item.role == "assistant") is not speaks:
+                break
+            last_step -= 1
     for call in opened.values():
         if call >= last_step:
             steps[call + 1] += 1
     return [crossing > 0 for crossing in accumulate(steps[:-1])]
-
-
-def _last_step_index(context: Sequence[ContextItem]) -> int:
-    """The start of the newest unbroken run of assistant messages; later messages may still be results."""
-    index = len(context)
-    for speaks in (False, True):
-        while index > 0 and _is_assistant(context[index - 1]) is speaks:
-            index -= 1
-    return index
-
-
-def _is_assistant(item: ContextItem) -> bool | None:
-    return item.role == "assistant" if isinstance(item, MessageItem) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +210,6 @@ class EvidenceNeed:
     #: Whether any part of the conversation is missing from the prompt or summarised in it.
     is_folded: bool
 
-
-# --- summaries ---
 
 SummaryKind = Literal["leaf", "condensed"]
 

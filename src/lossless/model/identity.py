@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lossless.model.js_json import hashed_utf8, parse_js, stringify_js
@@ -28,16 +29,6 @@ _PER_DELIVERY = frozenset(("message_id", "reply_to_id", "timestamp"))
 _PER_RECAP = _PER_DELIVERY | {"history_count", "history_media_count", "history_truncated"}
 #: Hosts do not nest metadata deeper; the limit makes the result independent of the caller's stack depth.
 _DEEPEST = 32
-
-
-def canonical_frame(content: str) -> str:
-    """`content` with its frame reduced to the stable parts; unchanged when there is no frame.
-
-    Also unchanged when the frame has no stable key or there are no words outside it: then only the volatile keys tell
-    two messages apart. Keys are sorted at the top level of a block; everything else is kept.
-    """
-    frame, is_stable, said = _framed(content) or ("", False, content)
-    return frame + said if is_stable and said.strip() else content
 
 
 def words_in_frame(content: str) -> str | None:
@@ -64,8 +55,13 @@ def _framed(content: str) -> tuple[str, bool, str] | None:
     if isinstance(sender, dict):
         frame += _GAP + _written(_SENDER, sender)
         end = sender_end
-    if has_history:
-        end = _recap_end(content, end)
+    if has_history:  # a recap, headed `Chat history … (untrusted…):`, with a list of objects that is not empty
+        line_start = end + len(_GAP)
+        heading = content[line_start : content.find("\n", line_start)]
+        if heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":"):
+            entries, recap_end = _fenced_at(content, end, _GAP + heading)
+            if isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries):
+                end = recap_end
     return frame, bool(stable), content[end:]
 
 
@@ -93,31 +89,13 @@ def _written(heading: str, record: Mapping[str, Json]) -> str:
     return heading + _OPEN + stringify_js(dict(sorted(record.items()))) + _CLOSE
 
 
-def _recap_end(text: str, at: int) -> int:
-    """The end of the recap that begins at `at`; `at` when there is none.
-
-    A recap is a block headed `Chat history … (untrusted…):` whose JSON is a non-empty list of objects.
-    """
-    line_start = at + len(_GAP)
-    heading = text[line_start : text.find("\n", line_start)]
-    if not (heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":")):
-        return at
-    entries, end = _fenced_at(text, at, _GAP + heading)
-    return end if (isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)) else at
-
-
 def _is_shallow(value: Json) -> bool:
     level: list[Json] = [value]
     for _ in range(_DEEPEST):
-        below: list[Json] = []
-        for item in level:
-            if isinstance(item, dict):
-                below.extend(item.values())
-            elif isinstance(item, list):
-                below.extend(item)
-        if not below:
+        boxes = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list))
+        level = list(chain.from_iterable(boxes))
+        if not level:
             return True
-        level = below
     return False
 
 
@@ -127,8 +105,13 @@ _MARK = "cache_control"
 
 
 def canonical_content(role: str, content: str) -> str:
-    """`content` without the parts that a host changes when it delivers the same user message again."""
-    return canonical_frame(content) if role == "user" else content
+    """`content` without the parts that a host changes when it delivers the same user message again.
+
+    A user's frame is reduced to its stable parts, with sorted keys; unless it has no stable key, or there are no words
+    outside it: then only the volatile keys tell two messages apart.
+    """
+    frame, is_stable, words = (_framed(content) if role == "user" else None) or ("", False, content)
+    return frame + words if is_stable and words.strip() else content
 
 
 def identity_hash(role: str, content: str) -> str:
@@ -156,7 +139,13 @@ def fingerprint(message: Message) -> bytes:
         hashed_utf8(f"{message.role}\0{canonical_content(message.role, message.content)}"), digest_size=16
     )
     for part in message.parts:
-        seen = _event_value(part)
+        seen: Json = None
+        if isinstance(part, ToolCall):
+            seen = ["call", part.id, part.name, _sorted(part.input)]
+        elif isinstance(part, ToolResult):
+            seen = ["result", part.call_id]
+        elif isinstance(part, File | Opaque):
+            seen = ["raw", _sorted(part.raw)]
         if seen is not None:
             digest.update(b"\0" + hashed_utf8(stringify_js(seen)))
     hidden = _hidden_text(message)
@@ -175,9 +164,9 @@ def words_digest(message: Message) -> bytes:
     content = canonical_content(message.role, message.content)
     digest = hashlib.blake2b(hashed_utf8(f"{message.role}\0{content}"), digest_size=16)
     for part in message.parts:
-        said = _part_words(part, message.content)
-        if said is not None:
-            digest.update(b"\0" + json.dumps(said).encode())
+        words = _part_words(part, message.content)
+        if words is not None:
+            digest.update(b"\0" + json.dumps(words).encode())
     hidden = None if message.parts else _hidden_text(message)
     if hidden is not None:
         digest.update(b"\0" + json.dumps(["text", _storable(hidden)]).encode())
@@ -213,17 +202,6 @@ def file_ids_in(text: str) -> tuple[str, ...]:
     ('file_0123456789abcdef',)
     """
     return tuple(dict.fromkeys(_FILE_ID.findall(text)))
-
-
-def _event_value(part: Part) -> Json:
-    """The part's contribution to the event; None when the content already covers it."""
-    if isinstance(part, ToolCall):
-        return ["call", part.id, part.name, _sorted(part.input)]
-    if isinstance(part, ToolResult):
-        return ["result", part.call_id]
-    if isinstance(part, File | Opaque):
-        return ["raw", _sorted(part.raw)]
-    return None
 
 
 def _part_words(part: Part, content: str) -> Json:

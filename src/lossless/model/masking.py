@@ -192,15 +192,11 @@ def cut_json(value: Json, cut: CutText, *, is_free: bool = False) -> Any:
     """
     if isinstance(value, str):
         return cut(value)
-    if isinstance(value, Mapping):
-        return _cut_object(value, cut, is_free=is_free)
     if isinstance(value, list | tuple):
         items = [cut_json(item, cut, is_free=is_free) for item in value]
         return value if all(one is other for one, other in zip(items, value, strict=True)) else items
-    return value
-
-
-def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Mapping[str, Json]:
+    if not isinstance(value, Mapping):
+        return value
     made: dict[str, Json] = {}
     is_other = False
     for key, item in value.items():
@@ -214,15 +210,15 @@ def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Ma
     return made if is_free else {key: item for key, item in made.items() if key not in _PROOFS}
 
 
-def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
+def _is_name(key: str, siblings: Mapping[str, Json]) -> bool:
     """Whether a value is not words: a format identifier, a tool's name, or image bytes."""
     if key in _NAMES:
         return True
     if key in ("name", "toolName"):
-        return not _CALLS.isdisjoint(beside)
+        return not _CALLS.isdisjoint(siblings)
     if key == "data":
-        return not _MEDIA.isdisjoint(beside)
-    value = beside[key]
+        return not _MEDIA.isdisjoint(siblings)
+    value = siblings[key]
     return key == "url" and isinstance(value, str) and value.startswith("data:")
 
 
@@ -259,13 +255,9 @@ def empty_message(message: Message) -> Message:
         elif isinstance(part, ToolResult):
             parts.append(ToolResult(part.call_id, part.name, FORGOTTEN, part.is_error))
     return Message(
-        message.role,
-        FORGOTTEN,
-        tuple(parts),
-        event_key=message.event_key,
-        created_at=message.created_at,
+        message.role, FORGOTTEN, tuple(parts), event_key=message.event_key, created_at=message.created_at,
         identity=message.identity,
-    )
+    )  # fmt: skip
 
 
 #: The prefix of every mask.

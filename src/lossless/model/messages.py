@@ -241,5 +241,20 @@ class StoredFile:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class StoredToolOutput:
+    """A large tool result whose text is in its message only."""
+
+    message_id: int
+    conversation_id: int
+    byte_size: int
+    #: The beginning of its text.
+    head: str
+    tool: str | None
+    #: Its call, and its position in the conversation.
+    call_id: str | None = None
+    seq: int = 0
+
+
 #: A message as callers pass it: a dict of any format (also the typed ones of SDKs), or one of our classes.
 MessageLike: TypeAlias = Message | Incoming | Mapping[str, object]

@@ -57,15 +57,15 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[Path]:
 
     On an error in the block, `path` is unchanged and the temporary file is removed.
     """
-    beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
-        create_private_file(beside)
-        yield beside
-        fsync_path(beside)
-        os.chmod(beside, mode)
-        os.replace(beside, path)
+        create_private_file(temporary)
+        yield temporary
+        fsync_path(temporary)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     if os.name == "posix":
         fsync_path(path.parent)
 

@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -136,35 +135,19 @@ class Page(Generic[T]):
 class IngestHealth:
     """The archive's ingest status: what arrived, what was stored and when, and which conversations refuse input."""
 
-    last_stored_at: datetime | None
-    last_compacted_at: datetime | None
-    seen: int
-    stored: int
-    replayed: int
-    skipped: int
-    ambiguous: int
-    revised: int
-    likely: int
+    last_stored_at: datetime | None = None
+    last_compacted_at: datetime | None = None
+    seen: int = 0
+    stored: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    ambiguous: int = 0
+    revised: int = 0
+    likely: int = 0
     #: Conversations that refuse input: id, since when, why.
-    blocked: tuple[tuple[int, datetime | None, str], ...]
+    blocked: tuple[tuple[int, datetime | None, str], ...] = ()
     #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
-
-    @classmethod
-    def unknown(cls) -> IngestHealth:
-        """For an archive whose counters cannot be read."""
-        return cls(None, None, 0, 0, 0, 0, 0, 0, 0, ())
-
-
-@dataclass(frozen=True, slots=True)
-class DepthTotals:
-    """The summaries of one depth."""
-
-    depth: int
-    count: int
-    tokens: int
-    earliest_at: datetime | None
-    latest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +160,8 @@ class DepthSizes:
     tokens: int
     #: Of the messages covered by them.
     source_tokens: int
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,15 +68,6 @@ def _plain(char: str) -> str:
     return base.lower() if len(base.lower()) == 1 else char
 
 
-def folded_words(text: str) -> list[str]:
-    """The words of `text`, folded.
-
-    >>> folded_words("Don't touch src/naïve_path.py!")
-    ['don', 't', 'touch', 'src', 'naive', 'path', 'py']
-    """
-    return WORD.findall(fold_text(text))
-
-
 # M. F. Porter, "An algorithm for suffix stripping", 1980, with the readings that SQLite's tokenizer has.
 
 _STEP2 = (
@@ -90,9 +81,9 @@ _STEP3 = (
     ("ness", ""),
 )
 _STEP4 = (
-    *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism"),
-    *("ate", "iti", "ous", "ive", "ize"),
-)
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
+    "al", "er", "ic", "ou",
+)  # fmt: skip
 _STEMMABLE = re.compile("[a-z]{3,64}")
 #: Case, number and gender endings of Russian, longest first; a stem keeps three letters.
 _RUSSIAN_END = re.compile(
@@ -117,7 +108,17 @@ def stem(word: str) -> str:
                 if _measure(word[: -len(suffix)]) > 0:
                     word = word[: -len(suffix)] + instead
                 break
-    return _step5(_step4(word))
+    for suffix in _STEP4:
+        if word.endswith(suffix):
+            rest = word[: -len(suffix)]
+            if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))):
+                word = rest
+            break
+    if word.endswith("e"):
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _ends_cvc(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
 
 
 def _consonants(word: str) -> str:
@@ -135,10 +136,6 @@ def _measure(word: str) -> int:
 
 def _ends_cvc(word: str) -> bool:
     return _consonants(word).endswith("cvc") and word[-1] not in "wxy"
-
-
-def _ends_double(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and _consonants(word)[-1] == "c"
 
 
 def _step1(word: str) -> str:
@@ -162,28 +159,10 @@ def _step1(word: str) -> str:
 def _step1_repair(word: str) -> str:
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
-    if _ends_double(word) and word[-1] not in "lsz":
+    if word[-1] == word[-2:-1] and _consonants(word)[-1] == "c" and word[-1] not in "lsz":
         return word[:-1]
     if _measure(word) == 1 and _ends_cvc(word):
         return word + "e"
-    return word
-
-
-def _step4(word: str) -> str:
-    for suffix in sorted(_STEP4, key=len, reverse=True):
-        if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))) else word
-    return word
-
-
-def _step5(word: str) -> str:
-    if word.endswith("e"):
-        measure = _measure(word[:-1])
-        if measure > 1 or (measure == 1 and not _ends_cvc(word[:-1])):
-            word = word[:-1]
-    if word.endswith("ll") and _measure(word) > 1:
-        word = word[:-1]
     return word
 
 
@@ -230,21 +209,17 @@ def index_text_of(content: str, tool_inputs: Iterable[Json] = ()) -> str:
     For a reference to an external file, its header line and exploration summary. '' for a blank message.
     """
     if content.startswith(_REFERENCES):
-        content = _reference_text(content)
+        content, _, rest = content.partition("\n")
+        lines = rest.split("\n")
+        start = next((i for i, line in enumerate(lines) if line.strip().startswith(_SUMMARY_HEAD)), None)
+        if start is not None:
+            lines[start] = lines[start].strip().removeprefix(_SUMMARY_HEAD)
+            lines = [line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]
+            content = "\n".join([content, *lines]).strip()
     pieces = [content] if content and not content.isspace() else []
     for tool_input in tool_inputs:
         pieces.extend(_strings(_parsed(tool_input)))
     return "\n".join(pieces)
-
-
-def _reference_text(content: str) -> str:
-    header, _, rest = content.partition("\n")
-    lines = rest.split("\n")
-    start = next((i for i, line in enumerate(lines) if line.strip().startswith(_SUMMARY_HEAD)), None)
-    if start is None:
-        return header
-    lines[start] = lines[start].strip().removeprefix(_SUMMARY_HEAD)
-    return "\n".join([header, *[line for line in lines[start:] if not line.strip().startswith(_OPENING_HINTS)]]).strip()
 
 
 def _parsed(tool_input: Json) -> Json:
@@ -284,35 +259,28 @@ def passages(text: str) -> list[tuple[int, int]]:
     """
     if len(text) <= PASSAGE_CHARS_DENSE:
         return [(0, len(text))] if text else []
-    size = PASSAGE_CHARS if text.isascii() or not _is_dense(text) else PASSAGE_CHARS_DENSE
+    is_wide = not text.isascii() and len(text.encode("utf-8", "replace")) > 2 * len(text)
+    is_dense = is_wide and 2 * sum(map(len, _UNSPACED.findall(text))) > len(text)
+    size = PASSAGE_CHARS_DENSE if is_dense else PASSAGE_CHARS
     if len(text) <= size + size // 2:
         return [(0, len(text))]
     size = max(size, -(-2 * len(text) // MAX_PASSAGES))
     spans: list[tuple[int, int]] = []
     start, cursor, end = 0, len(text) - len(text.lstrip()), 0
     while end < len(text):
-        end = _border(text, cursor + size // 2, cursor + size) if (len(text) - cursor) > size + size // 2 else len(text)
+        end = len(text)
+        if end - cursor > size + size // 2:  # at the last good place
+            low, end = cursor + size // 2, cursor + size
+            for marks in _BORDERS:
+                if ends := [at + len(mark) for mark in marks if (at := text.rfind(mark, low, end)) >= 0]:
+                    end = max(ends)
+                    break
         if spans and text[start:end].isspace():
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
         start = cursor = end
     return spans
-
-
-def _is_dense(text: str) -> bool:
-    if len(text.encode("utf-8", "replace")) <= 2 * len(text):
-        return False
-    return 2 * sum(map(len, _UNSPACED.findall(text))) > len(text)
-
-
-def _border(text: str, low: int, high: int) -> int:
-    """The last good place to split between `low` and `high`."""
-    for marks in _BORDERS:
-        end = max((at + len(mark) for mark in marks if (at := text.rfind(mark, low, high)) >= 0), default=0)
-        if end:
-            return end
-    return high
 
 
 #: Scripts without spaces between words, or (Korean) with particles attached to them.
@@ -335,6 +303,10 @@ _VARIANT = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff
 #: Letters with an accent that the tokenizer keeps and users leave out.
 _INDEX_TEXT_ACCENTED = re.compile("[\u0386-\u03ce\u0401\u0451\u1f00-\u1fff]")
 
+_SHAPES: dict[str, range | tuple[int, ...]] = {
+    "a": range(0x61, 0x7B), "A": range(0x41, 0x5B), "0": range(0x30, 0x3A), "g": (0xCE, 0xCF), "s": range(0xD6, 0xDC),
+    "i": (0xE0,), "u": (0xE1, *range(0xE3, 0xEE)), "v": (0xEF,), "x": (0xF0,),
+}  # fmt: skip
 _HUMP = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z0-9]+")
 _PLUSPLUS = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?!\w)")
 _SHARP = re.compile(r"#(?<=\b[A-Za-z]#)(?!\w)")
@@ -343,26 +315,12 @@ _IDENTIFIER_CHARS = 64
 _HUMP_CHARS = 2.5
 
 
-def _shapes() -> bytes:
-    """For each byte of UTF-8 a letter for the character class it begins: one pass shows which rules apply."""
-    table = bytearray(b"." * 256)
-    for shape, first, last in (
-        (b"a", 0x61, 0x7A),  # a-z
-        (b"A", 0x41, 0x5A),  # A-Z
-        (b"0", 0x30, 0x39),  # digits
-        (b"g", 0xCE, 0xCF),  # Greek
-        (b"s", 0xD6, 0xDB),  # Hebrew, Arabic
-        (b"i", 0xE0, 0xE0),  # Indic scripts, Thai
-        (b"u", 0xE1, 0xED),  # East Asia; E2 is cleared below
-        (b".", 0xE2, 0xE2),
-        (b"v", 0xEF, 0xEF),  # variants
-        (b"x", 0xF0, 0xF0),  # beyond the Basic Multilingual Plane
-    ):
-        table[first : last + 1] = shape * (last - first + 1)
-    return bytes(table)
-
-
-_SHAPE = _shapes()
+#: For each byte of UTF-8 a letter for the character class it begins: one pass shows which rules apply. Small letters,
+#: capitals, digits, Greek, Hebrew and Arabic, Indic scripts and Thai, East Asia, variants, beyond the Basic
+#: Multilingual Plane.
+_SHAPE = bytes(
+    next((ord(shape) for shape, members in _SHAPES.items() if byte in members), ord(".")) for byte in range(256)
+)
 #: In shapes: a capital that may begin a hump, as in `aB` or `a64B`, or end a run of them, as in `ABCd`.
 _RISE = re.compile(rb"A(?<=[a0]A)")
 _FALL = re.compile(rb"AAA(?=a)")

@@ -81,7 +81,9 @@ class ChunkTerms(NamedTuple):
 
 def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     """The words of some units; the work is linear in their length."""
-    pieces = _all_pieces(texts)
+    # the texts have one row each, so that those of ASCII are parted in one go
+    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
+    pieces = [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
     inner = set(chain.from_iterable([unit[1:] for unit in pieces]))
     words = {piece: word_of(piece) for piece in inner.union([unit[0] for unit in pieces if unit])}
     vocabulary = Vocabulary(zip(words, map(itemgetter(1), words.values()), strict=True))
@@ -89,14 +91,19 @@ def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
     terms = [frozenset(map(term_of, unit)) for unit in pieces]
     marks = {piece for piece, word in words.items() if word.is_suspect}
     suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
-    salience = _term_salience(words, inner)
-    return ChunkTerms(vocabulary, terms, _weights(salience, terms), suspects, frozenset(salience) - {""})
-
-
-def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
-    """The pieces of each text; the texts have one row each, so that those of ASCII are parted in one go."""
-    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
-    return [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
+    # a word only written large, and not just at a beginning, is a name
+    known, within = {word.text for word in words.values()}, {words[piece].text for piece in inner}
+    salience: dict[str, float] = {}
+    for text, term, found, _ in words.values():
+        if text[:1].isupper() and text in within and text.lower() not in known:
+            found = NAME_WEIGHT
+        if found > salience.get(term, 1.0):
+            salience[term] = found
+    # whole numbers, so that sums do not depend on the order of a set
+    frequency = Counter(chain.from_iterable(terms))
+    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
+    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()} | {"": 0}
+    return ChunkTerms(vocabulary, terms, weights, suspects, frozenset(salience) - {""})
 
 
 def pieces_of(unit: str) -> list[str]:
@@ -117,46 +124,20 @@ def pieces_of(unit: str) -> list[str]:
     return pieces
 
 
-def _term_salience(words: dict[str, Word], inner: Iterable[str]) -> dict[str, float]:
-    """How much more than others some terms say; a word only written large, and not just at a beginning, is a name."""
-    known = {word[0] for word in words.values()}
-    within = {words[piece][0] for piece in inner}
-    salience: dict[str, float] = {}
-    for text, term, found, _ in words.values():
-        if text[:1].isupper() and text in within and text.lower() not in known:
-            found = NAME_WEIGHT
-        if found > salience.get(term, 1.0):
-            salience[term] = found
-    return salience
-
-
-def _weights(salience: Mapping[str, float], terms: Sequence[frozenset[str]]) -> dict[str, int]:
-    """The weight of each term of a chunk. Whole numbers, so that sums do not depend on the order of a set."""
-    frequency = Counter(chain.from_iterable(terms))
-    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
-    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
-    weights[""] = 0
-    return weights
-
-
 @lru_cache(maxsize=32_768)
 def word_of(piece: str) -> Word:
     """The word in a piece of text; without text when there is none."""
     text = piece.strip(_JOINERS)
-    return Word(text, _term(text), _salience(text), _is_suspect(text))
-
-
-def _salience(word: str) -> float:
-    if word.isalpha():
-        return 1.0 if word.islower() or not _HUMP.search(word) else _IDENTIFIER_WEIGHT
-    if _SEPARATOR.search(word):
-        return _IDENTIFIER_WEIGHT
-    return _NUMBER_WEIGHT if len(word) > 1 and _NUMBER.search(word) else 1.0
-
-
-def _is_suspect(text: str) -> bool:
+    salience = 1.0
+    if text.isalpha():
+        salience = 1.0 if text.islower() or not _HUMP.search(text) else _IDENTIFIER_WEIGHT
+    elif _SEPARATOR.search(text):
+        salience = _IDENTIFIER_WEIGHT
+    elif len(text) > 1 and _NUMBER.search(text):
+        salience = _NUMBER_WEIGHT
     word = text.lower()
-    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PARTS.findall(word))
+    parts = (word,) if word.isalnum() else _PARTS.findall(word)
+    return Word(text, _term(text), salience, not DIRECTIVE_WORDS.isdisjoint(parts))
 
 
 def _term(text: str) -> str:
@@ -192,7 +173,11 @@ def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> s
     words = list(WORD_PATTERN.finditer(text))
     best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
     if best <= 0:
-        return _unspaced_phrase(text, worth)
+        for run in UNSPACED_PATTERN.findall(text):
+            best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
+            if best > 0:
+                return str(run[-place : -place + _UNSPACED_CHARS])
+        return ""
     first = last = -place
     while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
         last += 1
@@ -212,11 +197,3 @@ def _continues(text: str, words: Sequence[re.Match[str]], place: int, vocabulary
         return False
     one, other = words[place], words[place + 1]
     return bool(text[one.end() : other.start()] == " " and vocabulary[one[0]] and vocabulary[other[0]])
-
-
-def _unspaced_phrase(text: str, worth: Mapping[str, int]) -> str:
-    for run in UNSPACED_PATTERN.findall(text):
-        best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
-        if best > 0:
-            return str(run[-place : -place + _UNSPACED_CHARS])
-    return ""

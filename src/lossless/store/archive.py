@@ -156,7 +156,10 @@ class Archive:
         while limit is None or done < limit:
             message_ids, summaries = self.index.unindexed()
             if not message_ids and not summaries:
-                self._mark()
+                unmarked, newest = self.search.unmarked()
+                if unmarked > MARK_STEP:  # record that everything is indexed, if that can be written
+                    with suppress(*WRITE_ERRORS), self.writing():
+                        self.index.mark_if_caught_up(newest)
                 break
             written_in.update(self.context.conversations_of(message_ids, [id_ for id_, _ in summaries]))
             with self.writing():
@@ -171,13 +174,6 @@ class Archive:
                 progress(len(message_ids) + len(summaries))
         self.context.record_cleared(sorted(written_in))
         return done
-
-    def _mark(self) -> None:
-        """Record that everything is indexed, to skip later checks; only for many messages, and if it can be written."""
-        unmarked, newest = self.search.unmarked()
-        if unmarked > MARK_STEP:
-            with suppress(*WRITE_ERRORS), self.writing():
-                self.index.mark_if_caught_up(newest)
 
     def close(self) -> None:
         self.database.close()
@@ -206,11 +202,8 @@ def _check_place(path: str, *, read_only: bool) -> None:
         if not read_only:
             make_private_folder(place.absolute().parent)
     except OSError as error:
-        raise errors.ArchiveDenied(f"archive {path!r}: {_why(place.absolute().parent, error)}") from error
-
-
-def _why(folder: Path, error: OSError) -> str:
-    """What is wrong with an archive's folder, and how to fix it."""
-    what = "be used" if os.path.lexists(folder) else "be made"
-    advice = "fix that, or choose another path with databasePath, LCM_DATABASE_PATH or --db"
-    return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
+        folder = place.absolute().parent
+        what = "be used" if os.path.lexists(folder) else "be made"
+        advice = "fix that, or choose another path with databasePath, LCM_DATABASE_PATH or --db"
+        reason = f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
+        raise errors.ArchiveDenied(f"archive {path!r}: {reason}") from error

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
-from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
 from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
@@ -35,18 +34,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json, Role
     from lossless.store.database import Database, Row
     from lossless.store.messages import SearchIndex
-
-
-def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
-    """A summary from `summaries.sql`'s columns."""
-    id_, conversation_id, depth, content, tokens, earliest, latest, count, below, source, created, files, model = row
-    if not isinstance(content, str):
-        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is not text; {RESTORE_ADVICE}")
-    return Summary(
-        id_, conversation_id, column_count(depth), content, column_count(tokens), column_time(earliest),
-        column_time(latest), column_count(count), column_count(below), column_count(source), time_or_epoch(created),
-        column_texts(files), model, source_ids,
-    )  # fmt: skip
 
 
 _INGEST = load_queries("ingest")
@@ -159,9 +146,15 @@ class ContextItems(TableAccess):
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What precedes an item: computed from an earlier position if there were only appends since."""
         version = self._row("version", conversation_id=conversation_id)
-        known = self._still_passed(conversation_id, version)
+        known = self._passed.get(conversation_id)
+        if known is not None and (known.version != version or not self._is_unchanged(conversation_id, known)):
+            known = None
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
-            passed = self._added_up(conversation_id, item, version)
+            before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
+            prompts = tuple(self._items(self._rows("prompts_before", before)))
+            summaries = tuple(self._items(self._rows("summaries_between", before)))
+            totals = self._row("messages_between", before) or (0, 0, 0)
+            passed = _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, *totals)
         else:
             passed = self._moved(conversation_id, known, item)
         if passed.messages > len(passed.prompts):
@@ -170,23 +163,12 @@ class ContextItems(TableAccess):
             self._passed[conversation_id] = passed
         return passed
 
-    def _still_passed(self, conversation_id: int, version: Row | None) -> _ItemsBefore | None:
-        """The cached position, if each item that it names is unchanged."""
-        known = self._passed.get(conversation_id)
-        if known is None or known.version != version:
-            return None
+    def _is_unchanged(self, conversation_id: int, known: _ItemsBefore) -> bool:
+        """Whether each item that a cached position names is still there."""
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
-        place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(self._items(self._rows("standing", place)))
-        is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
-        return known if is_same and item_id(there[-1]) == known.item else None
-
-    def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _ItemsBefore:
-        before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
-        prompts = tuple(self._items(self._rows("prompts_before", before)))
-        summaries = tuple(self._items(self._rows("summaries_between", before)))
-        count, tokens, budget = self._row("messages_between", before) or (0, 0, 0)
-        return _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
+        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=json.dumps(ordinals)))
+        is_same = len(there) == len(ordinals) and tuple(there[:-1]) == known.never_left_out
+        return is_same and item_id(there[-1]) == known.item
 
     def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
         """What precedes another item; the cost depends on the distance."""
@@ -210,14 +192,6 @@ class ContextItems(TableAccess):
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
             return items
-        self._estimate(lacking)
-        known = self._estimates
-        return [
-            replace(item, budget_tokens=max(item.tokens, known.get(item_id(item), 0))) if row[_BUDGET] is None else item
-            for item, row in zip(items, rows, strict=True)
-        ]
-
-    def _estimate(self, lacking: Sequence[ContextItem]) -> None:
         if len(self._estimates) > _MOST_KEPT:
             self._estimates.clear()
         wanted: list[int | str] = []
@@ -232,6 +206,11 @@ class ContextItems(TableAccess):
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
         texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
+        known = self._estimates
+        return [
+            replace(item, budget_tokens=max(item.tokens, known.get(item_id(item), 0))) if row[_BUDGET] is None else item
+            for item, row in zip(items, rows, strict=True)
+        ]
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The budget estimates of all items, summed; the stored count where there is none yet."""
@@ -369,12 +348,18 @@ class ContextItems(TableAccess):
         prompts, first = self.preamble(conversation_id)
         place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
         self._run("remove_messages", place)
-        room = len(message_ids) if first is None else first
-        if (lacking := len(message_ids) - room) > 0:
-            self._run("shift", conversation_id=conversation_id, by=lacking, first=0)
+        ordinal = len(message_ids) if first is None else first
+        self._put_before(conversation_id, message_ids, ordinal, ordinal, now)
+
+    def _put_before(
+        self, conversation_id: int, message_ids: Sequence[int], ordinal: int, free: int, now: datetime
+    ) -> None:
+        """Put messages just before an ordinal; items from there on move when too few ordinals are free."""
+        if (lacking := len(message_ids) - free) > 0:
+            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
             self._run("shift_back", conversation_id=conversation_id)
-            room = len(message_ids)
-        for n, id_ in enumerate(message_ids, room - len(message_ids)):
+            ordinal += lacking
+        for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
@@ -392,13 +377,7 @@ class ContextItems(TableAccess):
         self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
         ordinal: int = found[0]
         row = self._row("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
-        lacking = len(message_ids) - (ordinal - 1 - (row[0] if row else -1))
-        if lacking > 0:
-            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
-            self._run("shift_back", conversation_id=conversation_id)
-            ordinal += lacking
-        for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
-            self.put(conversation_id, n, id_, now)
+        self._put_before(conversation_id, message_ids, ordinal, ordinal - 1 - (row[0] if row else -1), now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
         """Remove an item's hidden mark; the caller puts it back into the context."""
@@ -408,8 +387,7 @@ class ContextItems(TableAccess):
         return self._count("next_ordinal", conversation_id=conversation_id)
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
-        row = self._row("last_fold", conversation_id=conversation_id)
-        return None if row is None else column_time(row[0])
+        return column_time(self._value("last_fold", conversation_id=conversation_id))
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Add a log entry about a change, in the transaction of the change."""
@@ -441,12 +419,12 @@ class ContextItems(TableAccess):
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
-        if self._row("standing_before", place) is not None:
+        if self._row("older_in_context", place) is not None:
             return False
         at = self._stamp(conversation_id)
         if at is None:
             return self._row("has_pending") is not None
-        return self._row("said_later", ids=place["ids"], at=at) is None
+        return self._row("newer_messages", ids=place["ids"], at=at) is None
 
     def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
         """The conversations of some rows; ids that are not text are ignored."""
@@ -464,23 +442,20 @@ class ContextItems(TableAccess):
                 continue
             with self._db.transaction():
                 unreachable = self._unreachable(id_)
-                if not unreachable or self.was_cleared(id_, unreachable):
-                    done += self._hide_cleared(id_)
+                if unreachable and not self.was_cleared(id_, unreachable):
+                    continue
+                at, tokens = self._stamp(id_), self.tokens(id_)
+                now = datetime.now(UTC) if at is None else parse_time(at)
+                # summaries first: they cover what is under them
+                gone: list[int | str] = self._db.column(_LOST_SUMMARIES, {"conversation_id": id_})
+                self.hide(id_, gone, "new", now)
+                messages = self._unreachable(id_)
+                self.hide(id_, messages, "new", now)
+                gone += messages
+                self.close_gaps(id_)
+                self.log(id_, ContextChange("new", CLAW_ACTOR, None, tuple(gone), (), 0, tokens, tokens), now)
+                done += len(gone)
         return done
-
-    def _hide_cleared(self, conversation_id: int) -> int:
-        """Hides summaries first, which cover what is under them."""
-        at = self._stamp(conversation_id)
-        now = datetime.now(UTC) if at is None else parse_time(at)
-        after = self.tokens(conversation_id)
-        summaries: list[int | str] = self._db.column(_LOST_SUMMARIES, {"conversation_id": conversation_id})
-        self.hide(conversation_id, summaries, "new", now)
-        messages = self._unreachable(conversation_id)
-        self.hide(conversation_id, messages, "new", now)
-        gone = (*summaries, *messages)
-        self.close_gaps(conversation_id)
-        self.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
-        return len(gone)
 
     def _stamp(self, conversation_id: int) -> str | None:
         row = self._row("stamp", conversation_id=conversation_id)
@@ -555,7 +530,16 @@ class Summaries(TableAccess):
             return []
         ids = self._seen(summary_ids)
         sources = group_rows(self._rows("sources_of", ids), column_text)
-        found = {row[0]: summary_from_row(row, tuple(sources[row[0]])) for row in self._rows("by_ids", ids)}
+        found: dict[str, Summary] = {}
+        for row in self._rows("by_ids", ids):
+            id_, owner, depth, content, tokens, earliest, latest, count, below, source, created, files, model = row
+            if not isinstance(content, str):
+                raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is not text; {RESTORE_ADVICE}")
+            found[id_] = Summary(
+                id_, owner, column_count(depth), content, column_count(tokens), column_time(earliest),
+                column_time(latest), column_count(count), column_count(below), column_count(source),
+                time_or_epoch(created), column_texts(files), model, tuple(sources[id_]),
+            )  # fmt: skip
         return [found[id_] for id_ in summary_ids if id_ in found]
 
     def message_ids(self, summary_id: str) -> list[int]:
@@ -602,8 +586,7 @@ class Summaries(TableAccess):
 
     def moment(self) -> tuple[int, int]:
         """The newest version of a message, and the newest change of a context; later changes are found by them."""
-        version, change = self._row("moment") or (0, 0)
-        return version, change
+        return self._row("moment") or (0, 0)
 
     def mark_new(
         self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime

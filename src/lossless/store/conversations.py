@@ -9,7 +9,6 @@ import json
 import struct
 import zlib
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -112,21 +111,16 @@ class Conversations(TableAccess):
 
         Runs of a cron job are separate: only the active one is returned.
         """
-        if session.is_cron:
-            found = self.find(session)
-            return [found] if found else []
-        if session.key:
-            query, params = "family_by_key", {"key": session.key}
-        else:
-            query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [conversation_from_row(row) for row in self._rows(query, params)]
-        if members:
-            return members
-        found = self.find(session)
-        return [found] if found else []
+        if not session.is_cron:
+            query = "family_by_key" if session.key else "family_by_session"
+            found = self._rows(query, {"key": session.key} if session.key else {"session_id": session.id or ""})
+            if found:
+                return [conversation_from_row(row) for row in found]
+        active = self.find(session)
+        return [active] if active else []
 
     def project(self, conversation_id: int) -> str | None:
-        """The working folder that a host has told for a conversation."""
+        """The working folder of a conversation, as its host reported it."""
         return self._value("project_of", id=conversation_id)
 
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
@@ -141,9 +135,9 @@ class Conversations(TableAccess):
         """Close a conversation; the first cause is kept."""
         self._run("archive", id=conversation_id, cause=cause, now=row_time(now))
 
-    def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
+    def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        self._run("quarantine", session_id=beside.session_id, key=beside.session_key, now=row_time(now))
+        self._run("quarantine", session_id=active.session_id, key=active.session_key, now=row_time(now))
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
@@ -154,8 +148,8 @@ class Conversations(TableAccess):
     def quarantined(self) -> list[QuarantinedConversation]:
         """All conversations that are quarantined or were refused."""
         return [
-            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
-            for id_, key, run, decision, at, count, beside in self._rows("quarantined")
+            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, active)
+            for id_, key, run, decision, at, count, active in self._rows("quarantined")
         ]
 
     def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
@@ -258,8 +252,7 @@ class PinsAndBriefs(TableAccess):
         values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
         self._run("insert", values | {"conversation_id": conversation.id})
         rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
-        if rows:
-            self._run_many("add_source", rows)
+        self._run_many("add_source", rows)
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
@@ -274,21 +267,18 @@ class PinsAndBriefs(TableAccess):
     def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        return self._row("since", conversation_id=brief.conversation_id, seq=_last_seq(brief), at=at) or (0, 0, 0)
+        try:
+            found = json.loads(brief.raw or "{}")
+        except ValueError:
+            found = {}
+        last = found.get("lastSeq") if isinstance(found, dict) else None
+        # one of another program says only which messages it covers
+        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
+        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, recorded with a brief."""
         return self._count("last_seq", conversation_id=conversation_id)
-
-
-def _last_seq(brief: StoredBrief) -> int:
-    """The newest message when a brief was written; for one of another program, the newest that it covers."""
-    try:
-        found = json.loads(brief.raw or "{}")
-    except ValueError:
-        found = {}
-    last = found.get("lastSeq") if isinstance(found, dict) else None
-    return last if isinstance(last, int) else brief.covered_message_seq or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,14 +396,11 @@ class TranscriptRecords(TableAccess):
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
-        return self._decided("held")
+        return self._records(TranscriptDecision, "decided", decision="held")
 
     def refused(self) -> list[TranscriptDecision]:
         """Transcripts that the user has refused and not accepted since."""
-        return self._decided("refused")
-
-    def _decided(self, decision: str) -> list[TranscriptDecision]:
-        return self._records(TranscriptDecision, "decided", decision=decision)
+        return self._records(TranscriptDecision, "decided", decision="refused")
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Store records that are not messages (id, kind, record), without duplicates."""
@@ -448,28 +435,27 @@ class TranscriptRecords(TableAccess):
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
         """All messages of a conversation, and whether it followed the file at `path`."""
-        rows = self._rows("told", conversation_id=conversation_id)
+        rows = self._rows("stored_refs", conversation_id=conversation_id)
         foreign = [row[0] for row in rows if row[1] is None]
         prints: dict[int, bytes] = {}
         if foreign and self._messages is not None:
             prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
         followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
-        told = tuple(_stored_ref(row, prints) for row in rows)
-        return ConversationHistory(
-            conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
-        )
+        refs = tuple(_stored_ref(row, prints) for row in rows)
+        is_same_file = bool(path) and followed == path
+        return ConversationHistory(conversation_id, refs, is_same_file, _second(ended) if ended else 0)
 
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._row("grave", conversation_id=id_)
-            told = [_stored_ref(row, {}) for row in self._rows("told", conversation_id=id_)]
-            if row is None or not told:
+            refs = [_stored_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
+            if row is None or not refs:
                 continue
-            named = zip(told, [one.at if one.is_timed else 0 for one in told], strict=True)
-            marks = b"".join(_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in named)
-            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "marks": marks}
-            self._run("bury", values | {"now": row_time(now)})
+            times = [one.at if one.is_timed else 0 for one in refs]
+            packed = [_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in zip(refs, times, strict=True)]
+            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "now": row_time(now)}
+            self._run("bury", values | {"marks": b"".join(packed)})
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
         """Digests of the deleted messages of a session, or of a transcript."""

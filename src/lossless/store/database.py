@@ -31,8 +31,7 @@ from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from _typeshed import DataclassInstance
 
@@ -44,18 +43,13 @@ Params: TypeAlias = Mapping[str, object] | Sequence[object]
 def load_queries(*names: str) -> dict[str, str]:
     """The queries of some files, `queries/<name>.sql`, by their names, in the order of the files."""
     queries: dict[str, str] = {}
-    for found in map(_file_queries, names):
-        if twice := queries.keys() & found.keys():
-            raise ValueError(f"two queries of {names} have the same name: {', '.join(twice)}")
-        queries |= found
+    for name in names:
+        text = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+        for title, *lines in map(str.splitlines, text.split("-- name:")[1:]):
+            if title.strip() in queries:
+                raise ValueError(f"two queries of {names} have the same name: {title.strip()}")
+            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
     return queries
-
-
-@cache
-def _file_queries(name: str) -> dict[str, str]:
-    parts = files(__package__).joinpath("queries", f"{name}.sql").read_text(encoding="utf-8").split("-- name:")[1:]
-    titled = ((title.strip(), lines) for title, *lines in map(str.splitlines, parts))
-    return {title: "\n".join(line for line in lines if not line.startswith("--")).strip() for title, lines in titled}
 
 
 @cache
@@ -81,9 +75,8 @@ def conversation_range(conversation_id: int | None) -> dict[str, object]:
     >>> conversation_range(7)
     {'first': 7, 'last': 7}
     """
-    if conversation_id is None:
-        return {"first": -(2**63), "last": 2**63 - 1}
-    return {"first": conversation_id, "last": conversation_id}
+    first, last = (-(2**63), 2**63 - 1) if conversation_id is None else (conversation_id, conversation_id)
+    return {"first": first, "last": last}
 
 
 D = TypeVar("D", bound="DataclassInstance")
@@ -121,6 +114,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime": lambda raw: column_time(raw) or _NO_TIME,
     "datetime | None": column_time,
     "tuple[str, ...]": column_texts,
+    "tuple[int, ...]": lambda raw: tuple(json.loads(raw)),
+    "tuple[int | str, ...]": lambda raw: tuple(json.loads(raw)),
+    "dict[str, Any]": lambda raw: json.loads(raw or "{}"),
 }
 
 
@@ -132,13 +128,13 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 
 def row_values(record: DataclassInstance) -> dict[str, Any]:
     """The fields of a record as a query takes them: times with milliseconds, lists as JSON."""
-    return {field.name: _column_value(getattr(record, field.name)) for field in fields(record)}
-
-
-def _column_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return state_time(value)
-    return json.dumps(value) if isinstance(value, tuple | list) else int(value) if isinstance(value, bool) else value
+    found: dict[str, Any] = {field.name: getattr(record, field.name) for field in fields(record)}
+    for name, value in found.items():
+        if isinstance(value, datetime | tuple | list):
+            found[name] = state_time(value) if isinstance(value, datetime) else json.dumps(value)
+        elif isinstance(value, bool):
+            found[name] = int(value)
+    return found
 
 
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
@@ -168,11 +164,10 @@ _REASON = (
 def _same_file(database: object, paths: Iterable[str]) -> str | None:
     """The path among these that is the same file, under any name."""
     try:
-        name = os.fsdecode(database)  # type: ignore[arg-type]
+        wanted = {_file_identity(spelling) for spelling in _spellings(os.fsdecode(database))}  # type: ignore[arg-type]
     except TypeError:
         return None
-    wanted = {identity for spelling in _spellings(name) if (identity := _file_identity(spelling)) is not None}
-    return next((path for path in paths if _file_identity(path) in wanted), None) if wanted else None
+    return next((path for path in paths if _file_identity(path) in wanted - {None}), None)
 
 
 def _spellings(name: str) -> Iterator[str]:
@@ -197,23 +192,15 @@ def _file_identity(path: str) -> tuple[int, int] | None:
 
 
 BUSY_TIMEOUT_MS = 30_000
-_PRAGMAS = (
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA cache_size = -65536",
-    "PRAGMA temp_store = MEMORY",
-)
+_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -65536", "temp_store = MEMORY")
+_NO_ACCESS = "it cannot be opened; check that its folder exists and that you may write there"
 _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] = (
     (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
     (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
     (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some space and try again"),
     (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
     (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
-    (
-        apsw.CantOpenError,
-        errors.ArchiveDenied,
-        "it cannot be opened; check that its folder exists and that you may write there",
-    ),
+    (apsw.CantOpenError, errors.ArchiveDenied, _NO_ACCESS),
     (apsw.PermissionsError, errors.ArchiveDenied, "no permission to read or write it"),
     (apsw.ReadOnlyError, errors.ArchiveDenied, "it is read-only; nothing was written"),
     (apsw.AuthError, errors.ArchiveDenied, "the database refused the statement"),
@@ -315,7 +302,7 @@ class Database:
             # Without this, a query over a table with partial indexes is prepared again for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
-                connection.execute(pragma)
+                connection.execute(f"PRAGMA {pragma}")
             for statement in self.prepare:
                 connection.execute(statement)
             if self.read_only:
@@ -403,15 +390,6 @@ class Database:
         """The number in the first column of the first row; 0 without one."""
         row = self.row(sql, params)
         return (row and row[0]) or 0
-
-    def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
-        """All rows as values; see `record_from_row`."""
-        return [record_from_row(kind, row) for row in self.rows(sql, params)]
-
-    def record(self, kind: type[D], sql: str, params: Params = ()) -> D | None:
-        """The first row as a value, or None."""
-        row = self.row(sql, params)
-        return None if row is None else record_from_row(kind, row)
 
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
@@ -527,6 +505,20 @@ class TableAccess:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the database, which only these reads and writes use."""
+        self._db.close()
+
+    def writing(self) -> AbstractContextManager[None]:
+        return self._db.transaction()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Several reads in one snapshot."""
+        return self._db.snapshot()
+
     def limited(self, within: str) -> Self:
         """The same reads, limited to these conversations."""
         found = copy(self)
@@ -557,10 +549,11 @@ class TableAccess:
         return row[0] if row else None
 
     def _records(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> list[D]:
-        return self._db.records(kind, self.queries[query], params or values)
+        return [record_from_row(kind, row) for row in self._rows(query, params, **values)]
 
     def _record(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> D | None:
-        return self._db.record(kind, self.queries[query], params or values)
+        row = self._row(query, params, **values)
+        return None if row is None else record_from_row(kind, row)
 
     def _stream(self, query: str, params: Params = (), /, **values: object) -> Iterator[Row]:
         return self._db.stream(self.queries[query], params or values)
@@ -699,10 +692,7 @@ def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
 
 
 def replace_database(database: Database, source: str, progress: Callable[[int], None] | None = None) -> None:
-    """Make a database equal to the one in `source`, in one transaction.
-
-    The caller holds the file exclusively.
-    """
+    """Make a database equal to the one in `source`, in one transaction. The caller holds the file exclusively."""
     original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)
@@ -716,12 +706,12 @@ def _copy(
     target: apsw.Connection, source: apsw.Connection, page_size: int, progress: Callable[[int], None] | None
 ) -> None:
     with target.backup("main", source, "main") as copy:
-        left: int | None = None
+        remaining: int | None = None
         while not copy.done:
             copy.step(_STEP)
             if progress:
-                progress(((copy.page_count if left is None else left) - copy.remaining) * page_size)
-            left = copy.remaining
+                progress(((copy.page_count if remaining is None else remaining) - copy.remaining) * page_size)
+            remaining = copy.remaining
 
 
 #: Virtual-machine steps between two checks of the clock.
@@ -748,7 +738,9 @@ def run_owner_query(database: Database, query: str, params: Params, limit: int, 
             for row in cursor:
                 if len(rows) == limit:
                     raise BadInput(f"the query has more than {limit:,} rows: narrow it, or pass a higher limit")
-                names = names or _names(cursor)
+                for name, *_ in cursor.get_description() if not names else ():  # duplicates get a number
+                    count = sum(known == name or known.startswith(f"{name}:") for known in names)
+                    names.append(f"{name}:{count}" if count else name)
                 rows.append(dict(zip(names, row, strict=True)))
             return rows
         except apsw.InterruptError:
@@ -765,21 +757,10 @@ def run_owner_query(database: Database, query: str, params: Params, limit: int, 
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
 
 
-def _authorize_read(
-    operation: int, name: str | None, _second: str | None, _base: str | None, _inside: str | None
-) -> int:
+def _authorize_read(operation: int, *names: str | None) -> int:
     is_allowed = operation in _READS
     if operation == apsw.SQLITE_PRAGMA:
-        is_allowed = name in _SELECT_PRAGMAS
+        is_allowed = names[0] in _SELECT_PRAGMAS
     elif operation == apsw.SQLITE_FUNCTION:
-        is_allowed = _second != "load_extension"
+        is_allowed = names[1] != "load_extension"
     return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
-
-
-def _names(cursor: apsw.Cursor) -> list[str]:
-    """The names of the columns; duplicates get a number."""
-    names: list[str] = []
-    for name, *_ in cursor.get_description():
-        count = sum(known == name or known.startswith(f"{name}:") for known in names)
-        names.append(f"{name}:{count}" if count else name)
-    return names

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.errors import NotFound
 from lossless.model.identity import file_ids_in
-from lossless.model.messages import Role, StoredFile
+from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import TableAccess, column_text, conversation_range, load_queries, row_values
-from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json
+from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json, with_notes
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
@@ -31,21 +30,6 @@ def payload_digest(data: bytes) -> bytes:
 
 #: How many messages back a call is searched from its result.
 _CALL_DISTANCE = 200
-#: A part with this mark has its text in `messages.content`.
-_IN_CONTENT = "topLevelReasoningOnly"
-
-
-@dataclass(frozen=True, slots=True)
-class LargeOutput:
-    """A large tool result whose text is in its message only."""
-
-    message_id: int
-    conversation_id: int
-    byte_size: int
-    head: str
-    seq: int
-    tool: str | None
-    call_id: str | None
 
 
 class LargeFileRows(TableAccess):
@@ -81,13 +65,9 @@ class LargeFileRows(TableAccess):
     def _newest(
         self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
     ) -> list[StoredFile]:
-        values = where.values | {
-            "ids": json.dumps(list(file_ids)) if file_ids else None,
-            "from_at": None if start is None else round(parse_time(start.at).timestamp() * 1000),
-            "from_id": None if start is None else start.id,
-            "limit": limit,
-        }
-        ids = self._column("newest", values)
+        values = where.values | {"ids": json.dumps(list(file_ids)) if file_ids else None, "limit": limit}
+        from_at, from_id = (round(parse_time(start.at).timestamp() * 1000), start.id) if start else (None, None)
+        ids = self._column("newest", values | {"from_at": from_at, "from_id": from_id})
         found = self.many(ids)
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -120,8 +100,8 @@ class LargeFileRows(TableAccess):
     def referenced_ids(self) -> frozenset[str]:
         """Every file id in a message, a part, a summary, a pin or a brief; reads all of them."""
         found: set[str] = set()
-        for (said,) in self._stream("mentions"):
-            found.update(file_ids_in(said if isinstance(said, str) else ""))
+        for (text,) in self._stream("mentions"):
+            found.update(file_ids_in(text if isinstance(text, str) else ""))
         for (body,) in self._stream("version_bodies"):
             with suppress(ValueError):
                 found.update(file_ids_in(decompress_residual(body)))
@@ -136,10 +116,8 @@ class LargeFileRows(TableAccess):
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
         rows: dict[int, str | None] = dict(self._rows("part_metadata", message_id=message_id))
         if not rows:
-            together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
-            for more in notes.values():
-                together |= more
-            self._run("add_part", part_id=f"{message_id}.0", message_id=message_id, metadata=storable_json(together))
+            (part,) = with_notes((), role, notes)
+            self._run("add_part", part_id=f"{message_id}.0", message_id=message_id, metadata=part.metadata)
             RowDigests(self._db).note_message(message_id)
             return
         for ordinal, more in notes.items():
@@ -169,9 +147,9 @@ class LargeFileRows(TableAccess):
             value = None
         return tool, value if isinstance(value, str) else given
 
-    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
+    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[StoredToolOutput]:
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
-        return self._records(LargeOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
+        return self._records(StoredToolOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
         """Record that a message's text is also in a file; its text stays."""

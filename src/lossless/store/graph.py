@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
 from lossless.model.times import state_time
-from lossless.store.database import (
-    TableAccess,
-    by_ids,
-    column_text,
-    column_time,
-    group_rows,
-    load_queries,
-)
+from lossless.store.database import TableAccess, by_ids, column_text, column_time, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +100,7 @@ class SummaryLineage(TableAccess):
 
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        return frozenset(self._column("standing", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
+        return frozenset(self._column("in_context", conversation_id=conversation_id, ids=json.dumps(list(summary_ids))))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
         """All summaries of a conversation, shallowest first, then by time."""
@@ -119,8 +112,8 @@ class SummaryLineage(TableAccess):
 
     def beginnings(self, conversation_id: int) -> dict[str, str]:
         """The first words of each summary."""
-        values = {"conversation_id": conversation_id, "bytes": _BEGINNING_BYTES}
-        return {id_: column_text(raw) for id_, raw in self._rows("beginnings", values)}
+        found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)
+        return {id_: column_text(raw) for id_, raw in found}
 
     def sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""
@@ -128,11 +121,7 @@ class SummaryLineage(TableAccess):
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
         """Model calls by day, of one conversation or of all."""
-        values = {"since": state_time(since), "conversation_id": conversation_id}
-        return [
-            DailyCalls(day, calls, read, written, tuple(costs.split(",")) if costs else (), unpriced)
-            for day, calls, read, written, costs, unpriced in self._rows("calls_by_day", values)
-        ]
+        return self._records(DailyCalls, "calls_by_day", since=state_time(since), conversation_id=conversation_id)
 
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
@@ -140,6 +129,4 @@ class SummaryLineage(TableAccess):
 
 
 def _node(row: Row) -> LineageNode:
-    return LineageNode(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
-    )
+    return LineageNode(*row[:8], *map(column_time, row[8:]))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
 from lossless.model.budget import budget_tokens, message_budget_tokens
-from lossless.model.conversations import Conversation
 from lossless.model.identity import fingerprint
-from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage, ToolCall, without_words_digest
+from lossless.model.messages import GENERATED_ID_PREFIX, StoredMessage, ToolCall, without_words_digest
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
 from lossless.store.database import (
-    Database,
     TableAccess,
     by_ids,
     column_text,
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
     from lossless.store.database import Database, Row
 
-_INDEX_QUERIES = load_queries("index")
 _MIGRATE_QUERIES = load_queries("migrate")
 #: Index rows of further passages have ids above this; below it a row has its message's id.
 PASSAGE_BASE = 1 << 40
@@ -121,7 +117,7 @@ class SearchIndex(TableAccess):
         """Insert many index rows per statement: FTS5 writes a segment for each statement."""
         for start in range(0, len(rows), _ROWS_A_STATEMENT):
             some = rows[start : start + _ROWS_A_STATEMENT]
-            sql = _INDEX_QUERIES["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
+            sql = self.queries["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
             self._db.run(sql, [value for row in some for value in row])
 
     def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
@@ -199,22 +195,26 @@ class SearchIndex(TableAccess):
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
         """Write a summary into upstream's search tables, if the file has them."""
-        values = {"summary_id": summary_id, "content": content}
-        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
-            if table in self.upstream:
-                if replace:
-                    self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
-                self._run(f"upstream_summary{suffix}", values)
+        if replace:
+            self.drop_upstream_summary(summary_id)
+        for suffix in self._suffixes:
+            self._run(f"upstream_summary{suffix}", summary_id=summary_id, content=content)
+
+    def drop_upstream_summary(self, summary_id: str) -> None:
+        for suffix in self._suffixes:
+            self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
 
     def count_upstream_lost(self) -> int:
         """How many messages and summaries upstream's search tables lack, if the file has them."""
         messages = sum(len(some) for some in self._upstream_lost_messages(_INDEX_BATCH))
-        return messages + sum(len(self._upstream_lost_summaries(suffix, -1)) for suffix in self._suffixes)
+        found = [self._rows(f"upstream_lost_summaries{suffix}", limit=-1) for suffix in self._suffixes]
+        return messages + sum(map(len, found))
 
     def emptied_upstream(self) -> tuple[str, ...]:
         """Upstream's search tables that are empty although they should not be."""
         lacks = {"messages_fts": any(self._upstream_lost_messages(_INDEX_BATCH))}
-        lacks |= {f"summaries_fts{suffix}": bool(self._upstream_lost_summaries(suffix, 1)) for suffix in self._suffixes}
+        for suffix in self._suffixes:
+            lacks[f"summaries_fts{suffix}"] = bool(self._rows(f"upstream_lost_summaries{suffix}", limit=1))
         return tuple(table for table, is_so in lacks.items() if is_so and not self._rows(f"{table}_any"))
 
     def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
@@ -223,8 +223,8 @@ class SearchIndex(TableAccess):
         self.add_upstream(lost)
         filled = len(lost)
         for suffix in self._suffixes:
-            summaries = self._upstream_lost_summaries(suffix, limit)
-            rows = [{"summary_id": id_, "content": content} for id_, content in summaries]
+            summaries = self._rows(f"upstream_lost_summaries{suffix}", limit=limit)
+            rows = [{"summary_id": row[0], "content": row[1]} for row in summaries]
             self._run_many(f"upstream_summary{suffix}", rows)
             filled += len(rows)
         return filled
@@ -243,8 +243,7 @@ class SearchIndex(TableAccess):
 
     @property
     def _suffixes(self) -> list[str]:
-        tables = (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk"))
-        return [suffix for table, suffix in tables if table in self.upstream]
+        return [suffix for suffix in ("", "_cjk") if f"summaries_fts{suffix}" in self.upstream]
 
     def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
         """Messages that upstream's search table lacks, in batches; without those that have no words."""
@@ -256,9 +255,6 @@ class SearchIndex(TableAccess):
             if lost := [(id_, content) for id_, content in found if index_text_of(content).strip()]:
                 yield lost
             after = found[-1][0]
-
-    def _upstream_lost_summaries(self, suffix: str, limit: int) -> list[tuple[str, str]]:
-        return [(row[0], row[1]) for row in self._rows(f"upstream_lost_summaries{suffix}", limit=limit)]
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
@@ -274,12 +270,8 @@ class SearchIndex(TableAccess):
         if after < through and not self._row("gap", after=after, through=through):
             self.mark_caught_up(through)
 
-    def unmark(self) -> None:
-        """Forget that mark, so that all messages are checked; needs a transaction."""
-        self.mark_caught_up(0)
-
     def mark_caught_up(self, through: int) -> None:
-        """Record up to which message all are indexed."""
+        """Record up to which message all are indexed; 0 has all messages checked. Needs a transaction."""
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
 
 
@@ -409,11 +401,11 @@ class Messages(TableAccess):
         return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
-        return _id(self._row("newest", conversation_id=conversation_id))
+        return self._value("newest", conversation_id=conversation_id)
 
     def newest_said_id(self, conversation_id: int) -> int | None:
         """The newest message except leading system prompts and notices."""
-        return _id(self._row("newest_said", conversation_id=conversation_id))
+        return self._value("newest_said", conversation_id=conversation_id)
 
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
         """The newest user message of each conversation that has one."""
@@ -473,7 +465,7 @@ class Messages(TableAccess):
 
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
         """The same leading system prompt or notice from an earlier window."""
-        return _id(self._row("preamble", conversation_id=conversation_id, identity=identity, fingerprint=fingerprint))
+        return self._value("preamble", conversation_id=conversation_id, identity=identity, fingerprint=fingerprint)
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
@@ -527,7 +519,3 @@ def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, 
         estimate,
     )  # fmt: skip
     return message_digest(row, [(part[0], *part[2:]) for part in parts])
-
-
-def _id(row: Row | None) -> int | None:
-    return None if row is None else row[0]

@@ -7,7 +7,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apsw
 
@@ -53,28 +53,29 @@ class Column:
         return f'"{self.name}" {self.type}{rule}'
 
 
-@dataclass(frozen=True, slots=True)
-class FileSchema:
-    """The tables of a file: their columns and CHECK constraints, without white space."""
-
-    columns: dict[str, dict[str, Column]]
-    checks: dict[str, frozenset[str]]
+#: The columns of tables, by their names.
+TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
 @cache
-def _expected() -> FileSchema:
+def _base() -> apsw.Connection:
+    """A database with lossless-claw's tables."""
     connection = apsw.Connection(":memory:")
     connection.execute(load_schema("base"))
-    tables = [(str(name), str(sql)) for name, sql in connection.execute(_QUERIES["tables"])]
-    columns = {
-        name: _columns(connection.execute(_QUERIES["file_columns"], {"table": name}).fetchall()) for name, _ in tables
-    }
-    return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
+    return connection
+
+
+@cache
+def _expected() -> TableColumns:
+    """The columns of lossless-claw's tables."""
+    find = _base().execute
+    tables = [str(name) for name, _ in find(_QUERIES["tables"])]
+    return {name: _columns(find(_QUERIES["file_columns"], {"table": name}).fetchall()) for name in tables}
 
 
 def base_columns(table: str) -> tuple[str, ...]:
     """The columns of one of lossless-claw's tables."""
-    return tuple(_expected().columns[table])
+    return tuple(_expected()[table])
 
 
 def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
@@ -84,11 +85,10 @@ def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
     }
 
 
-def read_schema(database: Database) -> FileSchema:
-    """The current state of the tables that we know."""
-    tables = {str(name): str(sql) for name, sql in database.rows(_QUERIES["tables"]) if name in _expected().columns}
-    columns = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
-    return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
+def read_schema(database: Database) -> TableColumns:
+    """The current columns of the tables that we know."""
+    tables = [str(name) for name, _ in database.rows(_QUERIES["tables"]) if name in _expected()]
+    return {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
 
 
 def _checks(sql: str) -> Iterator[str]:
@@ -101,34 +101,36 @@ def _checks(sql: str) -> Iterator[str]:
         yield re.sub(r"[\s\"]+", "", sql[match.end() : end - 1]).lower()
 
 
-def why_refused(database: Database, shape: FileSchema) -> str | None:
+def why_refused(database: Database, shape: TableColumns) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected = _expected()
+    definitions: dict[str, str] = dict(database.rows(_QUERIES["tables"]))
+    base: dict[str, str] = dict(list[Any](_base().execute(_QUERIES["tables"])))
     if reason := _other_ids(database.path, shape):
         return reason
-    for table, columns in shape.columns.items():
+    for table, columns in shape.items():
         for column in columns.values():
-            unknown = column.name not in expected.columns[table]
+            unknown = column.name not in expected[table]
             if unknown and column.not_null and column.default is None and not column.is_key:
                 return f"table {table!r} has an unknown column {column.name!r} that must be filled"
-        if changed := shape.checks[table] - expected.checks[table]:
+        if changed := set(_checks(definitions[table])) - set(_checks(base[table])):
             return f"table {table!r} has an unknown rule: CHECK ({sorted(changed)[0]})"
-    if "lcm_migration_state" in shape.columns:
+    if "lcm_migration_state" in shape:
         for step, version in database.rows(_QUERIES["steps"]):
             if not isinstance(version, int) or version > KNOWN_STEPS.get(step, 0):
                 return f"migration step {step!r} version {version} is newer than this version knows"
-    if "archive_state" in {name for name, _ in database.rows(_QUERIES["tables"])}:
+    if "archive_state" in definitions:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
         if version_row and (not isinstance(version_row[0], int) or version_row[0] > SCHEMA_VERSION):
             return f"schema version {version_row[0]} is newer than {SCHEMA_VERSION}; upgrade lossless"
     return None
 
 
-def _other_ids(path: str, shape: FileSchema) -> str | None:
+def _other_ids(path: str, shape: TableColumns) -> str | None:
     """Text ids: we cannot store next to them, but they can be imported into an archive."""
-    for table, columns in _expected().columns.items():
+    for table, columns in _expected().items():
         for name, column in columns.items():
-            there = shape.columns.get(table, {}).get(name)
+            there = shape.get(table, {}).get(name)
             if there and column.type == "INTEGER" and name.endswith("_id") and "INT" not in there.type.upper():
                 return (
                     f"{name!r} of table {table!r} is {there.type or 'of no type'}, where lossless-claw has numbers; "
@@ -151,7 +153,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
     if not _is_written(database, tables):
         return []
     shapes = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in sorted(tables)}
-    base, own = _expected().columns, _own_columns()
+    base, own = _expected(), _own_columns()
     strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
     found = []
     for table, declared in (base | own).items():
@@ -171,7 +173,7 @@ def missing_tables(database: Database) -> tuple[list[str], list[str]]:
     there = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
     if not _is_written(database, there):
         return [], []
-    return sorted(_expected().columns.keys() - there - OPTIONAL), sorted(added_tables() - there)
+    return sorted(_expected().keys() - there - OPTIONAL), sorted(added_tables() - there)
 
 
 def _is_written(database: Database, tables: set[str]) -> bool:
@@ -254,11 +256,16 @@ def _migrate(database: Database) -> None:
         with database.transaction(exclusive=True):
             shape = read_schema(database)
             _refuse_unknown(database, shape)
-            _create(database, load_schema("base"))
-            _add_columns(database, shape)
+            _create(database, "base")
+            for table, there in shape.items():
+                for column in _expected()[table].values():
+                    if column.name not in there:
+                        database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
+                        if column.default and "(" in column.default:
+                            database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
             database.run(_QUERIES["drop_old_key_index"])
-            _create(database, load_schema("indexes"))
-            _create(database, load_schema("additions"))
+            _create(database, "indexes")
+            _create(database, "additions")
             for table, columns in _lacking(database).items():
                 for column in columns:
                     database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
@@ -305,8 +312,7 @@ def _lacking(database: Database) -> dict[str, list[Column]]:
 
 def _is_current(database: Database) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
-    expected = _expected()
-    if not (added_tables() | set(expected.columns)) <= tables:
+    if not (added_tables() | set(_expected())) <= tables:
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
     shape = read_schema(database)
@@ -316,20 +322,20 @@ def _is_current(database: Database) -> bool:
         and version[0] == SCHEMA_VERSION
         and database.row(_QUERIES["old_key_index"]) is None
         and not _lacking(database)
-        and all(set(columns) <= set(shape.columns[table]) for table, columns in expected.columns.items())
+        and all(set(columns) <= set(shape[table]) for table, columns in _expected().items())
         and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
     )
 
 
-def _refuse_unknown(database: Database, shape: FileSchema) -> None:
+def _refuse_unknown(database: Database, shape: TableColumns) -> None:
     if reason := why_refused(database, shape):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
 
 
-def _create(database: Database, script: str) -> None:
-    for statement in split_script(script):
+def _create(database: Database, file: str) -> None:
+    for statement in split_script(load_schema(file)):
         database.run(statement)
 
 
@@ -337,15 +343,6 @@ def split_script(script: str) -> list[str]:
     """The statements of one of our DDL files."""
     bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
-
-
-def _add_columns(database: Database, shape: FileSchema) -> None:
-    for table, there in shape.columns.items():
-        for column in _expected().columns[table].values():
-            if column.name not in there:
-                database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
-                if column.default and "(" in column.default:
-                    database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
 
 
 def _backfill(database: Database) -> None:
@@ -380,23 +377,20 @@ def _fill_identities(database: Database, query: str) -> None:
 
 def temporary_views(database: Database) -> list[str]:
     """Temporary tables and views that make an older file readable without changing it."""
-    shape, expected = read_schema(database), _expected()
+    shape, lacking = read_schema(database), _lacking(database)
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     statements = []
-    for table, columns in expected.columns.items():
+    for table, columns in _expected().items():
         if table not in tables:
             names = ", ".join(f'"{name}"' for name in columns)
             statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
-        elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
-            statements.append(_filled_up(table, missing))
-    statements += [_filled_up(table, missing) for table, missing in _lacking(database).items()]
+        elif missing := [column for column in columns.values() if column.name not in shape[table]]:
+            lacking[table] = missing
+    for table, missing in lacking.items():
+        filled = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
+        statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {filled} FROM main."{table}"')
     for statement in split_script(load_schema("additions")):
         created = _CREATED.match(statement)
         if created and created[1] not in tables:
             statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))
     return statements
-
-
-def _filled_up(table: str, missing: list[Column]) -> str:
-    lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
-    return f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"'

@@ -29,7 +29,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import TableAccess, by_ids, column_count, load_queries
+from lossless.store.database import TableAccess, by_ids, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -282,8 +282,8 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             block = _block(message, ordinal)
             is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
             kept = {"type": thinking, "thinking": storable_text(text), "thinkingSignature": signature}
-            told = head | {"rawType": thinking, "raw": kept | ({"redacted": True} if is_redacted else {})}
-            return _row(ordinal, "reasoning", told)
+            raw_block = kept | ({"redacted": True} if is_redacted else {})
+            return _row(ordinal, "reasoning", head | {"rawType": thinking, "raw": raw_block})
         case ToolCall(id_, name, input_):
             columns = {"call_id": id_, "name": storable_text(name), "input": storable_json(input_)}
             return _row(ordinal, "tool", head | {"rawType": call}, **columns)
@@ -291,8 +291,8 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             failed = {"isError": True} if is_error else {}
             metadata = head | failed | {"rawType": result}
             if storable_text(text) == content:
-                told = head | failed if message.role == "tool" else metadata
-                return _row(ordinal, "text", told | {_IN_CONTENT: True}, call_id=call_id, name=name)
+                known = head | failed if message.role == "tool" else metadata
+                return _row(ordinal, "text", known | {_IN_CONTENT: True}, call_id=call_id, name=name)
             return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=storable_json(text))
         case File(raw, mime, name):
             known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
@@ -330,11 +330,13 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
         signature = block.get("thinkingSignature") or block.get("signature")
         words = row.text_content if row.text_content is not None else block.get("thinking")
         return Reasoning(words if isinstance(words, str) else "", signature if isinstance(signature, str) else None)
-    kind, is_told = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
-    if (kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)) and row.part_type in ("text", "tool"):
-        return ToolResult(
-            row.tool_call_id, row.tool_name, _result_text(row, metadata, content), metadata.get("isError") is True
-        )
+    kind, is_result = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
+    if (kind in _RESULT_TYPES or (is_result and kind not in _CALL_TYPES)) and row.part_type in ("text", "tool"):
+        text = content if metadata.get(_IN_CONTENT) else row.text_content
+        if text is None:
+            output = _json(row.tool_output)
+            text = output if isinstance(output, str) else content
+        return ToolResult(row.tool_call_id, row.tool_name, text, metadata.get("isError") is True)
     if row.part_type == "tool":
         return ToolCall(row.tool_call_id, row.tool_name or UNNAMED, _json(row.tool_input))
     if row.part_type == "text":
@@ -350,15 +352,6 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
         raw if is_kept else {"type": str(row.part_type), "text": row.text_content},
         str(metadata.get("rawType") or row.part_type),
     )
-
-
-def _result_text(row: PartRow, metadata: dict[str, Any], content: str) -> str:
-    if metadata.get(_IN_CONTENT):
-        return content
-    if row.text_content is not None:
-        return row.text_content
-    output = _json(row.tool_output)
-    return output if isinstance(output, str) else content
 
 
 def _object(text: str | None) -> dict[str, Any]:
@@ -381,19 +374,19 @@ def _json(text: str | None) -> Any:
 
 
 def unpack_message(
-    role: Role,
-    content: str,
-    tokens: int,
-    rows: Sequence[PartRow],
-    skeleton: bytes | None,
-    format: str | None,
+    role: Role, content: str, tokens: int, rows: Sequence[PartRow], skeleton: bytes | None, format: str | None,
     event_key: str | None,
-) -> Message:
+) -> Message:  # fmt: skip
     """The inverse of `pack_message`; for rows of other programs, as much as they kept.
 
     ValueError for invalid rows: bytes where text belongs, or an original that cannot be rebuilt.
     """
-    _check_texts(content, rows)
+    if not isinstance(content, str):
+        raise ValueError("its content is not text")
+    for row in rows:
+        columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
+        if bytes in map(type, columns):
+            raise ValueError(f"its part {row.ordinal} is not text")
     # common metadata are parsed once, and only read
     metadata = [
         _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
@@ -408,16 +401,6 @@ def unpack_message(
         body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
     size = tokens if isinstance(tokens, int) else -1
     return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
-
-
-def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
-    """Raises for bytes in a text column, which SQLite allows."""
-    if not isinstance(content, str):
-        raise ValueError("its content is not text")
-    for row in rows:
-        columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
-        if bytes in map(type, columns):
-            raise ValueError(f"its part {row.ordinal} is not text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -674,10 +657,6 @@ class RowDigests(TableAccess):
         row = self._row("complete", name=COMPLETE_KEY)
         return row is not None and row[0] == 1
 
-    def count_lacking(self) -> int:
-        """How many messages have a digest of their indexed text only, from older versions."""
-        return self._count("count_lacking", half=DIGEST_BYTES)
-
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
         after = 0
@@ -730,17 +709,13 @@ class RowDigests(TableAccess):
         else:
             where = f"{sql} WHERE {' AND '.join(f't.{name} IS ?' for name in one.key)} {order}"
             found = [row for key in keys for row in self._db.rows(where, json.loads(key))]
-        sources = self._sources([row[0] for row in found]) if one.table == "summaries" else {}
+        sources: Mapping[str, list[Row]] = {}  # of summaries, in order, and their budget estimates
+        if one.table == "summaries":
+            keys = json.dumps([row[0] for row in found])
+            sources = group_rows(self._rows("sources", keys=keys), lambda *source: source)
         for key, rows in groupby(found, key=itemgetter(0)):
             values = [{n: value for n, value in zip(names, row[1:], strict=True) if value is not None} for row in rows]
             yield key, digest_of([*values, *sources.get(key, ())])
-
-    def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
-        """The sources of summaries, in order, and their budget estimates."""
-        found: dict[str, list[Row]] = {}
-        for key, *source in self._rows("sources", keys=json.dumps(list(keys))):
-            found.setdefault(key, []).append(tuple(source))
-        return found
 
 
 def _part(row: Sequence[Any]) -> list[object]:

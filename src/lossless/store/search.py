@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -191,8 +191,7 @@ class TrigramIndex(TableAccess):
     @property
     def through(self) -> int:
         """The message up to which all are in the index; 0 when there is none."""
-        row = self._row("through") if self.is_there else None
-        return row[0] if row else 0
+        return self._count("through") if self.is_there else 0
 
     @property
     def is_behind(self) -> bool:
@@ -201,12 +200,11 @@ class TrigramIndex(TableAccess):
 
     def having(self, texts: Iterable[str]) -> set[int] | None:
         """The messages that can contain all of `texts`, ignoring case; None when the texts are too short."""
-        pieces = list(dict.fromkeys(text[at : at + 3] for text in texts for at in range(len(text) - 2)))
-        usable = [piece for piece in pieces if "\0" not in piece]
+        pieces = dict.fromkeys(text[at : at + 3] for text in texts for at in range(len(text) - 2))
+        usable = [piece.replace('"', '""') for piece in pieces if "\0" not in piece]
         if not usable:
             return None
-        step = -(-len(usable) // _MOST_PIECES)
-        match = " AND ".join('"' + piece.replace('"', '""') + '"' for piece in usable[::step])
+        match = " AND ".join(f'"{piece}"' for piece in usable[:: -(-len(usable) // _MOST_PIECES)])
         return set(self._column("having", match=match))
 
     def add(self, rows: Sequence[tuple[int, str]]) -> None:
@@ -384,9 +382,9 @@ class FullTextSearch(TableAccess):
             found.append(count)
         return found
 
-    def count(self, match: str, most: int = FEW_MATCHES) -> int:
-        """How many index rows of messages match, counted up to one more than `most`."""
-        return self._count("count", {"match": match, "limit": most + 1})
+    def count(self, match: str, limit: int = FEW_MATCHES) -> int:
+        """How many index rows of messages match, counted up to one more than `limit`."""
+        return self._count("count", {"match": match, "limit": limit + 1})
 
     def _sizes(self) -> tuple[int, int, int]:
         found: tuple[int, int, int] = self._rows("sizes")[0]
@@ -485,10 +483,8 @@ class FullTextSearch(TableAccess):
         """Summaries by id, in the given order; unknown ids are skipped."""
         order = [id_ for id_ in ids if isinstance(id_, str)]
         found = {
-            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
-            for id_, conversation_id, depth, at, tokens, content, known in self._rows(
-                "summary_texts", self._seen(order)
-            )
+            id_: SummaryText(id_, owner, depth, at, tokens, column_text(content), known)
+            for id_, owner, depth, at, tokens, content, known in self._rows("summary_texts", self._seen(order))
         }
         return [found[id_] for id_ in order if id_ in found]
 
@@ -554,26 +550,21 @@ _AMONG = 2_000
 
 
 def find_mentions(
-    path: str, conversation_id: int, names: Sequence[str], *, through: int, most: int
+    path: str, conversation_id: int, names: Sequence[str], *, through: int, limit: int
 ) -> dict[str, tuple[int, ...]]:
     """The messages of people and models with each name in them, newest first, by the index: up to a message, and at
     most so many. Empty when the archive cannot be read.
     """
-    query = load_queries("search")["spoken_of"]
-    common = {"conversation_id": conversation_id, "through": through, "limit": most}
+    query = load_queries("search")["mentions"]
+    common = {"conversation_id": conversation_id, "through": through, "limit": limit}
     common |= {"among": _AMONG, "base": PASSAGE_BASE}
-    try:
-        database = Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)
-    except LosslessError:
-        return {}
     found: dict[str, tuple[int, ...]] = {}
     try:
-        for name in names:
-            if any(character.isalnum() for character in name):
-                match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
-                found[name] = tuple(row[0] for row in database.rows(query, common | {"match": match, "name": name}))
+        with closing(Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)) as database:
+            for name in names:
+                if any(character.isalnum() for character in name):
+                    match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
+                    found[name] = tuple(database.column(query, common | {"match": match, "name": name}))
     except LosslessError:
         return {}
-    finally:
-        database.close()
     return found

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from lossless.model.conversations import Conversation
     from lossless.model.masking import CutText
-    from lossless.store.database import Params
 
 _PRINT = 8
 #: What one call adds to the counters, besides what it has seen.
@@ -143,12 +142,12 @@ class IngestMemory(TableAccess):
         end = _PRINT * length
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
-    def recent_windows(self, base: str, limit: int, most: int) -> list[tuple[str, int, bytes]]:
+    def recent_windows(self, base: str, limit: int, max_windows: int) -> list[tuple[str, int, bytes]]:
         """The windows of the most recently used conversations below a key, newest first: key, conversation, prints.
 
-        Only the `most` newest windows overall are read, so that the cost does not grow with the archive.
+        Only the `max_windows` newest windows overall are read, so that the cost does not grow with the archive.
         """
-        found = self._rows("recent_windows", base=base, limit=limit, most=most)
+        found = self._rows("recent_windows", base=base, limit=limit, most=max_windows)
         return [(key, id_, bytes(chain)) for key, id_, chain in found]
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
@@ -325,44 +324,27 @@ class Guards(TableAccess):
         return self._records(LedgerRow, "ledger", scope=scope, since=state_time(since))
 
     def add_entry(
-        self,
-        row: LedgerRow,
-        *,
-        conversation_id: int | None = None,
-        purpose: str | None = None,
+        self, row: LedgerRow, *, conversation_id: int | None = None, purpose: str | None = None,
         model: str | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Add an entry; the archive assigns its id."""
         more = {"conversation_id": conversation_id, "purpose": purpose, "model": model}
         self._run("add_entry", row_values(row) | more)
         return self._db.last_id()
 
     def settle(
-        self,
-        entry_id: int,
-        result: str,
-        *,
-        model: str | None,
-        input_tokens: int,
-        output_tokens: int,
+        self, entry_id: int, result: str, *, model: str | None, input_tokens: int, output_tokens: int,
         cost: Decimal | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record how a reserved call ended and what it used."""
-        values = {
-            "id": entry_id, "result": result, "model": model, "input_tokens": input_tokens,
-            "output_tokens": output_tokens, "cost": None if cost is None else str(cost),
-        }  # fmt: skip
-        self._run("settle", values)
+        self._run(
+            "settle", id=entry_id, result=result, model=model, input_tokens=input_tokens, output_tokens=output_tokens,
+            cost=None if cost is None else str(cost),
+        )  # fmt: skip
 
     def spent(self, since: datetime, conversation_id: int | None = None) -> list[ModelSpend]:
         """Model calls since a moment, by model and purpose."""
-        found = self._rows("spent", since=state_time(since), conversation_id=conversation_id)
-        return [
-            ModelSpend(
-                model, purpose, calls, done, failed, read, written, tuple(costs.split(",")) if costs else (), unpriced
-            )
-            for model, purpose, calls, done, failed, read, written, costs, unpriced in found
-        ]
+        return self._records(ModelSpend, "spent", since=state_time(since), conversation_id=conversation_id)
 
     def breaker(self, key: str) -> tuple[int, datetime | None]:
         """How often in a row a model refused us, and until when it is not called."""
@@ -444,21 +426,11 @@ class Grants(TableAccess):
 
     def get(self, grant_id: str) -> Grant | None:
         """A grant in any state; None when it never existed or was deleted."""
-        return self._one("by_id", {"id": grant_id})
+        return self._record(Grant, "by_id", id=grant_id)
 
     def held_by(self, holder: str, now: datetime) -> Grant | None:
         """The grant of a session: a valid one, else the newest."""
-        return self._one("by_holder", {"holder": holder, "now": state_time(now)})
-
-    def _one(self, query: str, params: Params) -> Grant | None:
-        row = self._row(query, params)
-        if row is None:
-            return None
-        id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
-        return Grant(
-            id_, issuer, holder, tuple(json.loads(conversations)), tuple(json.loads(summaries)), cap, used, depth,
-            time_or_epoch(created), time_or_epoch(expires), column_time(revoked),
-        )  # fmt: skip
+        return self._record(Grant, "by_holder", holder=holder, now=state_time(now))
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
         """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
@@ -479,8 +451,8 @@ class Grants(TableAccess):
         self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
 
     def remembered(self, name: str) -> str | None:
-        row = self._row("memory", name=name)
-        return None if row is None else str(row[0])
+        value = self._value("memory", name=name)
+        return None if value is None else str(value)
 
     def remember(self, name: str, value: str) -> None:
         self._run("remember", name=name, value=value)
@@ -579,15 +551,14 @@ MOST_RECEIPTS = 500
 RECEIPT_AGE = timedelta(days=30)
 #: After so many receipts the older ones are deleted.
 _TRIM_EVERY = 32
+#: What of a receipt are pairs: an id, and a form or a reason.
+_PAIRS = ("included", "left_out", "evidence")
 
 
 class Prompts(TableAccess):
     """Reads and writes evidence and receipts; neither contains message text."""
 
     queries = load_queries("prompts")
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def newest_fold(self, conversation_id: int) -> int:
         """A number that changes with each fold; 0 before the first."""
@@ -633,12 +604,20 @@ class Prompts(TableAccess):
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
         self._run("add_receipt", values | {"detail": text, "at": state_time(now)})
         if self._db.last_id() % _TRIM_EVERY == 0:
-            most = {"conversation_id": conversation_id, "oldest": state_time(now - RECEIPT_AGE), "most": MOST_RECEIPTS}
-            self._run("trim_receipts", most)
+            oldest = state_time(now - RECEIPT_AGE)
+            self._run("trim_receipts", conversation_id=conversation_id, oldest=oldest, most=MOST_RECEIPTS)
 
     def receipts(self, conversation_id: int, limit: int = MOST_RECEIPTS) -> list[PromptRecord]:
         """The newest receipts of a conversation, oldest first."""
-        return [_record(*row) for row in reversed(self._rows("receipts", conversation_id=conversation_id, limit=limit))]
+        found = []
+        for id_, at, tokens, capacity, text in self._rows("receipts", conversation_id=conversation_id, limit=limit):
+            try:
+                detail = json.loads(text)
+            except ValueError:
+                detail = {}
+            pairs = {name: tuple((str(one), str(two)) for one, two in detail.get(name, ())) for name in _PAIRS}
+            found.append(PromptRecord(id_, time_or_epoch(at), tokens, capacity, detail.get("kinds", {}), **pairs))
+        return found[::-1]
 
 
 def _quotes(text: str) -> tuple[QuoteSpan, ...]:
@@ -647,15 +626,3 @@ def _quotes(text: str) -> tuple[QuoteSpan, ...]:
         return tuple(QuoteSpan(*values) for values in json.loads(text))
     except (TypeError, ValueError):
         return ()
-
-
-def _record(id_: int, at: str, tokens: int, capacity: int, text: str) -> PromptRecord:
-    try:
-        detail = json.loads(text)
-    except ValueError:
-        detail = {}
-    pairs = {name: tuple((str(one), str(two)) for one, two in detail.get(name, ())) for name in _PAIRS}
-    return PromptRecord(id_, time_or_epoch(at), tokens, capacity, detail.get("kinds", {}), **pairs)
-
-
-_PAIRS = ("included", "left_out", "evidence")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound
@@ -14,7 +15,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
 from lossless.store.bundles import VERSION_COLUMNS
-from lossless.store.database import TableAccess, by_ids, load_queries
+from lossless.store.database import TableAccess, by_ids, group_rows, load_queries
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -67,11 +68,10 @@ class StoredWording:
     def cut(self, length: int, tokens: int) -> StoredWording:
         """The same with only the beginning of its text."""
         content = self.content[:length]
-        parts = tuple(replace(part, text_content=content) if self._is_whole(part) else part for part in self.parts)
+        parts = tuple(
+            replace(part, text_content=content) if part.text_content == self.content else part for part in self.parts
+        )
         return replace(self, content=content, parts=parts, tokens=tokens)
-
-    def _is_whole(self, part: PartRow) -> bool:
-        return part.text_content == self.content
 
     def begins(self, other: StoredWording, role: Role) -> bool:
         """Whether `other` is this wording with a shorter text: everything else that counts as words is equal."""
@@ -80,7 +80,8 @@ class StoredWording:
         if self._outline() != other._outline():
             return False
         mine, cut = self.message(role), other.cut(len(self.content), self.tokens).message(role)
-        return words_digest(mine) == words_digest(cut) and _content(mine) == _content(cut)
+        mine_raw, cut_raw = ((one.body or {}).get("content") for one in (mine, cut))
+        return words_digest(mine) == words_digest(cut) and mine_raw == cut_raw
 
     @property
     def shape(self) -> Json:
@@ -90,18 +91,14 @@ class StoredWording:
 
     def _outline(self) -> list[tuple[object, ...]]:
         return [
-            (part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
-             part.tool_name, part.tool_input, part.tool_output)
+            (part.ordinal, part.part_type, True if part.text_content == self.content else part.text_content,
+             part.tool_call_id, part.tool_name, part.tool_input, part.tool_output)
             for part in self.parts
         ]  # fmt: skip
 
     def body(self) -> bytes:
         """Everything but the tokens, in stored form."""
-        parts = [
-            [part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
-             part.tool_name, part.tool_input, part.tool_output, part.metadata]
-            for part in self.parts
-        ]  # fmt: skip
+        parts = [[*one, part.metadata] for one, part in zip(self._outline(), self.parts, strict=True)]
         skeleton = None if self.skeleton is None else decompress_residual(self.skeleton)
         return compress_residual(storable_json([self.content, self.format, self.event_key, skeleton, *parts]))
 
@@ -110,12 +107,9 @@ class StoredWording:
         """The inverse of `body`; ValueError when it is damaged."""
         try:
             content, format_, event_key, skeleton, *parts = json.loads(decompress_residual(body))
-            rows_ = tuple(
-                PartRow(n, type_, content if text is True else text, *more) for n, type_, text, *more in parts
-            )
-            return cls(
-                content, rows_, None if skeleton is None else compress_residual(skeleton), format_, event_key, tokens
-            )
+            rows = tuple(PartRow(n, type_, content if text is True else text, *more) for n, type_, text, *more in parts)
+            residual = None if skeleton is None else compress_residual(skeleton)
+            return cls(content, rows, residual, format_, event_key, tokens)
         except (TypeError, UnicodeDecodeError) as error:
             raise ValueError(f"a damaged version: {error}") from error
 
@@ -127,10 +121,6 @@ class StoredWording:
                 recipe: Json = json.loads(part.metadata).get("restore")
                 return recipe
         return None
-
-
-def _content(message: Message) -> Json:
-    return None if message.body is None else message.body.get("content")
 
 
 _INSERT_PART = load_queries("messages")["insert_part"]
@@ -225,16 +215,9 @@ class Versions(TableAccess):
         return self._add(message_id, role, StoredWording.of(message, notes), digest, current, kind, now) is not None
 
     def revise(
-        self,
-        conversation: Conversation,
-        message_id: int,
-        new: NewMessage,
-        now: datetime,
-        *,
-        digest: bytes | None = None,
-        notes: PartNotes | None = None,
-        old_digest: bytes | None = None,
-    ) -> bool:
+        self, conversation: Conversation, message_id: int, new: NewMessage, now: datetime, *,
+        digest: bytes | None = None, notes: PartNotes | None = None, old_digest: bytes | None = None,
+    ) -> bool:  # fmt: skip
         """Give a row a new text, in the caller's transaction; the old wording becomes a version of it.
 
         Row id, seq, role, time and entry id stay; everything derived from the words is updated. False when the words
@@ -248,10 +231,17 @@ class Versions(TableAccess):
         digest = digest or words_digest(new.message)
         old_digest = old_digest or words_digest(old.message(role))
         is_other = digest != old_digest
-        if is_other:
-            self._retire(message_id, role, old, old_digest, fresh, now)
-        elif old != fresh:
-            self._fill(self._prefixes(message_id), role, old, fresh)
+        is_refilled = not is_other and old != fresh
+        if is_other:  # the current text becomes a version; prefixes of it stay prefixes
+            begins = old.begins(fresh, role)
+            version_id = self._add(message_id, role, old, old_digest, fresh, "earlier", now)
+            if not begins:
+                self._run("base_on", {"message_id": message_id, "from": None, "to": version_id})
+            is_refilled = begins and old.shape != fresh.shape
+        if is_refilled:
+            rows = self._version_rows([message_id])
+            prefixes = [row for row in rows if row.length is not None and row.base_id is None]
+            self._fill(prefixes, role, old, fresh)
         self._forget(message_id, role, digest, fresh)
         self._write(conversation, message_id, new, fresh, old.tokens)
         return is_other
@@ -272,17 +262,6 @@ class Versions(TableAccess):
         for version, wording, words in versions:
             if words != digest:
                 self._add(message_id, role, wording, words, fresh, version.kind, version.at)
-
-    def _retire(
-        self, message_id: int, role: Role, old: StoredWording, digest: bytes, fresh: StoredWording, now: datetime
-    ) -> None:
-        """Make the current text a version; prefixes of it stay prefixes."""
-        begins = old.begins(fresh, role)
-        version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
-        if not begins:
-            self._run("base_on", {"message_id": message_id, "from": None, "to": version_id})
-        elif old.shape != fresh.shape:
-            self._fill(self._prefixes(message_id), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
         """Remove the version whose text becomes the current one."""
@@ -309,10 +288,6 @@ class Versions(TableAccess):
             if row.length > len(old.content) or not wording.begins(fresh, role):
                 self._run("fill", version_id=row.id, body=wording.body())
                 self._put_index(row.id, wording, role)
-
-    def _prefixes(self, message_id: int) -> list[VersionRow]:
-        """The versions that are prefixes of the current text."""
-        return [row for row in self._version_rows([message_id]) if row.length is not None and row.base_id is None]
 
     def _add(
         self, message_id: int, role: Role, wording: StoredWording, digest: bytes, current: StoredWording,
@@ -359,8 +334,8 @@ class Versions(TableAccess):
         self._db.run_many(_INSERT_PART, part_values(message_id, fresh.parts))
         self._index.refill([(message_id, text)])
         self._index.replace_upstream(message_id, fresh.content)
-        for said in self._search.messages([message_id]):
-            self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
+        for indexed in self._search.messages([message_id]):
+            self._search.trigrams.replace(message_id, f"{indexed.content}\n{indexed.called}")
         self._search.vectors.drop(message_id)
         if fresh.tokens != old_tokens:
             more = fresh.tokens - old_tokens
@@ -373,39 +348,41 @@ class Versions(TableAccess):
 
     def many(self, message_ids: Sequence[int]) -> dict[int, tuple[Version, ...]]:
         """The versions of several messages, by message; those without any are skipped."""
-        found: defaultdict[int, list[VersionRow]] = defaultdict(list)
-        for row in self._version_rows(message_ids):
-            found[row.message_id].append(row)
-        return {id_: self._versions(id_, some) for id_, some in found.items()}
-
-    def _versions(self, message_id: int, found: Sequence[VersionRow]) -> tuple[Version, ...]:
-        role, current = self._current(message_id)
-        by_id = {row.id: row for row in found}
-        return tuple(_version(row, by_id, role, current) for row in found)
+        found: dict[int, tuple[Version, ...]] = {}
+        for version in self._versions(message_ids):
+            if isinstance(version, ArchiveCorrupt):
+                raise version
+            found[version.message_id] = (*found.get(version.message_id, ()), version)
+        return found
 
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
         """Every version of the archive; for an unreadable one, the reason."""
         after = 0
         while ids := self._column("messages", after=after, limit=batch):
-            found: defaultdict[int, list[VersionRow]] = defaultdict(list)
-            for row in self._version_rows(ids):
-                found[row.message_id].append(row)
-            for message_id, some in found.items():
-                role, current = self._current(message_id)
-                by_id = {row.id: row for row in some}
-                for row in some:
-                    try:
-                        yield _version(row, by_id, role, current)
-                    except ArchiveCorrupt as error:
-                        yield error
+            yield from self._versions(ids)
             after = ids[-1]
+
+    def _versions(self, message_ids: Sequence[int]) -> Iterator[Version | ArchiveCorrupt]:
+        for message_id, some in groupby(self._version_rows(message_ids), attrgetter("message_id")):
+            role, current = self._current(message_id)
+            by_id = {row.id: row for row in some}
+            for row in by_id.values():
+                kind: VersionKind = "lesser" if row.lesser else "earlier"
+                at = datetime.fromtimestamp(row.at, UTC)
+                try:
+                    wording = _wording(row, by_id, current)
+                    message, recipe = wording.message(role), wording.recipe
+                except ValueError as error:
+                    reason = f"version {row.id} of message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
+                    yield ArchiveCorrupt(reason)
+                else:
+                    is_whole = row.body is not None
+                    yield Version(row.id, message_id, kind, row.digest, at, message, recipe, is_whole)
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
-        found: dict[int, set[bytes]] = {}
-        for message_id, digest in self._rows("digests", by_ids(message_ids)):
-            found.setdefault(message_id, set()).add(digest)
-        return found
+        found = group_rows(self._rows("digests", by_ids(message_ids)), lambda digest: digest)
+        return {id_: set(digests) for id_, digests in found.items()}
 
     def find(self, conversation_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
         """Which of these words a message of a conversation once had, and the newest such message."""
@@ -514,16 +491,3 @@ def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: StoredWo
     if not 0 <= row.length < len(base.content):
         raise ValueError("it is longer than the text that it is a prefix of")
     return base.cut(row.length, row.tokens)
-
-
-def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, current: StoredWording) -> Version:
-    try:
-        wording = _wording(row, by_id, current)
-        message = wording.message(role)
-    except ValueError as error:
-        reason = f"version {row.id} of message {row.message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
-        raise ArchiveCorrupt(reason) from error
-    at = datetime.fromtimestamp(row.at, UTC)
-    is_whole = row.body is not None
-    kind: VersionKind = "lesser" if row.lesser else "earlier"
-    return Version(row.id, row.message_id, kind, row.digest, at, message, wording.recipe, is_whole)

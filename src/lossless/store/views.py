@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from lossless.model.records import (
     CompactionDebt,
     ConversationRow,
     DepthSizes,
-    DepthTotals,
     IngestHealth,
     MessageRow,
     Page,
@@ -42,11 +41,11 @@ if TYPE_CHECKING:
 
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
-    "messages": ("messages", "message_extras", "message_parts", "message_versions"),
-    "summaries": ("summaries", "summary_messages", "summary_parents", "summary_extras"),
-    "context": ("context_items", "context_log", "hidden_items"),
-    "search index": ("message_index", "summary_index", "version_index", "message_passages"),
-    "upstream's search index": ("messages_fts", "summaries_fts"),
+    **dict.fromkeys(("messages", "message_extras", "message_parts", "message_versions"), "messages"),
+    **dict.fromkeys(("summaries", "summary_messages", "summary_parents", "summary_extras"), "summaries"),
+    **dict.fromkeys(("context_items", "context_log", "hidden_items"), "context"),
+    **dict.fromkeys(("message_index", "summary_index", "version_index", "message_passages"), "search index"),
+    **dict.fromkeys(("messages_fts", "summaries_fts"), "upstream's search index"),
 }
 
 
@@ -58,7 +57,7 @@ class ArchiveTotals:
     message_tokens: int
     earliest_at: datetime | None
     latest_at: datetime | None
-    depths: tuple[DepthTotals, ...]
+    depths: tuple[DepthSizes, ...]
     context_items: int
     context_tokens: int
     pending: int
@@ -68,22 +67,16 @@ class ArchiveTotals:
     undated: int = 0
 
 
-def _kind_of(name: str) -> str:
-    """The group of a table, its indexes or shadow tables: the longest matching name."""
-    bare = name.removeprefix("sqlite_autoindex_")
-    found = [
-        (len(table), kind)
-        for kind, tables in _SIZE_GROUPS.items()
-        for table in tables
-        if bare == table or bare.startswith(f"{table}_")
-    ]
-    return max(found, default=(0, "other"))[1]
-
-
 #: A preview has at most so many characters, each of at most four bytes.
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
+#: The queries for the counts of conversations, and what one without rows has.
+_SIZES: dict[str, Row] = {
+    "message_sizes": (0, 0, None, None),
+    "summary_sizes": (0, 0, 0, None, None, None),
+    "in_context": (0, 0),
+}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
 
@@ -191,37 +184,28 @@ class Listings(TableAccess):
 
     def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
         """Conversations by the time of their last change."""
-        found = self._changed(limit + 1, start)
+        found = self._rows("conversation_page", _ALL | _behind(start) | {"limit": limit + 1, "within": self.within})
         return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
         """One conversation with its counts."""
-        return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
-
-    def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
-        """Ids, and the time of the last change; newest first."""
-        which = _ALL if conversation_id is None else conversation_range(conversation_id)
-        return self._rows("conversation_page", (which | _behind(start) | {"limit": limit, "within": self.within}))
+        which = conversation_range(conversation_id) | _behind(None) | {"limit": 1, "within": self.within}
+        return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
-        ids = [id_ for id_, _ in changed]
-        said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
-        rows = {row[0]: row for row in self._rows("conversations", by_ids(ids))}
-        nothing = (0, 0, None, None), (0, 0, 0, None, None, None), (0, 0)
-        found = []
-        for id_, at in changed:
-            if id_ in rows:
-                counts = [some.get(id_, none) for some, none in zip((said, summed_up, context), nothing, strict=True)]
-                found.append(record_from_row(ConversationRow, (*rows[id_], at, *chain(*counts))))
-        return found
-
-    def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
-        return {row[0]: row[1:] for row in self._rows(query, by_ids(ids))}
+        ids = by_ids(id_ for id_, _ in changed)
+        rows = {row[0]: row for row in self._rows("conversations", ids)}
+        counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
+        return [
+            record_from_row(ConversationRow, (*rows[id_], at, *chain(*(some.get(id_, none) for some, none in counts))))
+            for id_, at in changed
+            if id_ in rows
+        ]
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
-        row = self._counts("said", [conversation_id]).get(conversation_id)
-        return (row[0], row[1]) if row else (0, 0)
+        row = self._row("message_sizes", by_ids([conversation_id]))
+        return (row[1], row[2]) if row else (0, 0)
 
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
         """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
@@ -230,24 +214,12 @@ class Listings(TableAccess):
         return self._value("conversation_by_key", key=session_key)
 
     def messages(
-        self,
-        conversation_id: int,
-        limit: int,
-        start: PageStart | None = None,
-        *,
-        roles: Sequence[str] = (),
-        span: TimeRange | None = None,
-        whole: bool = False,
-    ) -> Page[MessageRow]:
+        self, conversation_id: int, limit: int, start: PageStart | None = None, *, roles: Sequence[str] = (),
+        span: TimeRange | None = None, whole: bool = False,
+    ) -> Page[MessageRow]:  # fmt: skip
         """Messages of one conversation, newest first by seq, not by time."""
-        values = {
-            "conversation_id": conversation_id,
-            "roles": json.dumps(roles) if roles else None,
-            "since": span.since if span else None,
-            "before": span.before if span else None,
-            "from_id": start.id if start else None,
-            "limit": limit + 1,
-        }
+        values = asdict(span or TimeRange()) | {"conversation_id": conversation_id, "limit": limit + 1}
+        values |= {"roles": json.dumps(roles) if roles else None, "from_id": start.id if start else None}
         ids = self._column("message_page", values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
@@ -277,40 +249,27 @@ class Listings(TableAccess):
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
         """The fresh tails of some conversations, in order; reads little more than that."""
         found: dict[int, list[MessageItem]] = {}
-        wanted, most = list(ids), max(count, 0) + 1
+        wanted, limit = list(ids), max(count, 0) + 1
         while wanted:
-            most *= 2
-            rows = self._rows("newest_items", ids=json.dumps(wanted), count=most)
+            limit *= 2
+            rows = self._rows("newest_items", ids=json.dumps(wanted), count=limit)
             items = group_rows(reversed(rows), lambda *item: context_item(item))
             for id_ in wanted:
                 newest = items[id_]
                 start = fresh_tail_start(newest, count, max_tokens)
-                if (len(newest) < most) or (start > 0 and newest_user_index(newest) is not None):
+                if (len(newest) < limit) or (start > 0 and newest_user_index(newest) is not None):
                     found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
             wanted = [id_ for id_ in wanted if id_ not in found]
         return found
 
     def summaries(
-        self,
-        limit: int,
-        start: PageStart | None = None,
-        *,
-        conversation_id: int | None = None,
-        depth: int | None = None,
-        kind: str | None = None,
-        span: TimeRange | None = None,
-        whole: bool = False,
-    ) -> Page[SummaryRow]:
+        self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None,
+        depth: int | None = None, kind: str | None = None, span: TimeRange | None = None, whole: bool = False,
+    ) -> Page[SummaryRow]:  # fmt: skip
         """Summaries of one conversation or of all."""
-        values = conversation_range(conversation_id) | {
-            "depth": depth,
-            "kind": kind,
-            "since": span.since if span else None,
-            "before": span.before if span else None,
-            "limit": limit + 1,
-            "within": self.within,
-        }
-        found = self._rows("summary_page", values | _behind(start))
+        values = conversation_range(conversation_id) | asdict(span or TimeRange()) | _behind(start)
+        values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": self.within}
+        found = self._rows("summary_page", values)
         return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
@@ -329,7 +288,7 @@ class Listings(TableAccess):
         _, tokens, earliest, latest, undated = self._row("message_totals") or (0, 0, None, None, 0)
         items, context_tokens = self._row("context_totals") or (0, 0)
         pending, running, failed = self._row("maintenance_totals") or (0, 0, 0)
-        depths = tuple(self._records(DepthTotals, "summary_totals"))
+        depths = tuple(self._records(DepthSizes, "depths", _ALL))
         return ArchiveTotals(
             self.counts(), tokens, column_time(earliest), column_time(latest), depths, items, context_tokens, pending,
             running, failed, undated,
@@ -339,14 +298,10 @@ class Listings(TableAccess):
         """Whether anything was lost in ingest."""
         row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
         seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
-        newest = self._row("newest_row")
-        compacted = self._row("last_compacted")
         blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
         return IngestHealth(
-            column_time(last) or (column_time(newest[0]) if newest else None),
-            column_time(compacted[0]) if compacted else None,
-            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
-            tuple(self._column("quarantined")),
+            column_time(last) or column_time(self._value("newest_row")), column_time(self._value("last_compacted")),
+            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked, tuple(self._column("quarantined")),
         )  # fmt: skip
 
     def size(self) -> tuple[int, int]:
@@ -357,7 +312,9 @@ class Listings(TableAccess):
         """Bytes by kind of data; reads every page, so use it sparingly."""
         taken: dict[str, int] = {}
         for name, size in self._rows("sizes"):
-            kind = _kind_of(name)
+            bare = f"{name.removeprefix('sqlite_autoindex_')}_"  # of a table, its indexes or shadow tables
+            group = max((table for table in _SIZE_GROUPS if bare.startswith(f"{table}_")), key=len, default="")
+            kind = _SIZE_GROUPS.get(group, "other")
             taken[kind] = taken.get(kind, 0) + size
         return dict(sorted(taken.items(), key=lambda item: -item[1]))
 
@@ -365,7 +322,7 @@ class Listings(TableAccess):
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
         return ConversationDetails(
-            context=tuple(record_from_row(ContextShare, row) for row in self._rows("context", place)),
+            context=tuple(self._records(ContextShare, "context", place)),
             debt=self._record(CompactionDebt, "get", place),
             telemetry=self._record(CacheTelemetry, "telemetry", place),
             frontier=self._record(TranscriptFrontier, "frontier", place),
@@ -389,8 +346,7 @@ class Listings(TableAccess):
         return self._records(DepthSizes, "depths", conversation_range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
-        row = self._row("standing", id=message_id)
-        return MessageStatus() if row is None else record_from_row(MessageStatus, row)
+        return self._record(MessageStatus, "message_status", id=message_id) or MessageStatus()
 
     def sources(self, summary_id: str) -> list[str]:
         """The sources of a summary, in order; of its own conversation only."""

@@ -32,24 +32,15 @@ __all__ = ["Ask", "summarise"]
 MAX_CHARS = 3000
 
 _STRUCTURED: dict[str, Callable[[str], str]] = {
-    "json": json_summary,
-    "geojson": json_summary,
-    "ipynb": json_summary,
-    "jsonl": json_lines_summary,
-    "ndjson": json_lines_summary,
+    **dict.fromkeys(("json", "geojson", "ipynb"), json_summary),
+    **dict.fromkeys(("jsonl", "ndjson"), json_lines_summary),
     "csv": lambda text: table_summary(text, ",", "CSV"),
     "tsv": lambda text: table_summary(text, "\t", "TSV"),
-    "yaml": yaml_summary,
-    "yml": yaml_summary,
-    "xml": xml_summary,
-    "xsd": xml_summary,
-    "plist": xml_summary,
-    "html": html_summary,
-    "htm": html_summary,
+    **dict.fromkeys(("yaml", "yml"), yaml_summary),
+    **dict.fromkeys(("xml", "xsd", "plist"), xml_summary),
+    **dict.fromkeys(("html", "htm"), html_summary),
     "toml": lambda text: settings_summary(text, "TOML"),
-    "ini": lambda text: settings_summary(text, "INI"),
-    "cfg": lambda text: settings_summary(text, "INI"),
-    "conf": lambda text: settings_summary(text, "INI"),
+    **dict.fromkeys(("ini", "cfg", "conf"), lambda text: settings_summary(text, "INI")),
     "env": lambda text: settings_summary(text, "ENV"),
 }
 
@@ -61,11 +52,12 @@ def summarise(data: bytes, name: str | None, mime: str | None, *, ask: Ask | Non
         return clip(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)
     if is_binary(data):
         return clip(binary_summary(data, name, mime), MAX_CHARS)
-    text = decoded_text(data)
-    what = exploration_kind(name, mime)
+    text, what = decoded_text(data), exploration_kind(name, mime)
     if what in _STRUCTURED:
-        return clip(_STRUCTURED[what](text), MAX_CHARS)
-    if what in LANGUAGES:
-        return clip(code_summary(text, name, LANGUAGES[what]), MAX_CHARS)
-    told = ask_model(text, name, mime, ask) if ask is not None else None
-    return clip(told or text_summary(text, name), MAX_CHARS)
+        found = _STRUCTURED[what](text)
+    elif what in LANGUAGES:
+        found = code_summary(text, name, LANGUAGES[what])
+    else:
+        described = ask_model(text, name, mime, ask) if ask is not None else None
+        found = described or text_summary(text, name)
+    return clip(found, MAX_CHARS)

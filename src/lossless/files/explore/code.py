@@ -118,9 +118,7 @@ _PHP = Language(
     _at_line(rf"[ \t]{{1,8}}{_ACCESS}*function[ \t]+&?\w"),
 )
 _SHELL = Language(
-    "shell",
-    _at_line(r"[ \t]*(?:source|\.)[ \t]+\S"),
-    _at_line(r"function[ \t]+[\w:.-]+", r"[\w:.-]+[ \t]*\(\)"),
+    "shell", _at_line(r"[ \t]*(?:source|\.)[ \t]+\S"), _at_line(r"function[ \t]+[\w:.-]+", r"[\w:.-]+[ \t]*\(\)")
 )
 SQL = Language(
     "SQL",
@@ -169,10 +167,9 @@ def code_summary(text: str, name: str | None, language: Language) -> str:
         imports = list(dict.fromkeys(_lines(language.imports, text)))
         lines.append(list_items("Imports/dependencies", imports, _MAX_IMPORTS, " | "))
     lines.append(list_items("Top-level definitions", list(_lines(language.definitions, text)), _MAX_DEFINITIONS, " | "))
-    if language.members is not None and len(text) > SMALL_CHARS:
-        members = list(_lines(language.members, text))
-        if members:
-            lines.append(list_items("Members", members, _MAX_MEMBERS, " | "))
+    members = list(_lines(language.members, text)) if language.members and len(text) > SMALL_CHARS else []
+    if members:
+        lines.append(list_items("Members", members, _MAX_MEMBERS, " | "))
     return "\n".join(lines)
 
 

@@ -41,8 +41,9 @@ _SAMPLE, _LOOKED_AT = 200, 10_000
 
 def log_lines(text: str) -> str | None:
     """Span, levels, the first severe line and the most frequent messages; None when it is not a log."""
-    sample = [line for line in text[: _SAMPLE * 400].split("\n") if line.strip()][:_SAMPLE]
-    if len(sample) < 5 or sum(map(_is_entry, sample)) < 0.6 * len(sample):
+    sample = [line[:_HEAD_CHARS] for line in text[: _SAMPLE * 400].split("\n") if line.strip()][:_SAMPLE]
+    entries = [_TIME.search(line[:60]) or _LEVEL.search(line) or _LEVEL_FIELD.search(line) for line in sample]
+    if len(sample) < 5 or len(list(filter(None, entries))) < 0.6 * len(sample):
         return None
     rows = text.split("\n")
     step = len(rows) // _LOOKED_AT + 1
@@ -57,26 +58,12 @@ def log_lines(text: str) -> str | None:
     if (severe := _SEVERE.search(text)) is not None:
         start = text.rfind("\n", 0, severe.end()) + 1
         lines.append(f"First severe line: {list_item(text[start : start + _HEAD_CHARS].partition(chr(10))[0])}.")
-    return "\n".join([*lines, *_frequent(heads, step)])
-
-
-def _frequent(heads: list[str], step: int) -> list[str]:
-    """The most frequent messages, ignoring numbers and ids; of a sample when there are many."""
+    # the most frequent messages, ignoring numbers and ids; of a sample when there are many
     messages = Counter(_VARYING.sub("#", _TIME.sub("", head)).strip() for head in heads if head)
-    often = [(message, count) for message, count in messages.most_common(5) if count > 1 and message]
-    if not often:
-        return []
-    about = f" of one line in {step:,}" if step > 1 else ""
-    return [
-        f"Most frequent{about}: " + " | ".join(f"{count:,} × {list_item(message)}" for message, count in often) + "."
-    ]
-
-
-def _is_entry(line: str) -> bool:
-    head = line[:_HEAD_CHARS]
-    return (
-        _TIME.search(head[:60]) is not None or _LEVEL.search(head) is not None or _LEVEL_FIELD.search(head) is not None
-    )
+    often = [f"{count:,} × {list_item(message)}" for message, count in messages.most_common(5) if count > 1 and message]
+    if often:
+        lines.append(f"Most frequent{f' of one line in {step:,}' if step > 1 else ''}: {' | '.join(often)}.")
+    return "\n".join(lines)
 
 
 _MAX_KEYS = 10
@@ -90,10 +77,13 @@ def json_summary(text: str) -> str:
     """Top-level type and shape; beyond a few lines also the content of each field."""
     try:
         value = json.loads(text)
-    except RecursionError:
-        return _unreadable(text, "nested too deeply")
-    except ValueError as error:
-        return _unreadable(text, str(error).partition(":")[0].lower())
+    except (RecursionError, ValueError) as error:
+        is_deep = isinstance(error, RecursionError)
+        reason = "nested too deeply" if is_deep else list_item(str(error).partition(":")[0].lower())
+        return (
+            f"Structured summary (JSON):\nIt cannot be parsed: {reason}.\nCharacters: {len(text):,}.\n"
+            f"Lines: {_lines(text):,}.\nOpening excerpt: {clip(' '.join(text[:400].split()), 300)}."
+        )
     lines = ["Structured summary (JSON):", f"Top-level type: {_type(value)}.", f"Shape: {json_shape(value)}."]
     if len(text) > SMALL_CHARS:
         lines += _details(value)
@@ -124,8 +114,7 @@ def json_lines_summary(text: str) -> str:
 
 def looks_like_json(text: str) -> str | None:
     """The shape of a text that is JSON although not declared as such; None when it is not."""
-    head = text[:64].lstrip()
-    if not head.startswith(("{", "[")) or not text[-64:].rstrip().endswith(("}", "]")):
+    if not text[:64].lstrip().startswith(("{", "[")) or not text[-64:].rstrip().endswith(("}", "]")):
         return None
     try:
         value = json.loads(text)
@@ -175,20 +164,8 @@ def _brief(value: Any) -> str:
 
 
 def _type(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    names = {dict: "object", list: "array", str: "string", int: "number", float: "number"}
-    return names[type(value)]
-
-
-def _unreadable(text: str, reason: str) -> str:
-    lines = text.count("\n") + 1
-    return (
-        f"Structured summary (JSON):\nIt cannot be parsed: {list_item(reason)}.\n"
-        f"Characters: {len(text):,}.\nLines: {lines:,}.\nOpening excerpt: {clip(' '.join(text[:400].split()), 300)}."
-    )
+    names = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean"}
+    return names.get(type(value), "null")
 
 
 #: The heading of every prose summary made here.
@@ -230,7 +207,7 @@ def text_summary(text: str, name: str | None) -> str:
         f"{TEXT_HEADING}{list_item(name or 'unnamed')}):",
         f"Characters: {len(text):,}.",
         f"Words: {len(text.split()):,}.",
-        f"Lines: {text.count(chr(10)) + 1:,}.",
+        f"Lines: {_lines(text):,}.",
         list_items("Detected section headers", section_headers(text), _MAX_HEADERS, " | "),
         f"Opening excerpt: {one_line(text[:_EXCERPT_CHARS])}.",
         f"Closing excerpt: {one_line(text[-_EXCERPT_CHARS:])}.",
@@ -307,21 +284,16 @@ def table_summary(text: str, delimiter: str, kind: str) -> str:
     if len(rows) > 1:
         lines.append(f"First row sample: {clip(rows[1].strip(), 180)}.")
     if len(text) > SMALL_CHARS and len(rows) > 2:
-        lines += [f"Last row: {clip(rows[-1].strip(), 180)}.", *_column_kinds(names, rows, delimiter)]
+        lines.append(f"Last row: {clip(rows[-1].strip(), 180)}.")
+        # the type of each column, from a sample spread over the rows
+        sample = [_cells(row, delimiter) for row in rows[1 :: max(1, (len(rows) - 1) // _SAMPLED_ROWS)]]
+        kinds = []
+        for number, name in enumerate(names[:12]):
+            if cells := [row[number] for row in sample if number < len(row) and row[number]]:
+                is_numeric = all(_NUMBER.fullmatch(cell) for cell in cells)
+                kinds.append(f"{list_item(name)} {'number' if is_numeric else 'text'}")
+        lines += [f"Column types: {', '.join(kinds)}."] if kinds else []
     return "\n".join(lines)
-
-
-def _column_kinds(names: list[str], rows: list[str], delimiter: str) -> list[str]:
-    """The type of each column, from a sample spread over the rows."""
-    step = max(1, (len(rows) - 1) // _SAMPLED_ROWS)
-    sample = [_cells(row, delimiter) for row in rows[1::step]]
-    kinds = []
-    for number, name in enumerate(names[:12]):
-        cells = [row[number] for row in sample if number < len(row) and row[number]]
-        if cells:
-            numeric = all(_NUMBER.fullmatch(cell) for cell in cells)
-            kinds.append(f"{list_item(name)} {'number' if numeric else 'text'}")
-    return [f"Column types: {', '.join(kinds)}."] if kinds else []
 
 
 def _cells(row: str, delimiter: str) -> list[str]:
@@ -384,16 +356,15 @@ def html_summary(text: str) -> str:
     title = _TITLE.search(text)
     headings = [one_line(_INNER_TAG.sub(" ", inner)) for _, inner in _HEADING.findall(text)]
     tags = Counter(tag.lower() for tag in _TAG.findall(text))
-    return "\n".join(
-        [
-            "Structured summary (HTML):",
-            f"Characters: {len(text):,}.",
-            f"Lines: {text.count(chr(10)) + 1:,}.",
-            f"Title: {list_item(title[1]) if title else 'none detected'}.",
-            list_items("Headings", [heading for heading in headings if heading], 18, " | "),
-            f"Elements: {count_list(tags.most_common(12)) or 'none detected'}.",
-        ]
-    )
+    lines = [
+        "Structured summary (HTML):",
+        f"Characters: {len(text):,}.",
+        f"Lines: {_lines(text):,}.",
+        f"Title: {list_item(title[1]) if title else 'none detected'}.",
+        list_items("Headings", [heading for heading in headings if heading], 18, " | "),
+        f"Elements: {count_list(tags.most_common(12)) or 'none detected'}.",
+    ]
+    return "\n".join(lines)
 
 
 #: A prompt in, text out; an error of the package means that there is no answer.
@@ -414,9 +385,7 @@ def ask_model(text: str, name: str | None, mime: str | None, ask: Ask) -> str | 
 def exploration_prompt(text: str, name: str | None, mime: str | None) -> str:
     """The prompt for a description of a text: 200 to 300 words from three samples of it."""
     samples = "\n\n".join(f"<sample place={place!r}>\n{sample}\n</sample>" for place, sample in sample_text(text))
-    about = (
-        ", ".join(word for word in (list_item(name or ""), list_item(mime or "")) if word) or "a text without a name"
-    )
+    about = ", ".join(filter(None, map(list_item, (name or "", mime or "")))) or "a text without a name"
     return (
         f"Describe a stored file ({about}, {len(text):,} characters) for somebody who decides whether to open it. "
         "Write 200 to 300 words of plain prose: its topic, its sections, the names, dates and numbers that matter, "

@@ -65,5 +65,5 @@ def _looked_up(names: list[str], known: dict[str, object]) -> dict[str, str]:
         return {}
     from lossless.store.search import find_mentions
 
-    found = find_mentions(archive, conversation_id, names, through=through, most=MAX_MESSAGES + 1)
+    found = find_mentions(archive, conversation_id, names, through=through, limit=MAX_MESSAGES + 1)
     return {name: message_references(ids) for name, ids in found.items() if 0 < len(ids) <= MAX_MESSAGES}

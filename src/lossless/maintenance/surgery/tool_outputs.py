@@ -8,18 +8,11 @@ rows.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.references import (
-    DEFAULT_STUB_BYTES,
-    StoredToolOutput,
-    StubPlan,
-    plan_stubs,
-    stub_payload,
-    tool_reference,
-)
+from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import store_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
@@ -29,10 +22,9 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.rotate import RecordedMessage
-    from lossless.model.messages import Json, JsonObject
+    from lossless.model.messages import Json, JsonObject, StoredToolOutput
     from lossless.store.archive import Archive
-    from lossless.store.files import LargeFileRows, LargeOutput
-    from lossless.store.maintenance.deletion import CollectableOutput
+    from lossless.store.files import LargeFileRows
 
 #: Messages per transaction: others may write in between.
 _BATCH = 50
@@ -87,13 +79,12 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
     return len(marks), len(unused)
 
 
-def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
+def _output(files: LargeFileRows, row: StoredToolOutput) -> StoredToolOutput:
     call = None if row.tool else _call(files, row)
-    tool = row.tool or (call[0] if call else None)
-    return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
+    return replace(row, tool=call[0]) if call else row
 
 
-def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> tuple[str | None, str | None] | None:
+def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None] | None:
     return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
 
 
@@ -140,14 +131,14 @@ def plan_replacements(
     found: list[EntryReplacement] = []
     with archive.reading():
         answers = ConversationRemover(archive.database).collectable(conversation_id)
-        calls = Counter(answer.call_id for answer in answers)
-        for answer in answers:
+        calls = Counter(call_id for _, call_id, _, _ in answers)
+        for message_id, call_id, content, file_id in answers:
             if len(found) == limit:
                 break
-            entry_id, message = entries.get(answer.call_id, (None, {}))
-            if entry_id is None or calls[answer.call_id] > 1:
+            entry_id, message = entries.get(call_id, (None, {}))
+            if entry_id is None or calls[call_id] > 1:
                 continue
-            replacement = _shorter_entry(entry_id, message, _short_form(archive, answer))
+            replacement = _shorter_entry(entry_id, message, _short_form(archive, message_id, content, file_id))
             if replacement is not None:
                 found.append(replacement)
     return found
@@ -187,16 +178,16 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
     return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
 
 
-def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
+def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
     """The short form of a result: its stored replacement, or the reference to its file."""
-    if f": {answer.file_id}" in answer.content[:200]:
-        return answer.content
+    if f": {file_id}" in content[:200]:
+        return content
     try:
-        stored = archive.files.get(answer.file_id)
+        stored = archive.files.get(file_id)
     except NotFound:
         return None
-    tool = next((part.name for part in archive.messages.get(answer.message_id).message.tool_results), None)
-    size = stored.byte_size or len(answer.content.encode("utf-8", "replace"))
+    tool = next((part.name for part in archive.messages.get(message_id).message.tool_results), None)
+    size = stored.byte_size or len(content.encode("utf-8", "replace"))
     return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
 
 

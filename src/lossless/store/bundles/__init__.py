@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
@@ -68,11 +69,8 @@ def fit_value(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name in _LISTS:
-        return (
-            [one if name == "parts" else fit_value("message_id", one) for one in value]
-            if isinstance(value, list)
-            else []
-        )
+        items = value if isinstance(value, list) else []
+        return [one if name == "parts" else fit_value("message_id", one) for one in items]
     if name in _RECORDS:
         return [one for one in value if _RECORDS[name](one)] if isinstance(value, list) else []
     kind = type(value)
@@ -95,13 +93,12 @@ def fit_row(values: dict[str, Any]) -> dict[str, Any]:
 
 def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
     """A row of one of our own tables, with values that a database can store."""
-    return {name: value if _is_scalar(value) else column_text(value) for name, value in values.items()}
-
-
-def _is_scalar(value: Any) -> bool:
-    if isinstance(value, int):
-        return -(1 << 63) <= value < 1 << 63
-    return value is None or isinstance(value, str | bytes | float)
+    return {
+        name: value
+        if isinstance(value, str | bytes | float | None) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
+        else column_text(value)
+        for name, value in values.items()
+    }
 
 
 def _number(value: Any) -> int:
@@ -211,7 +208,12 @@ class BundleReader(TableAccess):
     def bundle(self, conversation: RowValues) -> Bundle:
         """A whole conversation; its messages are read on demand."""
         place = {"conversation_id": conversation["conversation_id"]}
-        tables = {table: self._side_rows(table, place) for table in SIDE_TABLES}
+        tables: dict[str, list[RowValues]] = {}
+        for table, order in SIDE_TABLES.items():
+            columns = side_columns(self._db, table)
+            rows = self._db.rows(_select(table, columns, order), place)
+            is_own = table in OWN_TABLES
+            tables[table] = [dict(zip(columns, row, strict=True)) for row in rows] if is_own else _dicts(columns, rows)
         briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
         tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
         logs = json.dumps([row["log_id"] for row in tables["context_log"]])
@@ -221,13 +223,6 @@ class BundleReader(TableAccess):
         context = [item | {"ordinal": n} for n, item in enumerate(_dicts(CONTEXT_COLUMNS, items))]
         id_ = conversation["conversation_id"]
         return Bundle(conversation, self.keys(id_), lambda: self.messages(id_), self.summaries(id_), context, tables)
-
-    def _side_rows(self, table: str, place: RowValues) -> list[RowValues]:
-        columns = side_columns(self._db, table)
-        found = self._db.rows(_select(table, columns, SIDE_TABLES[table]), place)
-        if table in OWN_TABLES:
-            return [dict(zip(columns, row, strict=True)) for row in found]
-        return _dicts(columns, found)
 
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
         """Remains of deleted conversations; optionally only those with one of these keys or ids."""
@@ -248,42 +243,29 @@ class BundleReader(TableAccess):
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[RowValues]]:
         """The messages of a conversation in order, in batches, with their parts."""
-        page: list[RowValues] = []
-        columns = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
-        for row in self._stream("messages", conversation_id=conversation_id):
-            message = dict(zip(columns, map(fit_value, columns, row), strict=True))
-            message["content"] = message["content"] or ""
-            page.append(message)
-            if len(page) == _PAGE:
-                yield self._with_parts(page)
-                page = []
-        if page:
-            yield self._with_parts(page)
-
-    def _with_parts(self, page: list[RowValues]) -> list[RowValues]:
-        ids = [message["message_id"] for message in page]
-        parts, rows = self._parts(ids), self._rows("versions", by_ids(ids))
-        versions = group_rows(rows, lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True)))
-        for message in page:
-            message["parts"] = parts.get(message["message_id"], [])
-            if message["message_id"] in versions:
-                message["versions"] = versions[message["message_id"]]
-        return page
+        rows = self._stream("messages", conversation_id=conversation_id)
+        while page := _dicts((*MESSAGE_COLUMNS, *EXTRA_COLUMNS), islice(rows, _PAGE)):
+            ids = [message["message_id"] for message in page]
+            parts, found = self._parts(ids), self._rows("versions", by_ids(ids))
+            versions = group_rows(found, lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True)))
+            for message in page:
+                message["content"] = message["content"] or ""
+                message["parts"] = parts.get(message["message_id"], [])
+                if message["message_id"] in versions:
+                    message["versions"] = versions[message["message_id"]]
+            yield page
 
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
-        columns = [
-            name
-            for name in (*base_columns("message_parts"), "kind", "payload", "file_path", "created_at")
-            if name in self._part_columns
-        ]
+        names = (*base_columns("message_parts"), "kind", "payload", "file_path", "created_at")
+        columns = [name for name in names if name in self._part_columns]
         sql = (
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
             f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
         )
         for row in self._db.rows(sql, by_ids(ids)):
-            found_ = zip(columns, map(fit_value, columns, row), strict=True)
-            part = {name: value for name, value in found_ if value is not None}
+            fitted = zip(columns, map(fit_value, columns, row), strict=True)
+            part = {name: value for name, value in fitted if value is not None}
             siblings = found[part.pop("message_id")]
             part.setdefault("ordinal", len(siblings))
             siblings.append(part)
@@ -299,7 +281,7 @@ class BundleReader(TableAccess):
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
         """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
-        return {id_: bool(told) for id_, told in self._rows("moved", conversation_id=conversation_id)}
+        return {id_: bool(logged) for id_, logged in self._rows("moved", conversation_id=conversation_id)}
 
     def _linked(self, found: list[RowValues]) -> list[RowValues]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
@@ -350,8 +332,13 @@ def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[Ro
 
 def stale_rows(summaries: Iterable[RowValues]) -> list[RowValues]:
     """The rows that record changes to summarised messages since the summaries were written."""
-    return [
-        dict(zip(STALE_SUMMARY_COLUMNS, (one["summary_id"], *mark), strict=True))
-        for one in summaries
-        for mark in one.get("stale", ())
-    ]
+    marks = [(one["summary_id"], *mark) for one in summaries for mark in one.get("stale", ())]
+    return [dict(zip(STALE_SUMMARY_COLUMNS, mark, strict=True)) for mark in marks]
+
+
+def insert_summaries(database: Database, conversation_id: object, summaries: Sequence[RowValues]) -> None:
+    """Insert summaries and the links to their messages and sources."""
+    insert_rows(database, "summaries", [one | {"conversation_id": conversation_id} for one in summaries])
+    for query, name in (("link_message", "messages"), ("link_source", "sources")):
+        links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
+        database.run_many(load_queries("summaries")[query], links)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from lossless.store.database import Database, TableAccess, by_ids, column_text, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -64,15 +63,11 @@ def _file(path: str | Path) -> Path:
     return place
 
 
-def _check_tables(place: Path, wanted: tuple[str, ...], whose: str) -> None:
-    database = Database(str(place), read_only=True)
-    try:
-        there = {row[0] for row in database.rows(_TABLES)}
-    finally:
-        database.close()
-    missing = [table for table in wanted if table not in there]
-    if missing:
-        raise NotAnArchive(f"Source database is missing {whose} tables: {', '.join(missing)}")
+def _check_tables(place: Path, wanted: tuple[str, ...], program: str) -> None:
+    with closing(Database(str(place), read_only=True)) as database:
+        there = set(database.column(_TABLES))
+    if missing := [table for table in wanted if table not in there]:
+        raise NotAnArchive(f"Source database is missing {program} tables: {', '.join(missing)}")
 
 
 _ADOPT_QUERIES = load_queries("adopt")
@@ -131,7 +126,7 @@ def _held(database: Database) -> ArchiveLocked:
 
 
 _CLAW_QUERIES = load_queries("claw")
-_INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
+_MIGRATE = load_queries("migrate")
 #: Our own tables that are part of conversations; search indexes are created when the file is opened.
 _CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", bundles.PRUNED_TABLE)
 _KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join((*_CLAW_TABLES, *bundles.OWN_TABLES))})\b")
@@ -145,25 +140,12 @@ class ClawFile(TableAccess):
     def __init__(self, path: Path, *, ours: bool = True) -> None:
         self._db, self._ours = Database(str(path)), ours
 
-    def __enter__(self) -> ClawFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def writing(self) -> AbstractContextManager[None]:
-        return self._db.transaction()
-
     def create(self) -> None:
-        for script in (load_schema("base"), load_schema("indexes")):
-            for statement in migrate.split_script(script):
-                self._db.run(statement)
-        for name, sql in _CLAW_QUERIES.items():
-            if name.startswith("create."):
-                self._db.run(sql)
-        for statement in migrate.split_script(load_schema("additions")) if self._ours else ():
-            if _KEPT.search(statement):
-                self._db.run(statement)
+        statements = [line for file in ("base", "indexes") for line in migrate.split_script(load_schema(file))]
+        statements += [sql for name, sql in _CLAW_QUERIES.items() if name.startswith("create.")]
+        additions = migrate.split_script(load_schema("additions")) if self._ours else []
+        for statement in [*statements, *filter(_KEPT.search, additions)]:
+            self._db.run(statement)
         for step, version in migrate.KNOWN_STEPS.items():
             self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
 
@@ -185,7 +167,10 @@ class ClawFile(TableAccess):
                 bundles.insert_rows(self._db, "message_extras", extras)
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
                 bundles.insert_rows(self._db, "message_versions", versions)
-        self._put_summaries(bundle, mine)
+        bundles.insert_summaries(self._db, mine["conversation_id"], bundle.summaries)
+        for one in bundle.summaries:
+            for query in ("upstream_summary", "upstream_summary_cjk"):
+                self._run(query, summary_id=one["summary_id"], content=one["content"])
         tables = {"context_items": bundle.context} | bundle.tables | {"large_files": list(files)}
         tables["stale_summaries"] = bundles.stale_rows(bundle.summaries)
         for table in ("context_items", *bundles.SIDE_TABLES):
@@ -200,16 +185,6 @@ class ClawFile(TableAccess):
         if self._ours and rows:
             bundles.insert_rows(self._db, bundles.PRUNED_TABLE, rows)
             reserve_conversation_ids(self._db)
-
-    def _put_summaries(self, bundle: bundles.Bundle, mine: bundles.RowValues) -> None:
-        bundles.insert_rows(self._db, "summaries", [one | mine for one in bundle.summaries])
-        for query, name in (("link_message", "messages"), ("link_source", "sources")):
-            links = [(one["summary_id"], id_, n) for one in bundle.summaries for n, id_ in enumerate(one[name])]
-            self._db.run_many(_SUMMARIES[query], links)
-        for one in bundle.summaries:
-            row = {"summary_id": one["summary_id"], "content": one["content"]}
-            self._run("upstream_summary", row)
-            self._run("upstream_summary_cjk", row)
 
     def counts(self) -> tuple[int, ...]:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
@@ -265,19 +240,6 @@ class RemnicFile(TableAccess):
         if memory:
             self.create(beside=True)
 
-    def __enter__(self) -> RemnicFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def writing(self) -> AbstractContextManager[None]:
-        return self._db.transaction()
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Several reads in one snapshot."""
-        return self._db.snapshot()
-
     def create(self, *, beside: bool) -> None:
         """Create missing tables, and ours next to Remnic's if requested."""
         for name, sql in _REMNIC_QUERIES.items():
@@ -315,8 +277,7 @@ class RemnicFile(TableAccess):
         return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
-        row = self._row("next_message") if self.has("lcm_messages") else None
-        return row[0] if row else 1
+        return (self._count("next_message") if self.has("lcm_messages") else 0) or 1
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
         """Add messages and parts; the caller updates the index at the end."""
@@ -325,7 +286,7 @@ class RemnicFile(TableAccess):
 
     def marks(self) -> tuple[int, int]:
         """The newest message and summary, for `index_since`."""
-        return (self._row("newest_message") or (0,))[0], (self._row("newest_node") or (0,))[0]
+        return self._count("newest_message"), self._count("newest_node")
 
     def index_since(self, marks: tuple[int, int]) -> None:
         """Add new rows to Remnic's search index."""
@@ -344,12 +305,9 @@ class RemnicFile(TableAccess):
         self._run("set_meta", key=f"{_BOUNDARY}{session_id}", value=str(newest + 1))
 
     def put_beside(
-        self,
-        conversation_id: str,
-        rows: Iterable[tuple[str, str, str]],
-        edges: Iterable[tuple[str, str, int]],
+        self, conversation_id: str, rows: Iterable[tuple[str, str, str]], edges: Iterable[tuple[str, str, int]],
         messages: Iterable[tuple[str, int, int]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store what Remnic's tables cannot hold: kind, id and JSON of rows; exact edges of the graph."""
         self._run("clear_source_rows", conversation_id=conversation_id)
         self._run_many("put_source_row", [(kind, conversation_id, id_, row) for kind, id_, row in rows])
@@ -383,10 +341,8 @@ class RemnicFile(TableAccess):
         names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
         found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
-        edges, messages = (
-            self._links("edges", "lcm_x_edges", ids),
-            self._links("summary_messages", "lcm_x_summary_messages", ids),
-        )
+        edges = self._links("edges", "lcm_x_edges", ids)
+        messages = self._links("summary_messages", "lcm_x_summary_messages", ids)
         for node in found:
             node["sources"], node["messages"] = edges.get(node["id"]), messages.get(node["id"])
         return found
@@ -417,6 +373,5 @@ class RemnicFile(TableAccess):
 
 def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
     """A Remnic row; ids are unchanged."""
-    return {
-        name: value if name == "id" else bundles.fit_value(name, value) for name, value in zip(names, row, strict=True)
-    }
+    pairs = zip(names, row, strict=True)
+    return {name: value if name == "id" else bundles.fit_value(name, value) for name, value in pairs}

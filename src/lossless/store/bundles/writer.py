@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from lossless.store.database import Database
 
 _QUERIES = load_queries("bundles")
-_MESSAGES, _SUMMARIES = load_queries("messages"), load_queries("summaries")
-#: Larger numbers would leave no room for new conversations.
+_MESSAGES = load_queries("messages")
+#: The columns of a new message in the order of its query; None is its conversation.
+_ROW = (
+    "message_id", None, "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
+    "transcript_entry_id", "created_at", "stable_event_key", "large_content",
+)  # fmt: skip
+#: Larger numbers would leave none for new conversations.
 _LAST = 1 << 40
 
 
@@ -38,9 +43,8 @@ class BundleWriter(TableAccess):
     def candidates(self, session_key: str | None, session_id: str) -> list[bundles.RowValues]:
         """Conversations that a key and a run id may refer to."""
         found = self._rows("candidates", session_key=session_key, session_id=session_id)
-        return [
-            dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
-        ]
+        names = ("conversation_id", "session_id", "session_key", "created_at")
+        return [dict(zip(names, row, strict=True)) for row in found]
 
     def keys(self, conversation_id: int) -> list[bundles.MessageKey]:
         """What identifies the messages of a conversation."""
@@ -52,8 +56,7 @@ class BundleWriter(TableAccess):
             return False
         if self._row("conversation_there", conversation_id=conversation_id):
             return False
-        (count,) = self._row("taken_messages", by_ids(message_ids)) or (0,)
-        return bool(count == 0)
+        return self._count("taken_messages", by_ids(message_ids)) == 0
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
@@ -61,12 +64,11 @@ class BundleWriter(TableAccess):
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
-        if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
-            (count,) = self._row(f"taken_{table}", by_ids(given)) or (0,)
-            if not count:
-                return list(given)
-        row = self._rows("next_number", table=table)[0]
-        return list(range(row[0], row[0] + len(given)))
+        is_usable = all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given)
+        if is_usable and not self._count(f"taken_{table}", by_ids(given)):
+            return list(given)
+        first = self._count("next_number", table=table)
+        return list(range(first, first + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
         return self._row("is_active", session_key=session_key) is not None
@@ -76,7 +78,7 @@ class BundleWriter(TableAccess):
 
     def moved(self, conversation_id: int) -> tuple[int, ...]:
         """The messages that a context has before older ones without a recorded reason."""
-        return tuple(id_ for id_, is_told in self._reader.moved(conversation_id).items() if not is_told)
+        return tuple(id_ for id_, is_logged in self._reader.moved(conversation_id).items() if not is_logged)
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
@@ -86,8 +88,7 @@ class BundleWriter(TableAccess):
         return set(self._column("turn_keys", conversation_id=conversation_id))
 
     def next_places(self, conversation_id: int) -> tuple[int, int]:
-        row = self._rows("next_message", conversation_id=conversation_id)[0]
-        return row[0], row[1]
+        return self._row("next_message", conversation_id=conversation_id) or (1, 1)
 
     def put_conversation(self, values: bundles.RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
@@ -98,7 +99,8 @@ class BundleWriter(TableAccess):
         """Add messages with their parts, indexed, but not in a context."""
         read = [_read(message) for message in messages]
         texts = [indexed_text(said.content, said) for said in read]
-        self._db.run_many(_MESSAGES["insert"], [_message_row(conversation_id, message) for message in messages])
+        rows = [tuple(message[name] if name else conversation_id for name in _ROW) for message in messages]
+        self._db.run_many(_MESSAGES["insert"], rows)
         self._db.run_many(
             _MESSAGES["insert_extras"],
             [
@@ -133,10 +135,7 @@ class BundleWriter(TableAccess):
 
     def put_summaries(self, conversation_id: int, summaries: Sequence[bundles.RowValues]) -> None:
         """Add summaries with links to their messages and sources, sources first, indexed."""
-        bundles.insert_rows(self._db, "summaries", [one | {"conversation_id": conversation_id} for one in summaries])
-        for query, name in (("link_message", "messages"), ("link_source", "sources")):
-            links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
-            self._db.run_many(_SUMMARIES[query], links)
+        bundles.insert_summaries(self._db, conversation_id, summaries)
         bundles.insert_rows(self._db, "stale_summaries", bundles.stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
@@ -165,8 +164,7 @@ class BundleWriter(TableAccess):
                 bundles.insert_rows(self._db, bundles.PRUNED_TABLE, [row])
             else:
                 homeless.append(row)
-        (lowest,) = self._row("pruned_before") or (0,)
-        first = lowest - len(homeless)
+        first = self._count("pruned_before") - len(homeless)
         numbered = [row | {"number": first + n} for n, row in enumerate(homeless)]
         bundles.insert_rows(self._db, bundles.PRUNED_TABLE, numbered)
         if rows:
@@ -191,14 +189,6 @@ def reserve_conversation_ids(database: Database) -> None:
 def _is_ours(given: Any) -> bool:
     """Whether a part's id is ours: derived from the message's id and the ordinal."""
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
-
-
-def _message_row(conversation_id: int, message: bundles.RowValues) -> tuple[object, ...]:
-    return (
-        message["message_id"], conversation_id, message["seq"], message["role"], message["content"],
-        message["token_count"], message["identity_hash"], message["openclaw_sender_metadata"],
-        message["transcript_entry_id"], message["created_at"], message["stable_event_key"], message["large_content"],
-    )  # fmt: skip
 
 
 def _part_rows(message: bundles.RowValues) -> list[PartRow]:

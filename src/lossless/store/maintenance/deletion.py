@@ -6,8 +6,9 @@ import json
 import re
 import secrets
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -15,10 +16,10 @@ from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
-from lossless.model.records import WindowMark
 from lossless.model.times import state_time
 from lossless.store.conversations import TranscriptRecords, pack_record
-from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, refused
+from lossless.store.database import Database, TableAccess, by_ids, column_texts, column_time, load_queries, refused
+from lossless.store.maintenance.integrity import varint
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from lossless.model.masking import CutText
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
 
@@ -59,17 +61,6 @@ class ConversationSize:
         """The name that patterns are matched against."""
         has_name = (self.session_key or "").strip() or self.session_id.strip()
         return Session(self.session_key or None, self.session_id or None).name if has_name else ""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectableOutput:
-    """A tool result whose text is in a file; `content` is its stored replacement."""
-
-    message_id: int
-    entry_id: str | None
-    call_id: str
-    content: str
-    file_id: str
 
 
 class ConversationRemover(TableAccess):
@@ -112,12 +103,11 @@ class ConversationRemover(TableAccess):
         for n, table, column in lent:
             self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
         self._run("unindex_passages", ids | {"base": PASSAGE_BASE})
-        for name in ("unindex_messages", "unindex_versions", "unindex_summaries", *self._column("search_tables")):
+        indexes = ("unindex_messages", "unindex_versions", "unindex_summaries", *self._column("search_tables"))
+        for name in (*indexes, "forget_spending", "drop_leases", "drop_grants", "drop_parents"):
             self._run(name, ids)
-        for name in ("forget_spending", "drop_leases", "drop_grants", "drop_parents"):
-            self._run(name, ids)
-        for table, column, whose in self.dependents():
-            inner = _OURS if whose is None else f"(SELECT {column} FROM {whose} WHERE conversation_id IN {_OURS})"
+        for table, column, owner in self.dependents():
+            inner = _OURS if owner is None else f"(SELECT {column} FROM {owner} WHERE conversation_id IN {_OURS})"
             self._db.run(f'DELETE FROM "{table}" WHERE {column} IN {inner}', ids)
         for table in _LAST:
             self._db.run(f"DELETE FROM {table} WHERE conversation_id IN {_OURS}", ids)
@@ -126,14 +116,13 @@ class ConversationRemover(TableAccess):
 
     def dependents(self) -> list[tuple[str, str, str | None]]:
         """Tables whose rows are deleted first: table, column, and the table with the conversation (None: its own)."""
-        own = [table for table in self._tables("conversation_id") if table not in {*_LAST, *KEPT_TABLES}]
+        with_number = self._column("tables_with", column="conversation_id")
+        own = [table for table in with_number if table not in {*_LAST, *KEPT_TABLES}]
         links: list[tuple[str, str, str | None]] = []
-        for column, whose in (("message_id", "messages"), ("summary_id", "summaries")):
-            links += [(table, column, whose) for table in self._tables(column) if table not in {*own, *_LAST}]
+        for column, owner in (("message_id", "messages"), ("summary_id", "summaries")):
+            tables = self._column("tables_with", column=column)
+            links += [(table, column, owner) for table in tables if table not in {*own, *_LAST}]
         return [*links, *((table, "conversation_id", None) for table in own)]
-
-    def _tables(self, column: str) -> list[str]:
-        return self._column("tables_with", column=column)
 
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""
@@ -170,9 +159,12 @@ class ConversationRemover(TableAccess):
         """Which of these transcript records are stored."""
         return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
-    def collectable(self, conversation_id: int) -> list[CollectableOutput]:
-        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first."""
-        return [CollectableOutput(*row) for row in self._rows("collectable", conversation_id=conversation_id)]
+    def collectable(self, conversation_id: int) -> list[tuple[int, str, str, str]]:
+        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first.
+
+        The message, the call's id, the stored replacement of the text, and the file.
+        """
+        return self._rows("collectable", conversation_id=conversation_id)
 
 
 _PRINT = 8
@@ -189,18 +181,6 @@ _NAMES = frozenset({
     "session_id", "session_key", "storage_uri", "session_file_path", "path", "header_id", "session_header_id",
     "generator_session_key", "cursor", "front",
 })  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class TextCell:
-    """A text in a column of some table, and the key of its row."""
-
-    table: str
-    column: str
-    key: tuple[tuple[str, Any], ...]
-    text: str
-    #: Whether it is an identifier of a row, a session or a file, which must not change.
-    is_name: bool = False
 
 
 class TextRemover(TableAccess):
@@ -237,30 +217,32 @@ class TextRemover(TableAccess):
         """All summaries, shallowest first."""
         return self._column("summaries")
 
-    def cells(self) -> Iterator[TextCell]:
-        """Every text outside of messages and summaries, in tables of any program."""
+    def rewrite_cells(self, change: CutText, *, dry_run: bool = False) -> Iterator[tuple[str, str | None]]:
+        """Apply `change` to every text outside of messages and summaries, in tables of any program.
+
+        Yields for each text that is to change its table, and why it must stay.
+        """
         for table, has_rowid in self._rows("tables"):
-            if table not in _OF_MESSAGES:
-                yield from self._cells(table, has_rowid=bool(has_rowid))
-
-    def _cells(self, table: str, *, has_rowid: bool) -> Iterator[TextCell]:
-        columns = self._rows("columns", table=table)
-        names = set(self._column("referring", table=table))
-        keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
-        words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
-        listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])
-        for row in self._db.rows(f'SELECT {listed} FROM "{table}"'):
-            key = tuple(zip(keys, row, strict=False))
-            for name, value in zip(words, row[len(keys) :], strict=True):
-                if isinstance(value, str):
-                    yield TextCell(table, name, key, value, name in names or name in _NAMES)
-
-    def set_cell(self, cell: TextCell, text: str) -> bool:
-        """Change the text of a column; False when a constraint of its table forbids that."""
-        where = " AND ".join(f'"{name}" = ?' if name != "rowid" else "rowid = ?" for name, _ in cell.key)
-        values = [text, *(value for _, value in cell.key)]
-        self._db.run(f'UPDATE OR IGNORE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', values)
-        return self._db.changes() > 0
+            if table in _OF_MESSAGES:
+                continue
+            columns = self._rows("columns", table=table)
+            names = _NAMES | set(self._column("referring", table=table))
+            keys = ["rowid"] if has_rowid else [f'"{name}"' for name, pk in columns if pk]
+            words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
+            listed = ", ".join([*keys, *(f'"{name}"' for name in words)])
+            where = " AND ".join(f"{key} = ?" for key in keys)
+            for row in self._db.rows(f'SELECT {listed} FROM "{table}"'):
+                for name, value in zip(words, row[len(keys) :], strict=True):
+                    if not isinstance(value, str) or (fresh := change(value)) is value:
+                        continue
+                    if name in names:
+                        yield table, f"{table}.{name}: it is an identifier there"
+                        continue
+                    if not dry_run:
+                        update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
+                        self._db.run(update, [fresh, *row[: len(keys)]])
+                    is_done = dry_run or self._db.changes() > 0
+                    yield table, None if is_done else f"{table}.{name}: its table does not allow another text"
 
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
         """Apply `change` to records of transcripts; returns how many changed."""
@@ -300,49 +282,40 @@ class TextRemover(TableAccess):
             for n, row in enumerate(mark.rows or [None] * mark.length):
                 if row is None or abs(row) in gone or not row:
                     pieces[n] = bytes(_PRINT)
-            fresh = WindowMark(mark.first_id, mark.last_id, mark.length, b"".join(pieces), mark.rows)
-            self._archive.ingest.set_window(id_, fresh, now)
+            self._archive.ingest.set_window(id_, replace(mark, chain=b"".join(pieces)), now)
         ids = by_ids(conversation_ids)
-        has_advancements = self._row("has_advancements") is not None
-        names = ["drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"]
-        for name in [*names, *(["forget_advancements"] if has_advancements else [])]:
+        for name in ("drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"):
             self._run(name, ids)
+        if self._row("has_advancements") is not None:
+            self._run("forget_advancements", ids)
         for id_, entry_id in self._rows("last_entries", ids):
             self._run("set_last_entry", id=id_, entry_id=without_words_digest(entry_id))
         for id_, entry_id in self._rows("entries", ids=json.dumps(sorted(gone))):
-            self._name_by_line(id_, entry_id)
+            if (line := without_words_digest(entry_id)) == entry_id:
+                continue
+            self._run("set_entry", id=id_, entry_id=line)
+            if not self._db.changes():  # another file of this conversation has such a line, too
+                other = line[: -len(FORGOTTEN_WORDS_DIGEST)] + secrets.token_hex(len(FORGOTTEN_WORDS_DIGEST) // 2)
+                self._run("set_entry", id=id_, entry_id=other)
         self._run("drop_payload_digests")
-
-    def _name_by_line(self, message_id: int, entry_id: str) -> None:
-        """Remove the digest of words from an id that was generated for a line."""
-        if (line := without_words_digest(entry_id)) == entry_id:
-            return
-        self._run("set_entry", id=message_id, entry_id=line)
-        if not self._db.changes():  # another file of this conversation has such a line, too
-            other = line[: -len(FORGOTTEN_WORDS_DIGEST)] + secrets.token_hex(len(FORGOTTEN_WORDS_DIGEST) // 2)
-            self._run("set_entry", id=message_id, entry_id=other)
 
     def tidy_indexes(self) -> list[str]:
         """Rebuild every search index without the words of deleted rows; returns those that failed."""
-        left: list[str] = []
+        failed: list[str] = []
         for (table,) in self._rows("indexes"):
             try:
                 self._db.run(f'INSERT INTO "{table}" ("{table}") VALUES (\'optimize\')')
             except (ArchiveLocked, ArchiveFull):
                 raise
             except ArchiveError:  # needs a tokenizer of another program
-                left.append(table)
-        return left
+                failed.append(table)
+        return failed
 
     @property
     def pending(self) -> list[str] | None:
         """The payloads that an interrupted forget still has to delete; None when there is none."""
         row = self._row("pending")
-        try:
-            found = [] if row is None else json.loads(row[0])
-        except (TypeError, ValueError):  # written by another program
-            found = []
-        return None if row is None else [path for path in found if isinstance(path, str)]
+        return None if row is None else list(column_texts(row[0]))
 
     def set_pending(self, paths: Sequence[str]) -> None:
         """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
@@ -380,13 +353,7 @@ class DatabaseScan(TableAccess):
     queries = load_queries("forgetting")
 
     def __init__(self, path: str) -> None:
-        self._db = Database(path, read_only=True)
-
-    def __enter__(self) -> DatabaseScan:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
+        super().__init__(Database(path, read_only=True))
 
     def values(self) -> Iterator[tuple[str, str | bytes]]:
         """All texts and blobs with their locations; compressed ones also as text."""
@@ -397,16 +364,19 @@ class DatabaseScan(TableAccess):
                     if isinstance(value, str | bytes):
                         place = f"{table}.{name}, row {row[0] if isinstance(row[0], int) else count}"
                         yield place, value
-                        if isinstance(value, bytes) and (text := _inflated(value)) is not None:
-                            yield f"{place} (compressed)", text
+                        if isinstance(value, bytes):
+                            with suppress(ValueError, zlib.error):
+                                if value[:1] == b"1":
+                                    yield f"{place} (compressed)", decompress_residual(value)
+                                elif value[:1] == b"\x78":
+                                    text = zlib.decompress(value).decode("utf-8", "surrogatepass")
+                                    yield f"{place} (compressed)", text
 
     def leftovers(self, phrases: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Search indexes with words of deleted rows, each with the phrase they belong to."""
         for table, sql in self._db.rows(_SCAN_QUERIES["indexes"]):
             terms = self._terms(table)
-            if not terms:
-                continue
-            for phrase in phrases:
+            for phrase in phrases if terms else ():
                 if any(token.encode() in terms and not self._is_live(table, token) for token in _tokens(phrase, sql)):
                     yield table, phrase
 
@@ -434,25 +404,14 @@ def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
     place = int.from_bytes(block[2:4])
     end, at, before = place, 0, b""
     while place < len(block):
-        step, place = _varint(block, place)
+        step, place = varint(block, place)
         at += step
         if at >= end:
             return
-        keep, start = (0, at) if not before else _varint(block, at)
-        size, start = _varint(block, start)
+        keep, start = (0, at) if not before else varint(block, at)
+        size, start = varint(block, start)
         before = before[:keep] + block[start : start + size]
         yield before
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in SQLite's varint encoding, and where the next one begins."""
-    value = 0
-    for n in range(8):
-        byte = data[at + n] if at + n < len(data) else 0
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value, at + n + 1
-    return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
 
 
 def _tokens(phrase: str, sql: str) -> list[str]:
@@ -469,12 +428,3 @@ def _tokens(phrase: str, sql: str) -> list[str]:
         return []
     finally:
         connection.close()
-
-
-def _inflated(value: bytes) -> str | None:
-    try:
-        if value[:1] == b"1":
-            return decompress_residual(value)
-        return zlib.decompress(value).decode("utf-8", "surrogatepass") if value[:1] == b"\x78" else None
-    except (ValueError, zlib.error):
-        return None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from itertools import zip_longest
@@ -20,7 +19,7 @@ from lossless.model.identity import file_id
 from lossless.model.search_text import extra_tokens, index_text_of
 from lossless.model.times import state_time
 from lossless.store import migrate
-from lossless.store.database import TableAccess, by_ids, column_text, column_time, load_queries, load_schema
+from lossless.store.database import TableAccess, by_ids, column_text, column_time, group_rows, load_queries, load_schema
 from lossless.store.files import payload_digest
 from lossless.store.messages import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
 from lossless.store.migrate import split_script
@@ -38,15 +37,6 @@ _WORDS = 6
 _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
 
 
-def _some(text: str, most: int) -> list[str]:
-    """Words of a text, evenly spread over the alphabet, which is the order of an index."""
-    words = sorted({word.lower() for word in _WORD.findall(text)})
-    return words[:: max(1, len(words) // most)][:most]
-
-
-_MODULO = 1 << 64
-
-
 @dataclass(slots=True)
 class WordTotals:
     """Totals of an index: a sum over its words with their positions, its number of rows and tokens."""
@@ -55,27 +45,26 @@ class WordTotals:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def add(self, sums: Iterable[tuple[Any, ...]], counted: bytes | None) -> None:
-        """Add the words of an index, each with the sum over its positions, and its size record."""
+        """Add the words of an index, each with the sum over its positions, and its size record, an FTS5 record."""
         for word, places in sums:
-            self.words = (self.words + _number(word) * places) % _MODULO
-        for n, count in enumerate(_varints(counted or b"")[:3]):
-            self.counts[n] += count
+            number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+            self.words = (self.words + number * places) % (1 << 64)
+        at, data = 0, counted or b""
+        for n in range(3):
+            if at < len(data):
+                count, at = varint(data, at)
+                self.counts[n] += count
 
 
-def _number(word: str) -> int:
-    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-
-
-def _varints(data: bytes) -> list[int]:
-    """The numbers of an FTS5 record: seven bits per byte, the ninth byte whole."""
-    found, value, length = [], 0, 0
-    for byte in data:
-        length += 1
-        value = (value << 8) | byte if length == 9 else (value << 7) | (byte & 0x7F)
-        if byte < 0x80 or length == 9:
-            found.append(value)
-            value = length = 0
-    return found
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in SQLite's varint encoding, and where the next one begins."""
+    value = 0
+    for n in range(8):
+        byte = data[at + n] if at + n < len(data) else 0
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + n + 1
+    return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
 
 
 def _scratch_index() -> apsw.Connection:
@@ -133,10 +122,6 @@ class DerivedValues:
     passages: tuple[tuple[int, int, bytes | None], ...] = ()
     #: The rows of its further passages in the index.
     further: tuple[int, ...] = ()
-
-    @property
-    def index_ids(self) -> tuple[int, ...]:
-        return (self.message_id, *self.further)
 
     @property
     def indexed(self) -> bytes | None:
@@ -243,22 +228,17 @@ class VerifyReads(TableAccess):
         """SQLite's own checks of the file and its references."""
         try:
             for (text,) in self._rows("integrity"):
-                if text != "ok":
-                    yield BrokenRow(self._table_in(text), self._db.path, text)
+                if text == "ok":
+                    continue
+                table = found[1] if (found := _COMPLAINT.search(text)) else None
+                if table is None and (found := _INDEX_COMPLAINT.search(text)):
+                    table = self._value("table_of_index", name=found[1])
+                yield BrokenRow(table or "database", self._db.path, text)  # "database": the file itself is damaged
         except ArchiveCorrupt as error:
             yield BrokenRow("database", self._db.path, str(error))
             return
         for table, rowid, parent, _ in self._rows("foreign_keys"):
             yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
-
-    def _table_in(self, text: str) -> str:
-        """The table that SQLite's error is about; `database` when the file itself is damaged."""
-        if found := _COMPLAINT.search(text):
-            return found[1]
-        if found := _INDEX_COMPLAINT.search(text):
-            row = self._row("table_of_index", name=found[1])
-            return row[0] if row else "database"
-        return "database"
 
     def tables(self) -> list[BrokenRow]:
         """Tables with a changed declaration: renamed or missing columns."""
@@ -273,7 +253,9 @@ class VerifyReads(TableAccess):
                     found = self._db.rows(sql)
                 except ArchiveError as error:  # for example invalid JSON: the other rules still apply
                     found = [("", str(error))]
-                lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
+                lawful: Collection[object] = ()
+                if found and name == "ingest_state.tokens":  # lossless-claw changed summaries, and so sizes
+                    lawful = self._column("conversations_of", by_ids(sorted(self.rewritten())))
                 for id_, detail in found:
                     if id_ not in lawful:
                         yield BrokenRow(table, str(id_), detail)
@@ -292,40 +274,24 @@ class VerifyReads(TableAccess):
         if "summaries_fts" not in SearchIndex(self._db).upstream:
             return frozenset()
         ids = [str(json.loads(key)[0]) for _, key, _ in RowDigests(self._db).changed_rows(("summaries",))]
-        return frozenset(id_ for id_ in ids if self._has_other_words(id_))
-
-    def _has_other_words(self, summary_id: str) -> bool:
-        """Whether lossless-claw has written the text of a summary, and it differs from the indexed one."""
-        row = self._row("rewritten", id=summary_id)
-        return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
-
-    def _rewritten_in(self) -> frozenset[int]:
-        """Conversations with summaries whose text, and so size, lossless-claw changed."""
-        return frozenset(self._column("conversations_of", ids=json.dumps(sorted(self.rewritten()))))
-
-    def upstream_lost(self) -> int:
-        """How many rows lossless-claw's own search tables lack."""
-        return SearchIndex(self._db).count_upstream_lost()
-
-    def upstream_emptied(self) -> tuple[str, ...]:
-        """Those of lossless-claw's own search tables that have lost all their rows."""
-        return SearchIndex(self._db).emptied_upstream()
+        texts = ((id_, self._row("rewritten", id=id_)) for id_ in ids)
+        return frozenset(
+            id_ for id_, row in texts if row and isinstance(row[0], str) and row[1] != index_digest(row[0])
+        )
 
     def derived(self) -> Iterator[list[DerivedValues]]:
         """All messages in batches, with their derived values."""
         after = 0
         while found := self._rows("page", after=after, limit=_PAGE):
-            passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
-            ids: defaultdict[int, list[int]] = defaultdict(list)
-            for message_id, *passage in self._rows(
-                "page_passages", first=found[0][0], last=found[-1][0], base=PASSAGE_BASE
-            ):
-                passages[message_id].append((passage[0], passage[1], passage[2]))
-                ids[message_id].append(PASSAGE_BASE + passage[3])
+            page = {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
+            passages = group_rows(self._rows("page_passages", page), lambda *passage: passage)
             yield [
-                replace(DerivedValues(*row), passages=tuple(passages[row[0]]), further=tuple(ids[row[0]]))
-                for row in found
-            ]
+                DerivedValues(
+                    id_, identity, print_, digest, size, tuple(one[:3] for one in passages[id_]),
+                    tuple(PASSAGE_BASE + one[3] for one in passages[id_]),
+                )
+                for id_, identity, print_, digest, size in found
+            ]  # fmt: skip
             after = found[-1][0]
 
     def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
@@ -334,7 +300,7 @@ class VerifyReads(TableAccess):
         places = [
             place
             for (derived, _), some in zip(texts, pieces, strict=True)
-            for place in zip_longest(derived.index_ids[: len(some)], some)
+            for place in zip_longest((derived.message_id, *derived.further)[: len(some)], some)
         ]
         known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
         sizes = iter(_expected_sizes(known, totals))
@@ -364,15 +330,25 @@ class VerifyReads(TableAccess):
 
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
         """Of one in twenty existing index rows, those that search does not find by their own words."""
-        for rowid in self._lacking(table, rows[::_ONE_IN]):
-            yield BrokenRow(table, str(rowid), "search does not find it by its own words")
+        for rowid, text in rows[::_ONE_IN]:
+            if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
+                yield BrokenRow(table, str(rowid), "search does not find it by its own words")
 
     def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
         """Whether an index whose rows are individually correct has exactly the expected content."""
         settings = _scratch_index().execute(self.queries["message_index_settings"]).fetchall()
         if self._rows(f"{table}_settings") != settings:
             yield BrokenRow(table, "", "its settings have changed")
-        if self._stored_totals(table) != expected:
+        stored = WordTotals()
+        if self._row("is_stored", table=table) is not None:  # else it is written only by other programs
+            with self._writable():
+                self._run(f"{table}_words")
+            try:
+                stored.add(self._rows("sums"), self._value(f"{table}_counts"))
+            finally:
+                with self._writable():
+                    self._run("drop_words")
+        if stored != expected:
             yield BrokenRow(table, "", "its words do not match the indexed rows")
 
     def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
@@ -398,7 +374,7 @@ class VerifyReads(TableAccess):
 
     def not_smaller(self) -> list[tuple[str, str]]:
         """Summaries that are not smaller than their sources, each with its model."""
-        return [(row[0], row[1]) for row in self._rows("not_smaller")]
+        return self._rows("not_smaller")
 
     def conversation_ids(self) -> list[int]:
         return self._column("conversation_ids")
@@ -420,20 +396,6 @@ class VerifyReads(TableAccess):
             found.append(StoredPayload(column_text(id_), column_text(place), size, owner, digests.get(id_), is_ours))
         return found
 
-    def _stored_totals(self, table: str) -> WordTotals:
-        found = WordTotals()
-        if self._row("is_stored", table=table) is None:  # written only by other programs
-            return found
-        with self._writable():
-            self._run(f"{table}_words")
-        try:
-            row = self._row(f"{table}_counts")
-            found.add(self._rows("sums"), row[0] if row else None)
-        finally:
-            with self._writable():
-                self._run("drop_words")
-        return found
-
     @contextmanager
     def _writable(self) -> Iterator[None]:
         """A temporary table does not change the file, although SQLite counts it as a write."""
@@ -447,30 +409,24 @@ class VerifyReads(TableAccess):
 
     def damaged_indexes(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
-        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
-    def _is_damaged(self, table: str) -> bool:
-        try:
-            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
-                return True
-            return any(
-                not self._has(table, rowid, word)
-                for rowid, text in self._samples(table)
-                for word in _some(text, _WORDS)
-            )
-        except ArchiveCorrupt:
-            return True
+        def is_found(table: str, rowid: int, text: str) -> bool:
+            words = sorted({word.lower() for word in _WORD.findall(text)})  # alphabetical, as in an index
+            return all(self._has(table, rowid, word) for word in words[:: max(1, len(words) // _WORDS)][:_WORDS])
 
-    def _lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
-        """The index rows among these that are not found by the longest word of their text."""
-        for rowid, text in rows:
-            if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
-                yield rowid
+        damaged = []
+        for table in ("message_index", "summary_index", "version_index"):
+            try:
+                is_whole = all(text == "ok" for (text,) in self._rows(f"{table}_integrity"))
+                if not is_whole or not all(is_found(table, *sample) for sample in self._samples(table)):
+                    damaged.append(table)
+            except ArchiveCorrupt:
+                damaged.append(table)
+        return tuple(damaged)
 
     def _has(self, table: str, rowid: int, word: str) -> bool:
         """Whether a row of the index is found by a word."""
-        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
-        return self._row(f"{table}_has", place) is not None
+        return self._row(f"{table}_has", rowid=rowid, match=f'body: "{word}"') is not None
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
         """Index rows with known text, each with that text."""
@@ -499,12 +455,11 @@ class VerifyReads(TableAccess):
         place = {"base": PASSAGE_BASE, "limit": _NAMED}
         lost = self._rows("lost_from_index", place | {"blank": index_digest("")})
         gone = self._rows("gone_from_archive", place)
-        gone_summaries = (self._row("gone_summaries") or (0,))[0]
         texts = self._rows("summary_texts")
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
-            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, gone_summaries,
+            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, self._count("gone_summaries"),
             SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
         )  # fmt: skip
 
@@ -539,11 +494,11 @@ class VerifyReads(TableAccess):
 
     def without_sources(self) -> list[tuple[int, str]]:
         """Summaries without sources: conversation and id."""
-        return [(row[0], row[1]) for row in self._rows("without_sources")]
+        return self._rows("without_sources")
 
     def no_texts(self) -> list[tuple[int, str]]:
         """Messages and summaries whose text is stored as bytes: conversation and id."""
-        return [(row[0], row[1]) for row in self._rows("no_texts")]
+        return self._rows("no_texts")
 
     def debts(self, now: datetime) -> list[PendingCompactionRow]:
         """Compactions that are pending or marked as running, those of closed conversations first."""
@@ -568,8 +523,7 @@ class VerifyReads(TableAccess):
         return self._value("schema")
 
     def sqlite(self) -> str:
-        row = self._row("sqlite")
-        return str(row[0]) if row else ""
+        return str(self._value("sqlite") or "")
 
     def steps(self) -> dict[str, int]:
         """lossless-claw's migration steps in the file."""

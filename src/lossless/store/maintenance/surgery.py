@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
-from lossless.model.search_text import index_text_of
 from lossless.model.times import state_time
-from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch
+from lossless.store.context import item_id
+from lossless.store.database import TableAccess, by_ids, load_queries
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lossless.store.database import Row
 
 _SUMMARIES = load_queries("summaries")
-_INDEX = load_queries("index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class SurgeryWrites(TableAccess):
     def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
         """Changes of a context after one entry, up to another, oldest first."""
         place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
-        return [_entry(row) for row in self._rows("entries", place)]
+        return self._records(LogEntry, "entries", place)
 
     def entry_at(self, conversation_id: int, at: datetime) -> int:
         """The id of the newest change up to a moment; 0 when there was none."""
@@ -87,13 +87,11 @@ class SurgeryWrites(TableAccess):
         return log_id
 
     def former(self, log_id: int) -> list[FormerSummary]:
-        states = map(json.loads, self._column("former", log_id=log_id))
-        return [
-            FormerSummary(
-                kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), tuple(map(tuple, kept.get("briefs", ())))
-            )
-            for kept in states
-        ]
+        found = []
+        for kept in map(json.loads, self._column("former", log_id=log_id)):
+            briefs = tuple(map(tuple, kept.get("briefs", ())))
+            found.append(FormerSummary(kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), briefs))
+        return found
 
     def state(self, summary_id: str) -> FormerSummary:
         row = self._row("state", id=summary_id)
@@ -164,9 +162,7 @@ class SurgeryWrites(TableAccess):
         links = ("drop_index_row", "drop_extras", "drop_message_links", "drop_source_links", "drop_brief_links")
         for query in (*links, "drop_summary"):
             self._run(query, id=summary_id)
-        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
-            if table in self._index.upstream:
-                self._db.run(_INDEX[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
+        self._index.drop_upstream_summary(summary_id)
         return was
 
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
@@ -193,7 +189,7 @@ class SurgeryWrites(TableAccess):
         return (following or 0, shift)
 
     def brief_owner(self, id_: str) -> int | None:
-        row = self._row("briefs", ids=json.dumps([id_]))
+        row = self._row("briefs", by_ids([id_]))
         return None if row is None else int(row[1])
 
     def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
@@ -209,18 +205,8 @@ class SurgeryWrites(TableAccess):
         return None if row is None else (str(row[0]), str(row[1]))
 
 
-def _entry(row: Row) -> LogEntry:
-    id_, at, actor, action, cause, removed, added, ordinal, before, after, detail = row
-    return LogEntry(
-        id_, time_or_epoch(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)), ordinal,
-        before, after, json.loads(detail) if detail else {},
-    )  # fmt: skip
-
-
-_MERGE_QUERIES = load_queries("moving")
 #: Why a merged conversation has a pending compaction.
 MERGE_REASON = "doctor-rollover-split-repair"
-_THINGS = ("summaries", "files", "briefs", "pins")
 _PAGE = 500
 
 
@@ -293,10 +279,9 @@ class ConversationMerger(TableAccess):
 
     def move(self, things: dict[str, Any], to: int, source: int) -> None:
         """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
-        for thing in _THINGS:
-            ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
+        for thing in ("summaries", "files", "briefs", "pins", "hidden"):
+            ids = [item[0] if thing == "briefs" else item for item in things[thing]]
             self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
-        self._run("move_hidden", {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])})
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
         """Deactivate the briefs of a source."""
@@ -311,12 +296,12 @@ class ConversationMerger(TableAccess):
 
     def drop_states(self, conversation_id: int) -> None:
         """Delete state that was kept for the next turn of a conversation."""
-        for name, sql in _MERGE_QUERIES.items():
+        for name in self.queries:
             if name.startswith("state."):
-                self._db.run(sql, {"conversation_id": conversation_id})
+                self._run(name, conversation_id=conversation_id)
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
-        self._run("owe", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
+        self._run("request_sweep", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
 
     def summary_texts(self, conversation_id: int) -> dict[str, str]:
         """The texts of a conversation's summaries by id."""
@@ -330,12 +315,8 @@ class ConversationMerger(TableAccess):
         return found
 
     def copy_messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
-        """Copy messages with their parts to free seqs from 1 on; not in a context yet.
-
-        Hidden ones stay hidden.
-        """
-        row = self._row("next_id")
-        first: int = row[0] if row else 1
+        """Copy messages with their parts to free seqs from 1 on; not in a context yet. Hidden ones stay hidden."""
+        first: int = self._value("next_id") or 1
         triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
         places = {"places": json.dumps(triples)}
         self._run("copy_messages", places | {"conversation_id": conversation_id})
@@ -349,20 +330,23 @@ class ConversationMerger(TableAccess):
             for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
                 index = self._archive.index
                 index.reindex_message(stored.id, stored.message.content, stored.message)
-                text = index_text_of(stored.message.content)
-                if "messages_fts" in index.upstream and text.strip():
-                    self._db.run(_INDEX["upstream_message"], (stored.id, text))
+                if "messages_fts" in index.upstream:
+                    index.add_upstream([(stored.id, stored.message.content)])
 
     def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
         """Make a copied message refer to copied files: in its mark, and in text and recipe."""
-        row = self._rows("file_texts", message_id=message_id)[0]
+
+        def renamed(text: str | None) -> str | None:
+            return text and reduce(lambda whole, name: whole.replace(name, names[name]), names, text)
+
+        content, file_id = self._rows("file_texts", message_id=message_id)[0]
         parts = self._rows("part_texts", message_id=message_id)
         is_intercepted = any('"restore":' in (metadata or "") for *_, metadata in parts)
-        content, file_id = (_renamed(row[0], names) if is_intercepted else row[0]), _renamed(row[1], names)
-        self._run("set_file_texts", message_id=message_id, content=content, file_id=file_id)
+        content = renamed(content) if is_intercepted else content
+        self._run("set_file_texts", message_id=message_id, content=content, file_id=renamed(file_id))
         for part_id, text, output, metadata in parts if is_intercepted else ():
-            texts = {"text": _renamed(text, names), "output": _renamed(output, names)}
-            self._run("set_part_texts", (texts | {"metadata": _renamed(metadata, names), "part_id": part_id}))
+            texts = {"text": renamed(text), "output": renamed(output), "metadata": renamed(metadata)}
+            self._run("set_part_texts", texts | {"part_id": part_id})
 
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Delete copied messages that are no longer referenced."""
@@ -385,20 +369,8 @@ class ConversationMerger(TableAccess):
         self._run("delete_context_summaries", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
 
 
-def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
-    if text is not None:
-        for old, new in names.items():
-            text = text.replace(old, new)
-    return text
-
-
 #: Rules of `verify.sql` about numbers derived from the sources of a summary.
-COUNT_RULES = (
-    "summaries.leaf_counts",
-    "summaries.condensed_counts",
-    "summaries.leaf_times",
-    "summaries.condensed_times",
-)
+COUNT_RULES = tuple(f"summaries.{kind}_{what}" for what in ("counts", "times") for kind in ("leaf", "condensed"))
 
 
 class Rebuilder(TableAccess):
@@ -411,15 +383,15 @@ class Rebuilder(TableAccess):
 
     def contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
+        checks = self._archive.checks
         found = set(self._column("wrong_contexts"))
-        for offender, is_certain in self._archive.checks.out_of_order():
-            if is_certain:
-                found.add(int(offender.id.partition(":")[0]))
-        for id_ in self._archive.checks.conversation_ids():
-            lost = self._archive.checks.unreachable(id_)
-            if lost and not self._archive.context.was_cleared(id_, lost):
-                found.add(id_)
-        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found]
+        found |= {int(one.id.partition(":")[0]) for one, is_certain in checks.out_of_order() if is_certain}
+
+        def is_wrong(id_: int) -> bool:
+            lost = checks.unreachable(id_)
+            return id_ in found or bool(lost and not self._archive.context.was_cleared(id_, lost))
+
+        return list(filter(is_wrong, checks.conversation_ids()))
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, which the log still names."""
@@ -455,31 +427,24 @@ class Rebuilder(TableAccess):
 
     def context(self, conversation_id: int, now: datetime) -> None:
         """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
-        place = {"conversation_id": conversation_id}
-        before = self._archive.context.items(conversation_id)
-        size = self._archive.context.tokens(conversation_id)
-        kept = self._rows("kept", place)
-        if any(
-            one.id.startswith(f"{conversation_id}:") for one, is_sure in self._archive.checks.out_of_order() if is_sure
-        ):
-            kept = sorted(kept, key=lambda row: (not row[3], row[2] if not row[3] else 0))
-        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
-        for row in self._rows("lost_summaries", place):
-            kept = _inserted(kept, row)
-        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
-        for id_ in self._archive.checks.unreachable(conversation_id):
-            kept = _inserted(kept, (*self._rows("message", message_id=id_)[0],))
-        self._archive.context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
+        context, checks = self._archive.context, self._archive.checks
+        before, size = context.items(conversation_id), context.tokens(conversation_id)
+        kept = self._rows("kept", conversation_id=conversation_id)
+        if any(one.id.startswith(f"{conversation_id}:") for one, is_sure in checks.out_of_order() if is_sure):
+            kept.sort(key=lambda row: (not row[3], row[2] if not row[3] else 0))
+
+        def add(rows: Iterable[Row]) -> None:
+            """Each before the first that begins later."""
+            for new in rows:
+                at = next((n for n, row in enumerate(kept) if not row[3] and row[2] > new[2]), len(kept))
+                kept.insert(at, new)
+            context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
+
+        add(())
+        add(self._rows("lost_summaries", conversation_id=conversation_id))
+        add(self._rows("message", message_id=id_)[0] for id_ in checks.unreachable(conversation_id))
+        ids = tuple(map(item_id, before))
         after = tuple(id_ for id_, *_ in kept)
-        ids = tuple(one.message_id if hasattr(one, "message_id") else one.summary_id for one in before)
-        change = ContextChange(
-            "rebuild", "doctor", None, ids, after, 0, size, self._archive.context.tokens(conversation_id)
-        )
-        self._archive.context.log(conversation_id, change, now)
+        change = ContextChange("rebuild", "doctor", None, ids, after, 0, size, context.tokens(conversation_id))
+        context.log(conversation_id, change, now)
         self.count(conversation_id)
-
-
-def _inserted(rows: list[Row], new: Row) -> list[Row]:
-    """Rows with one more in order: before the first that begins later."""
-    at = next((n for n, row in enumerate(rows) if not row[3] and row[2] > new[2]), len(rows))
-    return [*rows[:at], new, *rows[at:]]

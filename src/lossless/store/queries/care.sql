@@ -11,13 +11,6 @@ SELECT count(*), coalesce(sum(tokens), 0), CAST(min(at) FILTER (WHERE day IS NOT
   FROM (SELECT token_count AS tokens, created_at AS at,
                CASE WHEN length(created_at) >= 10 THEN julianday(created_at) END AS day FROM messages);
 
--- name: summary_totals
-SELECT depth, count(*), sum(tokens), CAST(min(first) FILTER (WHERE julianday(first) IS NOT NULL) AS BLOB),
-       CAST(max(last) FILTER (WHERE julianday(last) IS NOT NULL) AS BLOB)
-  FROM (SELECT depth, token_count AS tokens, coalesce(earliest_at, created_at) AS first, coalesce(latest_at, created_at) AS last
-          FROM summaries)
- GROUP BY depth ORDER BY depth;
-
 -- name: context_totals
 SELECT count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
   LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id);

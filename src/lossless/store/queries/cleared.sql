@@ -24,11 +24,11 @@ SELECT conversation_id FROM messages WHERE message_id IN (SELECT value FROM json
 UNION
 SELECT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:summary_ids));
 
--- name: standing_before
+-- name: older_in_context
 -- Whether a message older than the last of some is in the context itself: then it was not cleared.
 SELECT 1 FROM context_items c JOIN messages m USING (message_id)
  WHERE c.conversation_id = :conversation_id
    AND m.seq < (SELECT max(seq) FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))) LIMIT 1;
 
--- name: said_later
+-- name: newer_messages
 SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids)) AND datetime(created_at) > datetime(:at) LIMIT 1;

@@ -208,7 +208,7 @@ SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL, x.budg
         WHERE o.conversation_id = :conversation_id AND n.role IS NOT 'system' ORDER BY o.ordinal LIMIT 1), :ordinal)
  ORDER BY c.ordinal;
 
--- name: standing
+-- name: at
 -- The current items at these ordinals.
 SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
        coalesce(x.budget_tokens, y.budget_tokens)

@@ -3,8 +3,12 @@
 
 -- name: depths
 -- Of one conversation, or of those from :first to :last.
-SELECT kind, depth, count(*), sum(token_count), sum(source_message_token_count)
-  FROM summaries WHERE conversation_id BETWEEN :first AND :last GROUP BY depth, kind ORDER BY depth, kind;
+SELECT kind, depth, count(*), sum(token_count), sum(source_message_token_count),
+       CAST(min(begins) FILTER (WHERE julianday(begins) IS NOT NULL) AS BLOB),
+       CAST(max(ends) FILTER (WHERE julianday(ends) IS NOT NULL) AS BLOB)
+  FROM (SELECT *, coalesce(earliest_at, created_at) AS begins, coalesce(latest_at, created_at) AS ends FROM summaries
+         WHERE conversation_id BETWEEN :first AND :last)
+ GROUP BY depth, kind ORDER BY depth, kind;
 
 -- name: context
 SELECT c.item_type, count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0)
@@ -47,7 +51,7 @@ SELECT CAST(session_file_path AS BLOB), CAST(session_header_id AS BLOB), last_se
        soft_reset_pruned_at, updated_at
   FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
 
--- name: standing
+-- name: message_status
 SELECT (SELECT min(c.ordinal) FROM context_items c WHERE c.conversation_id = m.conversation_id AND c.message_id = m.message_id),
        (SELECT min(s.summary_id) FROM summary_messages l JOIN summaries s ON s.summary_id = l.summary_id
          WHERE l.message_id = m.message_id AND +s.conversation_id = m.conversation_id),

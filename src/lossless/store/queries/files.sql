@@ -97,7 +97,7 @@ SELECT p.tool_name, p.tool_input FROM messages m JOIN message_parts p USING (mes
 SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
 
 -- name: large_tool_outputs
-SELECT m.message_id, m.conversation_id, octet_length(m.content), substr(m.content, 1, 64), m.seq, p.tool_name, p.tool_call_id
+SELECT m.message_id, m.conversation_id, octet_length(m.content), substr(m.content, 1, 64), p.tool_name, p.tool_call_id, m.seq
   FROM messages m
   LEFT JOIN message_parts p ON p.message_id = m.message_id AND p.ordinal = 0
  WHERE m.role = 'tool' AND m.large_content IS NULL

@@ -39,7 +39,8 @@ INSERT INTO breakers (breaker_key, failures, open_until, updated_at) VALUES (:ke
 -- name: spent
 -- Model calls by model: how many, how they ended, what they used.
 SELECT coalesce(model, 'unknown'), purpose, count(*), sum(result = 'done'), sum(result IN ('failed', 'auth')),
-       coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), group_concat(cost), sum(cost IS NULL)
+       coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+       json_group_array(CAST(cost AS TEXT)) FILTER (WHERE cost IS NOT NULL), sum(cost IS NULL)
   FROM spend_ledger WHERE kind = 'call' AND at >= :since AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
  GROUP BY 1, 2 ORDER BY 3 DESC;
 

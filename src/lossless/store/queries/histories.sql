@@ -19,7 +19,7 @@ SELECT m.transcript_entry_id, m.conversation_id, x.fingerprint, m.message_id
    AND m.transcript_entry_id IN (SELECT value FROM json_each(:entries))
  ORDER BY m.message_id;
 
--- name: told
+-- name: stored_refs
 -- All messages of a conversation, in order, without leading system prompts of windows.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, m.created_at, coalesce(x.claimed, 1),
        m.message_id IN (SELECT item FROM hidden_items

@@ -26,7 +26,7 @@ SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), act
        CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB)
   FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
--- name: said
+-- name: message_sizes
 -- The bound on seq excludes nothing: it selects the index whose order matches the table.
 SELECT conversation_id, count(*), sum(token_count), CAST(min(created_at) FILTER (WHERE created_at < ':') AS BLOB),
        CAST(max(created_at) FILTER (WHERE created_at < ':') AS BLOB)
@@ -34,7 +34,7 @@ SELECT conversation_id, count(*), sum(token_count), CAST(min(created_at) FILTER 
  WHERE conversation_id IN (SELECT value FROM json_each(:ids)) AND seq > -9e18
  GROUP BY conversation_id;
 
--- name: summed_up
+-- name: summary_sizes
 -- A message counts once, at its leaf.
 SELECT conversation_id, count(*), sum(token_count), coalesce(sum(source_message_token_count) FILTER (WHERE kind = 'leaf'), 0),
        min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', earliest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))),

@@ -210,7 +210,7 @@ DELETE FROM transcript_state WHERE conversation_id = :conversation_id;
 -- name: state.turn_keys
 DELETE FROM turn_keys WHERE conversation_id = :conversation_id;
 
--- name: owe
+-- name: request_sweep
 INSERT INTO conversation_compaction_maintenance (conversation_id, pending, requested_at, reason, updated_at)
 VALUES (:conversation_id, 1, :now, :reason, :now)
     ON CONFLICT (conversation_id) DO UPDATE SET

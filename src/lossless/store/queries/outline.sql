@@ -14,7 +14,7 @@ SELECT s.summary_id, c.ordinal, count(*) OVER ()
           s.depth DESC, c.ordinal, s.summary_id
  LIMIT :limit OFFSET :offset;
 
--- name: standing
+-- name: in_context
 -- Which of some summaries are in the context of their conversation.
 SELECT summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
@@ -45,7 +45,8 @@ SELECT at, action, tokens_before, tokens_after FROM context_log
  WHERE conversation_id = :conversation_id ORDER BY log_id DESC LIMIT :limit;
 
 -- name: calls_by_day
-SELECT substr(at, 1, 10), count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), group_concat(cost),
+SELECT substr(at, 1, 10), count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+       json_group_array(CAST(cost AS TEXT)) FILTER (WHERE cost IS NOT NULL),
        sum(cost IS NULL)
   FROM spend_ledger
  WHERE kind = 'call' AND at >= :since AND (:conversation_id IS NULL OR conversation_id = :conversation_id)

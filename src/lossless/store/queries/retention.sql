@@ -169,7 +169,7 @@ SELECT file_id, conversation_id, storage_uri, coalesce(byte_size, 0) FROM large_
 
 -- name: collectable
 -- Tool results whose text is in a file, under a leaf, in no context; oldest first.
-SELECT m.message_id, m.transcript_entry_id, p.tool_call_id, m.content,
+SELECT m.message_id, p.tool_call_id, m.content,
        coalesce(m.large_content, CASE WHEN json_valid(p.metadata) THEN json_extract(p.metadata, '$.externalizedFileId') END) AS file_id
   FROM messages m JOIN message_parts p ON p.message_id = m.message_id AND p.tool_call_id IS NOT NULL
  WHERE m.conversation_id = :conversation_id AND m.role = 'tool'

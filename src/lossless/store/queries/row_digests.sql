@@ -28,9 +28,6 @@ UPDATE message_extras SET digest = ? WHERE message_id = ?;
 -- name: messages_without
 SELECT message_id FROM message_extras WHERE length(digest) = :half LIMIT :limit;
 
--- name: count_lacking
-SELECT count(*) FROM message_extras WHERE length(digest) = :half;
-
 -- name: known
 SELECT row_key FROM row_digests WHERE name = :name;
 

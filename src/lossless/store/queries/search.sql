@@ -11,7 +11,7 @@ SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
                     WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'removed', 'transient'))
  ORDER BY i.rowid DESC LIMIT :limit;
 
--- name: spoken_of
+-- name: mentions
 -- Messages of users and assistants in one conversation, up to one, with a name in them; newest first.
 SELECT DISTINCT m.message_id
   FROM (SELECT rowid AS r FROM message_index WHERE message_index MATCH :match ORDER BY rowid DESC LIMIT :among) f

@@ -384,7 +384,7 @@ SELECT s.summary_id, s.content, CAST(x.digest AS BLOB), d.sz, x.index_id FROM su
 
 -- name: not_smaller
 -- Summaries that are not smaller than what they cover, and their models.
-SELECT s.summary_id, s.model, s.token_count FROM summaries s
+SELECT s.summary_id, s.model FROM summaries s
  WHERE s.content <> '[forgotten]' AND s.token_count >= CASE s.kind WHEN 'leaf' THEN s.source_message_token_count ELSE (
        SELECT sum(c.token_count) FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
         WHERE p.summary_id = s.summary_id) END;
