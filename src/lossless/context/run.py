@@ -322,7 +322,7 @@ def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
 EVIDENCE_SHARE = 0.2
 _LEAST_EVIDENCE = 120
 #: How often a prompt that turns out too large is chosen again with measured sizes.
-_MAX_REMEASURES = 5
+_MAX_REMEASURES = 8
 #: A smaller prompt gets no line about omitted items.
 _LEAST_FOR_NOTICE = 2_000
 
