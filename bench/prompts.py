@@ -14,7 +14,7 @@ from tests.fuzz.tool_sessions import SessionShape, Watched, drive
 
 BUDGETS = (16_000, 40_000, 64_000, 90_000, 128_000)
 SESSION = lossless.Session(key="agent:bench:prompts")
-SHAPES = {"0.2–40k": SessionShape(), "0.2–2k": SessionShape(most=2_000, rounds=3)}
+SHAPES = {"0.2–40k": SessionShape(), "fewer": SessionShape(rounds=3), "0.2–2k": SessionShape(most=2_000, rounds=3)}
 
 
 def run(budget: int, turns: int, seed: int, shape: SessionShape) -> Watched:

@@ -42,8 +42,43 @@ def test_every_prompt_after_the_first_fold_shows_a_summary_and_none_is_too_large
 
 def test_small_budgets_do_not_fold_on_every_turn(tmp_path: Path) -> None:
     with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
-        seen = drive(engine, SESSION, 16_000, 30, seed=1, shape=SessionShape(most=2_000, rounds=3))
+        seen = drive(engine, SESSION, 16_000, 40, seed=1, shape=SessionShape(rounds=3))
     assert 0 < seen.folding_turns <= seen.turns / 5
+    assert (seen.over, seen.silent, seen.after_fold - seen.with_summary) == (0, 0, 0)
+    assert seen.same >= 0.8 * seen.sent
+
+
+def test_in_a_very_small_window_every_prompt_after_a_fold_shows_a_summary(tmp_path: Path) -> None:
+    with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
+        seen = drive(engine, SESSION, 2_000, 20, seed=1, shape=SessionShape(most=2_000, rounds=3))
+    assert seen.after_fold > 30
+    assert (seen.over, seen.after_fold - seen.with_summary) == (0, 0)
+
+
+def test_long_results_of_earlier_turns_are_whole_while_they_fit_and_then_in_part_before_anything_is_folded(
+    tmp_path: Path,
+) -> None:
+    def turn(number: int, lines: int) -> list[dict[str, Any]]:
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+        return [
+            {"role": "user", "content": f"Read log {number}."},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": "ferry 7 leaves the quay at noon\n" * lines},
+            {"role": "assistant", "content": "Read."},
+        ]
+
+    with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
+        for number in range(2):
+            engine.after_turn(SESSION, new_messages=turn(number, 400), budget=16_000)
+        assert engine.assemble(SESSION, budget=16_000).receipt.shortened == ()
+        for number in range(2, 8):
+            report = engine.after_turn(SESSION, new_messages=turn(number, 400), budget=16_000)
+            assert report.compaction is None, "what is shown in part counts so"
+        prompt = engine.assemble(SESSION, budget=16_000)
+        assert prompt.receipt.fits
+        assert prompt.receipt.unstated == 0
+        assert "msg#3" in prompt.receipt.shortened
+        assert "msg#31" not in prompt.receipt.shortened, "the newest turn is whole"
 
 
 @pytest.mark.parametrize(("role", "share"), [("tool", 8), ("user", 2)])

@@ -43,7 +43,7 @@ from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
 from lossless.llm.response import read_usage
 from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
-from lossless.model.context import framed_tokens, part_share
+from lossless.model.context import PAST_RESULT_SHARE, framed_tokens, shown_tokens
 from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
 from lossless.settings.model_rules import choose_override
@@ -226,6 +226,11 @@ class CompactionPolicy:
     proactive_threshold_compaction_mode: CompactionMode = "deferred"
     hard_limit_summariser: HardLimitSummariser = "extractive"
 
+    @property
+    def has_capped_tail(self) -> bool:
+        """Whether older messages make way for summaries; not as the reference has it."""
+        return self.tail_share is not None or self.fresh_tail_max_tokens is not None
+
     def within(self, history: int) -> CompactionPolicy:
         """The policy for a history budget of so many tokens: what follows from it is in numbers."""
         cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
@@ -331,8 +336,8 @@ def apply_override(policy: CompactionPolicy, rule: ContextThresholdOverride) -> 
         policy,
         context_threshold=rule.context_threshold,
         context_threshold_source="override",
-        fresh_tail_count=_or(rule.fresh_tail_count, policy.fresh_tail_count),
-        leaf_chunk_tokens=_or(rule.leaf_chunk_tokens, policy.leaf_chunk_tokens),
+        fresh_tail_count=policy.fresh_tail_count if rule.fresh_tail_count is None else rule.fresh_tail_count,
+        leaf_chunk_tokens=policy.leaf_chunk_tokens if rule.leaf_chunk_tokens is None else rule.leaf_chunk_tokens,
     )
 
 
@@ -344,8 +349,9 @@ def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
 
 def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
     """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
-    raw = _or(policy.bootstrap_max_tokens, max(6_000, int(policy.leaf_chunk_tokens * 0.3)))
-    unlimited = 2**62
+    raw, unlimited = policy.bootstrap_max_tokens, 2**62
+    if raw is None:
+        raw = max(6_000, int(policy.leaf_chunk_tokens * 0.3))
     return replace(
         policy,
         fresh_tail_count=unlimited,
@@ -354,10 +360,6 @@ def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
         least_leaf_share=0.0,
         max_sweep_iterations=unlimited,
     )
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 #: From this share of the threshold on, summaries are prepared.
@@ -444,16 +446,19 @@ class Compactor:
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
-            stored = self._shown(id_, budget)
+            stored = self._shown(id_, budget, policy)
         seen = request.observed_tokens
         observed = None if seen is None or seen < 0 else history.in_history(seen)
         return evaluate(stored, observed, budget, policy, framing=framing)
 
-    def _shown(self, conversation_id: int, budget: int) -> int:
-        """What the items of a context take in a prompt without their frames: what no prompt can hold, only in part."""
-        context = self.archive.context
-        longer = context.longer_than(conversation_id, budget)
-        spared = sum(size - int(part_share(role) * budget) for role, size in longer)
+    def _shown(self, conversation_id: int, budget: int, policy: CompactionPolicy) -> int:
+        """What the items of a context take in a prompt without their frames: what is shown in part, only so much."""
+        context, has_past = self.archive.context, policy.has_capped_tail
+        longer = context.longer_than(conversation_id, int(PAST_RESULT_SHARE * budget) if has_past else budget)
+        spared = sum(
+            size - shown_tokens(role, size, budget, is_past=has_past and bool(is_past))
+            for role, size, is_past in longer
+        )
         return context.budget_tokens(conversation_id) - spared
 
     def _framing(self, conversation_id: int) -> int:
@@ -485,7 +490,7 @@ class Compactor:
             is_forced=decision.pressure == "hard",
         )
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-        left = self._shown(id_, history.tokens) + self._framing(id_)
+        left = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.defer(request, decision)

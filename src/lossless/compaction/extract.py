@@ -289,8 +289,8 @@ class _SummaryDraft:
         return group
 
     def _fill(self, most_passed: int | None) -> None:
-        room = self.left - self.topic_room
-        while room > 0 and (index := self.picker.next()) is not None:
+        space = self.left - self.topic_room
+        while space > 0 and (index := self.picker.next()) is not None:
             if self._is_order(index):
                 continue
             group = [place for place in self._with_neighbours(index) if place not in self.taken]
@@ -299,24 +299,24 @@ class _SummaryDraft:
                 continue
             cost = self._cost(index) + sum(self.costs[place] + len(_GAP) for place in group if place != index)
             is_output = self.is_output[index]
-            if cost > room or (is_output and cost > self.tool_room):
+            if cost > space or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
                 if len(self.passed_over) == most_passed:
                     break
-                if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
+                if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(space):
                     break
                 continue
-            room -= cost
+            space -= cost
             self.left -= cost
             self.used += cost
             self.tool_room -= cost if is_output else 0
             for place in group:
                 self._take(place)
 
-    def _may_go_on(self, room: int) -> bool:
+    def _may_go_on(self, space: int) -> bool:
         """Whether any unit that waits is short enough for the room that is left."""
-        room -= len(_GAP)
-        short = [index for index in self.picker.waiting() if self.costs[index] <= room]
+        space -= len(_GAP)
+        short = [index for index in self.picker.waiting() if self.costs[index] <= space]
         return any(not self.is_output[index] or self.costs[index] + len(_GAP) <= self.tool_room for index in short)
 
     def _is_order(self, index: int) -> bool:
@@ -408,17 +408,17 @@ class _SummaryDraft:
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
-        room = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
+        space = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
         found: list[str] = []
         said, worth = set(self.picker.said), dict(self.picker.worth)
         phrases = (phrase for pair in zip_longest(self._phrases(worth), older) for phrase in pair if phrase)
         for phrase in islice(phrases, _MAX_TRIES):
-            if room < _LEAST_ROOM:
+            if space < _LEAST_ROOM:
                 break
             terms = self.vocabulary.terms(pieces_of(phrase))
             cost = quarter_tokens(phrase) + 2
-            if cost <= room and not terms <= said:
-                room -= cost
+            if cost <= space and not terms <= said:
+                space -= cost
                 found.append(phrase)
                 said |= terms
                 worth.update(dict.fromkeys(terms, 0))

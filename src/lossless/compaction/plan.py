@@ -27,7 +27,7 @@ from lossless.model.context import (
     fresh_tail_start,
     newest_user_index,
     prompt_tokens,
-    shown_sum,
+    shown_tokens,
     token_sum,
 )
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 
 def raw_chunks(
-    context: Sequence[ContextItem], run: tuple[int, int], limit: int, cuts: Sequence[bool], most: float = inf
+    context: Sequence[ContextItem], run: tuple[int, int], limit: int, cuts: Sequence[bool], max_shown: float = inf
 ) -> Iterator[tuple[int, int]]:
     """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit.
 
-    `most` is the limit on what a chunk takes in a prompt.
+    `max_shown` is the limit on what a chunk takes in a prompt.
     """
     borders = [border for border in range(run[0], run[1] + 1) if not cuts[border]]
     start = stop = borders[0] if borders else run[0]
     tokens = shown = 0
     for low, high in pairwise(borders):
         unit = token_sum(context[low:high])
-        room = prompt_tokens(context[low:high]) if most < inf else 0
-        if stop > start and (tokens + unit > limit or shown + room > most):
+        space = prompt_tokens(context[low:high]) if max_shown < inf else 0
+        if stop > start and (tokens + unit > limit or shown + space > max_shown):
             yield start, stop
             start, tokens, shown = low, 0, 0
-        stop, tokens, shown = high, tokens + unit, shown + room
+        stop, tokens, shown = high, tokens + unit, shown + space
     if stop > start:
         yield start, stop
 
@@ -175,13 +175,13 @@ def begin_sweep(
     is kept only in part; but an overhead counts for half the budget at most, so that a wrong observation cannot eat
     the tail. With `leaves_until` messages are folded only until so many tokens are left.
     """
-    room = max(1, decision.budget // 2, decision.budget - decision.overhead)
+    space = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
-    most = room if until is None else min(room, until)
-    long_turn = user is not None and prompt_tokens(context[user:]) >= min(most, room - int(SUMMARY_SHARE * room))
+    max_shown = space if until is None else min(space, until)
+    long_turn = user is not None and prompt_tokens(context[user:]) >= min(max_shown, space - int(SUMMARY_SHARE * space))
     tail_target = None
-    if long_turn or prompt_tokens(context[tail:]) >= most:
-        tail_target = int(_LONG_TURN_SHARE * room) if long_turn else policy.threshold_tokens(room)
+    if long_turn or prompt_tokens(context[tail:]) >= max_shown:
+        tail_target = int(_LONG_TURN_SHARE * space) if long_turn else policy.threshold_tokens(space)
         tail_target = tail_target if until is None else min(tail_target, until)
     limits = [limit for limit in (decision.stop_at, until) if limit is not None]
     stop_at = min(limits) if limits else tail_target
@@ -243,8 +243,8 @@ def leaf_batch(
     if stop_reason(state, policy, now):
         return ()
     batch: list[Pass] = []
-    room = min(size, policy.max_sweep_iterations - state.passes)
-    for _, work in islice(_leaf_passes(context, policy, state, call_ids), room):
+    space = min(size, policy.max_sweep_iterations - state.passes)
+    for _, work in islice(_leaf_passes(context, policy, state, call_ids), space):
         if batch and (work.within_turn or _leaves_are_done(state)):
             break
         batch.append(replace(work, batched=isolated and size > 1))
@@ -372,21 +372,30 @@ def _leaf_passes(
     """Leaves over messages and where they start, oldest first, each over other messages."""
     if _leaves_are_done(state):
         return
-    most = inf if state.leaves_until is None else policy.leaf_most(state.leaves_until, state.budget)
+    max_shown = inf if state.leaves_until is None else policy.leaf_most(state.leaves_until, state.budget)
     cuts = cuts_splitting_pairs(context, call_ids)
     for depth, first, end, within_turn in _runs(context, policy, state):
         # What is too little for a leaf waits, where messages after it will join it one day.
         may_grow = not state.takes_any and end < len(context) and isinstance(context[end], MessageItem)
         least = policy.least_leaf_tokens if may_grow else 0
-        if depth != _RAW or (least and shown_sum(context[first:end], state.budget) < least):
+        if depth != _RAW or (least and _shown(context[first:end], policy, state) < least):
             continue
-        chunks = raw_chunks(context, (first, end), policy.leaf_chunk_tokens, cuts, most)
+        chunks = raw_chunks(context, (first, end), policy.leaf_chunk_tokens, cuts, max_shown)
         for start, stop in _untried(context, chunks, state.remembered):
-            if least and stop == end and shown_sum(context[start:stop], state.budget) < least:
+            if least and stop == end and _shown(context[start:stop], policy, state) < least:
                 continue
             items = tuple(context[start:stop])
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=within_turn)
+
+
+def _shown(items: Iterable[ContextItem], policy: CompactionPolicy, state: SweepState) -> int:
+    """What messages before the tail take in a prompt."""
+    return sum(
+        shown_tokens(item.role, item.budget_tokens, state.budget, is_past=policy.has_capped_tail)
+        for item in items
+        if isinstance(item, MessageItem)
+    )
 
 
 def _untried(
@@ -424,8 +433,8 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
     if not policy.least_leaf_tokens or policy.summary_prefix_target_tokens is None:
         return None
     # Of a small budget, summaries of different depths may take their target, and one more of them.
-    most = policy.summary_prefix_target_tokens + policy.condensed_target_tokens
-    return _mixed_pass(context, policy, state) if prefix > most else None
+    max_shown = policy.summary_prefix_target_tokens + policy.condensed_target_tokens
+    return _mixed_pass(context, policy, state) if prefix > max_shown else None
 
 
 def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> Pass | None:

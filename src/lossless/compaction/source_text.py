@@ -461,8 +461,8 @@ def note_operation(found: dict[str, str], path: str, operation: str) -> None:
         found[path] = operation
 
 
-def files_line(found: dict[str, str], room: int) -> str:
-    """The line for some files within `room` characters: changes first, then reads; `Files: none` for none."""
+def files_line(found: dict[str, str], space: int) -> str:
+    """The line for some files within `space` characters: changes first, then reads; `Files: none` for none."""
     named = ((path, operation) for path, operation in found.items() if not is_directive(path))
     ordered = sorted(named, key=lambda item: item[1].startswith("read"))
     items: list[str] = []
@@ -471,7 +471,7 @@ def files_line(found: dict[str, str], room: int) -> str:
         item = f"{path} ({operation})" if operation else path
         rest = f"+{len(ordered) - place} more"
         more = len(item) + 2 + (len(rest) + 2 if place + 1 < len(ordered) else 0)
-        if used + more > room:
+        if used + more > space:
             items.append(rest)
             break
         items.append(item)

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.model.context import MessageItem, SummaryItem, part_share
+from lossless.model.context import PAST_RESULT_SHARE, MessageItem, SummaryItem, part_share
 from lossless.model.search_text import letter_pairs, unspaced_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lossless.model.context import ContextItem
+    from lossless.model.messages import Role
 
 #: Reasons for omission.
 OVER_BUDGET = "over budget"
@@ -59,6 +60,10 @@ class ContextCandidate:
     @property
     def moves(self) -> int:
         return self.tokens if self.weight is None else self.weight
+
+    @property
+    def role(self) -> Role | None:
+        return self.item.role if isinstance(self.item, MessageItem) else None
 
     @property
     def id(self) -> str:
@@ -106,6 +111,10 @@ class SelectionPolicy:
     @property
     def step(self) -> int:
         return max(1, int(self.capacity * self.step_share))
+
+    @property
+    def widest_tokens(self) -> int:
+        return int(self.widest_share * self.capacity)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -223,9 +232,9 @@ def turn_stages(
     the model has read become stubs; then the longest items are shown in part; unread results become stubs; and at last
     steps that the model has read are dropped, and the widest summary.
     """
-    said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
-    users = [i for i in said if _role(candidates[i]) == "user"]
-    newest = set(said[-policy.verbatim_in_turn :])
+    spoken = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
+    users = [i for i in spoken if candidates[i].role == "user"]
+    newest = set(spoken[-policy.verbatim_in_turn :])
     atoms: dict[object, list[int]] = {}
     for i in turn:
         atom = candidates[i].atom
@@ -236,8 +245,8 @@ def turn_stages(
     older = [atom for atom in finished if not kept.intersection(atom)]
     recent = [atom for atom in finished if newest.intersection(atom)]
     gone = {i for atom in older for i in atom}
-    sizes = {i: candidates[i].tokens for i in said if i not in gone}
-    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
+    sizes = {i: candidates[i].tokens for i in spoken if i not in gone}
+    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(spoken)))
     asked = {i: sizes.pop(i) for i in users if i in sizes}
     ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
     widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i), default=None)
@@ -247,7 +256,7 @@ def turn_stages(
     stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    needed = unread.union(users, said[-1:])
+    needed = unread.union(users, spoken[-1:])
     joined, line = _join_run(candidates, [atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
     stages += [joined, _join_run(candidates, [] if widest is None else [[widest]], {}, line)[0]]
     return ladder, stages, list(_shorter(candidates, asked, policy))
@@ -301,10 +310,6 @@ def _shown_in_part(index: int, candidate: ContextCandidate, length: int, is_refe
     if candidate.least_tokens is None:
         return FormChange(index, candidate.form, candidate.tokens)
     return FormChange(index, "shortened", max(length, candidate.least_tokens), TURN_OVER_BUDGET)
-
-
-def _role(candidate: ContextCandidate) -> str | None:
-    return candidate.item.role if isinstance(candidate.item, MessageItem) else None
 
 
 def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes: Mapping[int, int]) -> TrimAction:
@@ -372,6 +377,8 @@ SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
 
 #: With a system prompt, a shortened message takes at most this many times its share of the rest.
 _PART_SLACK = 1.2
+#: Results of earlier turns are shortened in steps of this share of the budget: seldom, and many at once.
+_PAST_STEP_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,12 +454,32 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
     candidates = _shorten_oversized(candidates, policy)
     zones = _zones(candidates, policy)
     excess = sum(candidate.tokens for candidate in candidates) - policy.limit
+    if excess <= 0 or policy.keeps_tail:
+        return _drop(candidates, zones, policy)
+    past = _past_results(candidates, zones, policy)
+    found = free_tokens([past], excess, int(_PAST_STEP_SHARE * policy.capacity), policy.border)
+    if found is not None:
+        return _make_selection(candidates, zones, found, policy)
+    short = {change.index: change for action in past.actions for change in action.changes}
+    candidates = [
+        one if (change := short.get(i)) is None else replace(one, tokens=change.tokens, form=change.form or one.form)
+        for i, one in enumerate(candidates)
+    ]
+    chosen = _drop(candidates, zones, policy)
+    if zones.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
+        return chosen
+    return _drop(*_with_short_widest(candidates, zones, policy), policy)
+
+
+def _drop(candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy) -> PromptSelection:
+    """What is left when as much is dropped as must be; the widest summary, where the tail is capped, after all else."""
+    excess = sum(candidate.tokens for candidate in candidates) - policy.limit
     actions: tuple[TrimAction, ...] = ()
     if excess > 0:
         policy = replace(policy, reserved=policy.reserved + policy.notice_tokens)
-        excess += policy.notice_tokens
         stages = _trim_stages(candidates, zones, policy)
-        found = free_tokens(stages, excess, policy.step, policy.border)
+        droppable = stages if policy.keeps_tail or zones.widest is None else stages[:2]
+        found = free_tokens(droppable, excess + policy.notice_tokens, policy.step, policy.border)
         actions = found if found is not None else _shorten_turn(candidates, zones, policy, stages)
     return _make_selection(candidates, zones, actions, policy)
 
@@ -460,22 +487,39 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
 def _shorten_oversized(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> Sequence[ContextCandidate]:
     """Messages that no prompt can hold are shown in part, at any position and the same in every turn."""
     head = list(takewhile(_is_system, candidates))
-    room = policy.limit - sum(candidate.tokens for candidate in head)
+    space = policy.limit - sum(candidate.tokens for candidate in head)
     rest = candidates[len(head) :]
-    if all(candidate.tokens <= room for candidate in rest):
+    if all(candidate.tokens <= space for candidate in rest):
         return candidates
-    return [*head, *(one if one.tokens <= room else _in_part(one, room, policy.lengths) for one in rest)]
+    return [*head, *(one if one.tokens <= space else _in_part(one, space, policy) for one in rest)]
 
 
-def _in_part(candidate: ContextCandidate, room: int, lengths: Sequence[int]) -> ContextCandidate:
-    role = candidate.item.role if isinstance(candidate.item, MessageItem) else None
-    length = next((length for length in lengths if length <= _PART_SLACK * part_share(role) * room), lengths[-1])
+def _in_part(
+    candidate: ContextCandidate, space: int, policy: SelectionPolicy, *, is_past: bool = False
+) -> ContextCandidate:
+    share = _PART_SLACK * part_share(candidate.role, is_past=is_past)
+    length = next((length for length in policy.lengths if length <= share * space), policy.lengths[-1])
     reference, least = candidate.reference_tokens, candidate.least_tokens
-    if reference is not None and reference <= room:
+    if reference is not None and reference <= space:
         return replace(candidate, tokens=reference, form="reference")
     if least is None:
         return candidate
     return replace(candidate, tokens=max(least, length), form="shortened")
+
+
+def _past_results(
+    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
+) -> TrimStage:
+    """Long results of earlier turns are shown in part, oldest first."""
+    actions = []
+    for i in sorted({*zones.older, *zones.tail}):
+        one = candidates[i]
+        if one.role == "tool" and one.tokens > PAST_RESULT_SHARE * policy.limit:
+            short = _in_part(one, policy.limit, policy, is_past=True)
+            if (frees := one.tokens - short.tokens) > 0:
+                change = FormChange(i, short.form, short.tokens)
+                actions.append(TrimAction(frees, (change,), one.moves - short.tokens))
+    return TrimStage(tuple(actions))
 
 
 def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
@@ -488,13 +532,27 @@ def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _
     turn, tail = turn.difference(head), tail.difference(head)
     older = [i for i in range(len(candidates)) if i not in tail and i not in turn and i not in head]
     reservable = [
-        i
-        for i in older
-        if isinstance(candidates[i].item, SummaryItem) and candidates[i].tokens <= policy.widest_share * policy.capacity
+        i for i in older if isinstance(candidates[i].item, SummaryItem) and candidates[i].tokens <= policy.widest_tokens
     ]
     widest = max(reservable, key=lambda i: (candidates[i].covers_messages, -i), default=None)
     detail = tuple(i for i in older if i != widest)
     return _ProtectionZones(tuple(head), detail, tuple(sorted(tail)), tuple(sorted(turn)), widest)
+
+
+def _with_short_widest(
+    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
+) -> tuple[Sequence[ContextCandidate], _ProtectionZones]:
+    """Where each summary takes more than one may, the one that covers most is shown in part rather than none."""
+    summaries = [i for i in zones.older if isinstance(candidates[i].item, SummaryItem)]
+    if not summaries:
+        return candidates, zones
+    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
+    least = candidates[widest].least_tokens
+    if least is None:
+        return candidates, zones
+    short = replace(candidates[widest], tokens=max(least, policy.widest_tokens), form="shortened")
+    zones = replace(zones, older=tuple(i for i in zones.older if i != widest), widest=widest)
+    return [short if i == widest else one for i, one in enumerate(candidates)], zones
 
 
 def _is_system(candidate: ContextCandidate) -> bool:

@@ -14,6 +14,7 @@ from lossless.context.render import (
     escape_synthetic_blocks,
     estimated_tokens,
     shorten_message,
+    shorten_text,
     tokens_as_sent,
 )
 from lossless.context.repair import message_groups, unanswered_indices
@@ -21,7 +22,8 @@ from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
 from lossless.files.intercept import restore_message
 from lossless.files.vault import payload_reader
 from lossless.formats.synthetic import render_summary
-from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index
+from lossless.model.budget import budget_tokens
+from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index, whole_limit
 from lossless.model.messages import Reasoning
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ class ContextSnapshot:
     def rendered(self, item: ContextItem, request: AssembleRequest) -> Message:
         """An item as a message, without its original where that is not needed to choose."""
         if isinstance(item, SummaryItem):
-            return self._summary(item.summary_id, request)
+            return self.summary(item.summary_id, request)
         return self.payloads.get(item.ordinal) or self.kept(item)
 
     def kept(self, item: MessageItem) -> Message:
@@ -173,15 +175,24 @@ class ContextSnapshot:
                 return self.exact(item, self.kept(item), request)
             if kept.form == "shortened":
                 return self.shortened(item, message, kept.tokens, request)
+        elif kept.form == "shortened":
+            return self.summary(item.summary_id, request, kept.tokens)
         if kept.form == "run":
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
             return render.collapsed_steps_stub(ids, names, recall=request.recall)
         return message
 
-    def _summary(self, summary_id: str, request: AssembleRequest) -> Message:
-        xml = render_summary(self.summaries[summary_id], request.timezone)
-        return render.summary_message(xml, self.changes.get(summary_id, ()))
+    def summary(self, summary_id: str, request: AssembleRequest, limit: int | None = None) -> Message:
+        """A summary as a message, with its text cut in the middle where it must keep to a limit."""
+        summary, changes = self.summaries[summary_id], self.changes.get(summary_id, ())
+        if limit is not None:
+            share = min(1.0, summary.tokens / max(1, budget_tokens(summary.content)))
+            least = replace(summary, content=shorten_text(summary.content, 0, summary_id))
+            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(least), changes)))
+            content = shorten_text(summary.content, int(max(0, limit - frame) * share), summary_id)
+            summary = replace(summary, content=content)
+        return render.summary_message(render_summary(summary, request.timezone), changes)
 
     def shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
         """A message cut to a size; when its payload is too large, the stored one with the reference."""
@@ -199,8 +210,9 @@ def read_snapshot(
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     newest = archive.context.newest_items(conversation_id, most)
-    sizes = [item.budget_tokens for item in newest.items if isinstance(item, MessageItem)]
-    if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # these are shown in part
+    beyond = 0
+    while (in_part := _shown_in_part(newest.items, whole.capacity, request)) > beyond:
+        beyond = in_part
         newest = archive.context.newest_items(conversation_id, most + beyond)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
@@ -226,6 +238,17 @@ def read_snapshot(
         items[newest_user_index(items) or 0].ordinal if items else 0,
         unread,
         archive.summaries.changes_below(names) if names else {},
+    )
+
+
+def _shown_in_part(items: Sequence[ContextItem], budget: int, request: AssembleRequest) -> int:
+    """The tokens of the messages that are shown in part."""
+    turn, has_past = newest_user_index(items) or 0, request.fresh_tail_max_tokens is not None
+    return sum(
+        item.budget_tokens
+        for n, item in enumerate(items)
+        if isinstance(item, MessageItem)
+        and item.budget_tokens > whole_limit(item.role, budget, is_past=has_past and n < turn)
     )
 
 
@@ -264,69 +287,61 @@ def _with_openclaw_format(message: Message) -> Message:
     return replace(message, format="openclaw")
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateBuilder:
-    """Makes candidates of items. Shorter forms are measured only when they may be needed."""
-
-    material: ContextSnapshot
-    request: AssembleRequest
-    policy: SelectionPolicy
-
-    def candidates(
-        self, items: Sequence[ContextItem], rendered: Mapping[int, Message], sizes: Sequence[int] | None = None
-    ) -> list[ContextCandidate]:
-        """The candidates for `items`, with their true sizes when known."""
-        request, messages = self.request, [rendered[item.ordinal] for item in items]
-        groups, open_at = message_groups(messages), unanswered_indices(messages)
-        scores: Sequence[float] = [0.0] * len(items)
-        if request.prompt_aware and request.prompt:
-            scores = relevance_scores(request.prompt, [message.content for message in messages])
-        if sizes is None:
-            pairs = zip(items, messages, strict=True)
-            sizes = [framed_tokens(self.material.estimate(item, message)) for item, message in pairs]
-        user = newest_user_index(items) or 0
-        is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
-        newest, payloads = len(items) - self.policy.verbatim_in_turn, self.material.payloads
-        found = []
-        for n, item in enumerate(items):
-            in_turn = is_long_turn and n >= user
-            may_be_cut = (in_turn and (n == user or n >= newest or n in open_at)) or 2 * sizes[n] > self.policy.limit
-            is_message = isinstance(item, MessageItem)
-            found.append(
-                ContextCandidate(
-                    item,
-                    sizes[n],
-                    item_weight(item),
-                    covers_messages=self.material.covered(item),
-                    score=scores[n],
-                    atom=groups[n],
-                    stub_tokens=self._stub(item, messages[n]) if in_turn else None,
-                    least_tokens=self._least(item, messages[n], sizes[n]) if may_be_cut and is_message else None,
-                    reference_tokens=self._reference(item) if may_be_cut and is_message else None,
-                    is_unanswered=n in open_at,
-                    form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
-                )
+def build_candidates(
+    material: ContextSnapshot,
+    request: AssembleRequest,
+    policy: SelectionPolicy,
+    items: Sequence[ContextItem],
+    rendered: Mapping[int, Message],
+    sizes: Sequence[int] | None = None,
+) -> list[ContextCandidate]:
+    """The candidates for `items`, with their true sizes when known. Shorter forms are measured only at need."""
+    messages = [rendered[item.ordinal] for item in items]
+    groups, open_at = message_groups(messages), unanswered_indices(messages)
+    scores: Sequence[float] = [0.0] * len(items)
+    if request.prompt_aware and request.prompt:
+        scores = relevance_scores(request.prompt, [message.content for message in messages])
+    if sizes is None:
+        pairs = zip(items, messages, strict=True)
+        sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
+    user = newest_user_index(items) or 0
+    is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
+    is_over = not policy.keeps_tail and sum(sizes) > policy.limit
+    newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
+    found = []
+    for n, (item, message) in enumerate(zip(items, messages, strict=True)):
+        in_turn = is_long_turn and n >= user
+        stub = least = reference = None
+        if isinstance(item, MessageItem) and in_turn and message.tool_results:
+            stub = encode_for_model(
+                render.stub_results(message, item.message_id, recall=request.recall), request.format
+            ).tokens
+        if isinstance(item, MessageItem):
+            limit = whole_limit(item.role, policy.limit, is_past=is_over and n < user)
+            may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
+            if may_be_cut or 2 * sizes[n] > limit:
+                least = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
+                if payloads.get(item.ordinal) is not None:
+                    reference = _as_sent(material.exact(item, material.kept(item), request), request)
+        elif is_over and sizes[n] > policy.widest_tokens:
+            least = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
+        found.append(
+            ContextCandidate(
+                item,
+                sizes[n],
+                item_weight(item),
+                covers_messages=material.covered(item),
+                score=scores[n],
+                atom=groups[n],
+                stub_tokens=stub,
+                least_tokens=least if least is not None and least < sizes[n] else None,
+                reference_tokens=reference,
+                is_unanswered=n in open_at,
+                form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
             )
-        return found
+        )
+    return found
 
-    def _stub(self, item: ContextItem, message: Message) -> int | None:
-        if not isinstance(item, MessageItem) or not message.tool_results:
-            return None
-        return encode_for_model(
-            render.stub_results(message, item.message_id, recall=self.request.recall), self.request.format
-        ).tokens
 
-    def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
-        assert isinstance(item, MessageItem)
-        least = self.material.shortened(item, message, MIN_MESSAGE_TOKENS, self.request)
-        tokens = self._sent(least)
-        return tokens if tokens < size else None
-
-    def _reference(self, item: ContextItem) -> int | None:
-        if not isinstance(item, MessageItem) or self.material.payloads.get(item.ordinal) is None:
-            return None
-        kept = self.material.exact(item, self.material.kept(item), self.request)
-        return self._sent(kept)
-
-    def _sent(self, message: Message) -> int:
-        return tokens_as_sent(message, encode_for_model(message, self.request.format))
+def _as_sent(message: Message, request: AssembleRequest) -> int:
+    return tokens_as_sent(message, encode_for_model(message, request.format))

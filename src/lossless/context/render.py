@@ -493,88 +493,88 @@ _TRIES = 12
 SHORTENED_ARGUMENT = "lcm_shortened"
 
 
-def shorten_message(message: Message, message_id: int | None, most: int, format: str) -> Message:
-    """The message in at most `most` tokens, as sent; more only when the parts that cannot be cut take more.
+def shorten_message(message: Message, message_id: int | None, max_tokens: int, format: str) -> Message:
+    """The message in at most `max_tokens` tokens, as sent; more only when the parts that cannot be cut take more.
 
     Long text, tool results and arguments are cut in the middle. Ids, names and error marks stay, so that pairs stay
     valid; arguments stay valid JSON. Without an id, no text says where to find the rest.
     """
     ref = None if message_id is None else message_ref(message_id)
-    room = most
-    made = _cut(message, room, ref)
+    space = max_tokens
+    made = _cut(message, space, ref)
     for _ in range(_TRIES):
         tokens = encode_for_model(made, format).tokens
-        if tokens <= most or room == 0:
+        if tokens <= max_tokens or space == 0:
             break
-        room = min(room - 1, int(room * most / tokens * 0.98)) if room > 1 else 0
-        made = _cut(message, room, ref)
+        space = min(space - 1, int(space * max_tokens / tokens * 0.98)) if space > 1 else 0
+        made = _cut(message, space, ref)
     else:
         made = _cut(message, 0, ref)
     return made
 
 
-def _cut(message: Message, room: int, ref: str | None) -> Message:
-    parts = [short for part in message.parts if (short := _short_part(part, room, ref)) is not None]
+def _cut(message: Message, space: int, ref: str | None) -> Message:
+    parts = [short for part in message.parts if (short := _short_part(part, space, ref)) is not None]
     if parts:
         return with_parts(message, parts)
-    return replace(message, content=shorten_text(message.content, room, ref), parts=(), body=None, tokens=-1)
+    return replace(message, content=shorten_text(message.content, space, ref), parts=(), body=None, tokens=-1)
 
 
-def _short_part(part: Part, room: int, ref: str | None) -> Part | None:
+def _short_part(part: Part, space: int, ref: str | None) -> Part | None:
     match part:
         case Text() | ToolResult():
-            return replace(part, text=shorten_text(part.text, room, ref))
+            return replace(part, text=shorten_text(part.text, space, ref))
         case ToolCall():
-            return replace(part, input=_short_input(part.input, room, ref))
+            return replace(part, input=_short_input(part.input, space, ref))
         case Reasoning(signature=None):
             return None
         case _:
             return part
 
 
-def shorten_text(text: str, room: int, ref: str | None = None) -> str:
-    """A text of at most `room` tokens plus one line that says what is omitted between beginning and end.
+def shorten_text(text: str, space: int, ref: str | None = None) -> str:
+    """A text of at most `space` tokens plus one line that says what is omitted between beginning and end.
 
     Unchanged when that would not make it shorter.
     """
-    if 2 * len(text) <= room or estimate_tokens(text) <= room:
+    if 2 * len(text) <= space or estimate_tokens(text) <= space:
         return text
-    head = cut_to_tokens(text, int(room * _HEAD_SHARE))
+    head = cut_to_tokens(text, int(space * _HEAD_SHARE))
     line = head.rfind("\n") + 1
     head = head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
-    tail = _end(text, room - estimate_tokens(head))
+    tail = _end(text, space - estimate_tokens(head))
     line = tail.find("\n") + 1
     tail = tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
     short = shortened_text(head, tail, len(text), ref)
     return short if len(short) < len(text) else text
 
 
-def _end(text: str, room: int) -> str:
-    """The longest suffix of a text with at most `room` tokens."""
-    return cut_to_tokens(text[: -4 * room - 1 : -1], room)[::-1] if room > 0 else ""
+def _end(text: str, space: int) -> str:
+    """The longest suffix of a text with at most `space` tokens."""
+    return cut_to_tokens(text[: -4 * space - 1 : -1], space)[::-1] if space > 0 else ""
 
 
-def _short_input(value: Json, room: int, ref: str | None) -> Json:
+def _short_input(value: Json, space: int, ref: str | None) -> Json:
     """Arguments with long texts cut; where that is not enough, their JSON, cut, in one argument."""
     given = _parsed(value) if isinstance(value, str) else value
     whole = value if isinstance(value, str) else _shorten_json(value)
-    if estimate_tokens(whole) <= room:
+    if estimate_tokens(whole) <= space:
         return value
-    short = _short_texts(given, room, ref) if isinstance(given, dict) else None
-    if short is None or estimate_tokens(_shorten_json(short)) > max(2 * room, room + 80):
-        short = {SHORTENED_ARGUMENT: shorten_text(whole, room, ref)}
+    short = _short_texts(given, space, ref) if isinstance(given, dict) else None
+    if short is None or estimate_tokens(_shorten_json(short)) > max(2 * space, space + 80):
+        short = {SHORTENED_ARGUMENT: shorten_text(whole, space, ref)}
     if len(_shorten_json(short)) >= len(whole):
         return value
     return _shorten_json(short) if isinstance(value, str) else short
 
 
-def _short_texts(value: Any, room: int, ref: str | None) -> Any:
+def _short_texts(value: Any, space: int, ref: str | None) -> Any:
     if isinstance(value, str):
-        return shorten_text(value, room, ref)
+        return shorten_text(value, space, ref)
     if isinstance(value, dict):
-        return {name: _short_texts(item, room, ref) for name, item in value.items()}
+        return {name: _short_texts(item, space, ref) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_short_texts(item, room, ref) for item in value]
+        return [_short_texts(item, space, ref) for item in value]
     return value
 
 

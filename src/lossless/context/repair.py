@@ -505,12 +505,6 @@ def _foreign(message: Message, shape: ProviderRules, model: ModelIdentity | None
     return list(thinking)
 
 
-def _thinks_for_next(messages: Sequence[Message], index: int, shape: ProviderRules) -> bool:
-    """Whether thinking in a separate item belongs to the assistant's next item."""
-    after = index + 1
-    return shape.item_style and after < len(messages) and messages[after].role == "assistant"
-
-
 def make_valid(
     messages: tuple[Message, ...],
     provider: str,
@@ -574,7 +568,8 @@ def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tupl
     for message in reversed(messages):
         if message.parts and any(map(is_blank, message.parts)):
             message = with_parts(message, [part for part in message.parts if not is_blank(part)])
-        if says_something(message) or (is_thinking_only(message) and _thinks_for_next([message, *kept[-1:]], 0, shape)):
+        thinks_for_next = shape.item_style and bool(kept) and kept[-1].role == "assistant"
+        if says_something(message) or (thinks_for_next and is_thinking_only(message)):
             kept.append(message)
     return same_if_unchanged(messages, reversed(kept))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lossless import formats
 from lossless.context import render
 from lossless.context.choose import OMITTED_WITHOUT_TRACE, SHARE_TARGETS, PromptSelection, SelectionPolicy, choose
-from lossless.context.read import CandidateBuilder, ContextSnapshot, read_snapshot
+from lossless.context.read import ContextSnapshot, build_candidates, read_snapshot
 from lossless.context.render import (
     NOTICE_TOKENS,
     RECALL_POLICY,
@@ -328,7 +328,7 @@ def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
 EVIDENCE_SHARE = 0.2
 _LEAST_EVIDENCE = 120
 #: How often a prompt that turns out too large is chosen again with measured sizes.
-_MAX_REMEASURES = 3
+_MAX_REMEASURES = 8
 #: A smaller prompt gets no line about omitted items.
 _LEAST_FOR_NOTICE = 2_000
 
@@ -460,11 +460,11 @@ class PromptBuilder:
         prompt = self.fitting_prompt(policy)
         if source is None:
             return prompt, ()
-        cap, room = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
+        cap, space = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
         known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
-        known = known if self.evidence_tokens(known) <= min(cap, room) else []
-        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if room >= cap else None
+        known = known if self.evidence_tokens(known) <= min(cap, space) else []
+        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if space >= cap else None
         if need is not None and need.message_id not in {block.message_id for block in source.known}:
             staying = self._newest_fitting(known, cap - need.most)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
@@ -476,7 +476,7 @@ class PromptBuilder:
         made = self._mended(prompt.chosen, prompt.kept, prompt.notice, known)
         return (made, tuple(known)) if made.tokens <= policy.capacity else (prompt, ())
 
-    def _need(self, chosen: PromptSelection, most: int) -> EvidenceNeed | None:
+    def _need(self, chosen: PromptSelection, max_tokens: int) -> EvidenceNeed | None:
         """What evidence is needed for: the newest user message, stored or not; None without one."""
         items = _messages_in(chosen)
         newest = next((item for item in reversed(items) if item.role == "user"), None)
@@ -486,21 +486,21 @@ class PromptBuilder:
             id_, words = None, coming
         elif newest is None or not self._may_precede(newest):
             return None
-        if not words.strip() or most < _LEAST_EVIDENCE:
+        if not words.strip() or max_tokens < _LEAST_EVIDENCE:
             return None
         is_folded = len(items) < len(self.items) or bool(self.material.unread)
-        return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), most, is_folded)
+        return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), max_tokens, is_folded)
 
     def _may_precede(self, item: MessageItem) -> bool:
         """Whether something may precede a message: not between calls and their results."""
         return item.role == "user" and not self.rendered[item.ordinal].tool_results
 
-    def _newest_fitting(self, blocks: Sequence[EvidenceBlock], most: int) -> list[EvidenceBlock]:
+    def _newest_fitting(self, blocks: Sequence[EvidenceBlock], max_tokens: int) -> list[EvidenceBlock]:
         """All blocks, or, when they are too large together, the newest that fit into half the space."""
-        if self.evidence_tokens(blocks) <= most:
+        if self.evidence_tokens(blocks) <= max_tokens:
             return list(blocks)
         sizes = accumulate(self.evidence_tokens([block]) for block in reversed(blocks))
-        fitting = sum(size <= most // 2 for size in sizes)
+        fitting = sum(size <= max_tokens // 2 for size in sizes)
         return list(blocks[len(blocks) - fitting :])
 
     def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:
@@ -576,17 +576,17 @@ class PromptBuilder:
         talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
         return (*found[:talk], *self.beside, *found[talk:])
 
-    def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
+    def _notice(self, chosen: PromptSelection, space: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
         out = [candidate.item for candidate, reason in chosen.left_out if reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
             return None
-        said = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
-        following = next((item.message_id for item in said if item.role != "system"), None)
+        shown_messages = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
+        following = next((item.message_id for item in shown_messages if item.role != "system"), None)
         line = omission_notice(count, following, names, recall=self.request.recall)
-        return line if self._size(line) <= room else None
+        return line if self._size(line) <= space else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         joined = formats.join([self._sent(message).written for message in messages], self.request.format)
@@ -607,8 +607,7 @@ class PromptBuilder:
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
         """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
-        offers = CandidateBuilder(self.material, self.request, policy)
-        candidates = offers.candidates(self.items, self.rendered)
+        candidates = build_candidates(self.material, self.request, policy, self.items, self.rendered)
         chosen = choose(candidates, policy)
         for _ in range(_MAX_REMEASURES):
             kept, tokens = self._built(chosen)
@@ -624,7 +623,7 @@ class PromptBuilder:
                 break
             chosen = again
         sizes = [self._size(self._whole(item)) for item in self.items]
-        chosen = choose(offers.candidates(self.items, self.rendered, sizes), policy)
+        chosen = choose(build_candidates(self.material, self.request, policy, self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
@@ -675,7 +674,7 @@ def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
 
 def _add_cue(
     messages: tuple[Message, ...],
-    room: int,
+    space: int,
     request: AssembleRequest,
     search: Callable[[str], Sequence[tuple[str, str]]] | None,
 ) -> tuple[tuple[Message, ...], int]:
@@ -695,7 +694,7 @@ def _add_cue(
                 break
     cue = cue_message(snippets, shown)
     tokens = 0 if cue is None else tokens_as_sent(cue, encode_for_model(cue, request.format))
-    if cue is None or tokens > room:
+    if cue is None or tokens > space:
         return messages, 0
     placed = place_cue(messages, cue)
     return placed, tokens if len(placed) > len(messages) else 0

@@ -77,8 +77,8 @@ class ModelChain:
         if first.text and not first.incomplete:
             return first
         try:
-            room = max(2 * prompt.max_tokens, prompt.target_tokens)
-            second = self._ask(candidate, complete, replace(prompt, max_tokens=room, reasoning="low"))
+            raised_limit = max(2 * prompt.max_tokens, prompt.target_tokens)
+            second = self._ask(candidate, complete, replace(prompt, max_tokens=raised_limit, reasoning="low"))
         except ModelError as error:
             if first.text and not isinstance(error, ModelDenied):
                 return first

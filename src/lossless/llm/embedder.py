@@ -144,10 +144,10 @@ def _as_bytes(vector: Sequence[float]) -> bytes:
     >>> list(_as_bytes([1.0, -0.5, 0.0]))
     [127, 192, 0]
     """
-    most = max((abs(value) for value in vector), default=0.0)
-    if not math.isfinite(most) or not most:
+    largest = max((abs(value) for value in vector), default=0.0)
+    if not math.isfinite(largest) or not largest:
         return bytes(len(vector))
-    return bytes(round(127 * value / most) & 0xFF for value in vector)
+    return bytes(round(127 * value / largest) & 0xFF for value in vector)
 
 
 def meaning_gains(question: Sequence[float], vectors: Sequence[tuple[int, bytes]]) -> dict[int, float]:

@@ -303,8 +303,8 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
 
     status = getattr(error, "status_code", None)
     lost = f"no connection to {endpoint.address}" if isinstance(error, theirs.ModelConnectionError) else ""
-    said = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
-    reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{said}"
+    detail = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
+    reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{detail}"
     if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
         return ModelAuth(reason)
     if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError) or status in (402, 429):

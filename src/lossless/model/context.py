@@ -59,6 +59,8 @@ FRAME_TOKENS = 10
 
 #: The share of the budget shown of a message that exceeds it: for user messages, and for all others.
 _USERS_PART, _PART = 1 / 2, 1 / 8
+#: Where not everything fits, a tool result of an earlier turn takes at most this share of the budget.
+PAST_RESULT_SHARE = 1 / 32
 
 
 def token_sum(items: Iterable[ContextItem]) -> int:
@@ -81,19 +83,22 @@ def framed_tokens(tokens: int, count: int = 1) -> int:
     return tokens + FRAME_TOKENS * count
 
 
-def part_share(role: Role | None) -> float:
-    """The tokens shown of a message that exceeds the whole budget."""
-    return _USERS_PART if role == "user" else _PART
+def part_share(role: Role | None, *, is_past: bool = False) -> float:
+    """The share of the budget that is shown of a message that is shown in part."""
+    if role == "user":
+        return _USERS_PART
+    return PAST_RESULT_SHARE if is_past and role == "tool" else _PART
 
 
-def shown_sum(items: Iterable[ContextItem], budget: int) -> int:
-    """How many tokens of the items a prompt of this budget shows; items larger than the budget are shown in part."""
-    return sum(
-        int(part_share(item.role) * budget)
-        if isinstance(item, MessageItem) and item.budget_tokens > budget
-        else item.budget_tokens
-        for item in items
-    )
+def whole_limit(role: Role, budget: float, *, is_past: bool) -> float:
+    """A longer message is shown in part: what no prompt can hold, and of earlier turns results of tools before that."""
+    return PAST_RESULT_SHARE * budget if is_past and role == "tool" else budget
+
+
+def shown_tokens(role: Role, tokens: int, budget: int, *, is_past: bool) -> int:
+    """How many tokens of a message a prompt of this budget shows."""
+    limit = whole_limit(role, budget, is_past=is_past)
+    return tokens if tokens <= limit else int(part_share(role, is_past=is_past) * budget)
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:

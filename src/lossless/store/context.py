@@ -216,8 +216,8 @@ class ContextItems(TableAccess):
         """The budget estimates of all items, summed; the stored count where there is none yet."""
         return self._count("budget_tokens", conversation_id=conversation_id)
 
-    def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
-        """Role and size, by budget estimate, of each longer message in the context."""
+    def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int, int]]:
+        """Of each longer message in the context: role, size by budget estimate, whether it is of an earlier turn."""
         return self._rows("longer_than", conversation_id=conversation_id, tokens=tokens)
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:

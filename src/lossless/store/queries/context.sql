@@ -29,7 +29,9 @@ SELECT coalesce(sum(max(coalesce(x.budget_tokens, y.budget_tokens, 0), coalesce(
  WHERE c.conversation_id = :conversation_id;
 
 -- name: longer_than
-SELECT m.role, max(coalesce(x.budget_tokens, 0), m.token_count) AS size
+SELECT m.role, max(coalesce(x.budget_tokens, 0), m.token_count) AS size,
+       c.ordinal < coalesce((SELECT max(i.ordinal) FROM context_items i JOIN messages u ON u.message_id = i.message_id
+                              WHERE i.conversation_id = :conversation_id AND u.role = 'user'), 0)
   FROM context_items c
   JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN message_extras x ON x.message_id = c.message_id
