@@ -752,8 +752,6 @@ def _copy(
 
 #: Virtual-machine steps between two checks of the clock.
 _STEPS = 10_000
-#: The longest text or blob that a query may return, in bytes.
-_MAX_BYTES = 256 << 20
 _READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
 _SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
 
@@ -764,7 +762,7 @@ def run_owner_query(database: Database, query: str, params: Params, limit: int, 
         raise BadInput("limit must be 1 or more, and seconds more than 0")
     until = time.monotonic() + seconds
     with database.aside() as connection:
-        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
+        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, 256 << 20)  # of one text or blob, in bytes
         connection.authorizer = _authorize_read
         connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
         try:
