@@ -23,7 +23,7 @@ from lossless.files.intercept import restore_message
 from lossless.files.vault import payload_reader
 from lossless.formats.synthetic import render_summary
 from lossless.model.budget import budget_tokens
-from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index, whole_limit
+from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index, shown_tokens, whole_limit
 from lossless.model.messages import Reasoning
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def read_snapshot(
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     newest = archive.context.newest_items(conversation_id, most)
     beyond = 0
-    while (in_part := _shown_in_part(newest.items, whole.capacity, request)) > beyond:
-        beyond = in_part
+    while (not_shown := _not_shown(newest.items, whole.capacity, request)) > beyond:
+        beyond = not_shown
         newest = archive.context.newest_items(conversation_id, most + beyond)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
@@ -241,14 +241,13 @@ def read_snapshot(
     )
 
 
-def _shown_in_part(items: Sequence[ContextItem], budget: int, request: AssembleRequest) -> int:
-    """The tokens of the messages that are shown in part."""
+def _not_shown(items: Sequence[ContextItem], budget: int, request: AssembleRequest) -> int:
+    """The tokens that are missing in a prompt of the messages that are shown in part."""
     turn, has_past = newest_user_index(items) or 0, request.fresh_tail_max_tokens is not None
     return sum(
-        item.budget_tokens
+        item.budget_tokens - shown_tokens(item.role, item.budget_tokens, budget, is_past=has_past and n < turn)
         for n, item in enumerate(items)
         if isinstance(item, MessageItem)
-        and item.budget_tokens > whole_limit(item.role, budget, is_past=has_past and n < turn)
     )
 
 
