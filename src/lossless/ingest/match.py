@@ -592,8 +592,9 @@ class _Matcher:
                 self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
-        """Without a certain message after it, a message after new ones matches only the same words in another frame, and
-        a very short one after an edited one only what followed its row.
+        """Without a certain message after it, a message after new ones matches only the same words in another frame.
+
+        A very short one after an edited message only matches what followed its row.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
