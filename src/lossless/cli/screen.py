@@ -220,7 +220,7 @@ def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
 
 
 def _lines(text: Text) -> Sequence[Text]:
-    return text.split(allow_blank=True) if "\n" in text.plain else [text]
+    return list(text.split(allow_blank=True)) if "\n" in text.plain else [text]
 
 
 def safe_text(value: Any) -> Text:
