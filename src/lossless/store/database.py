@@ -484,14 +484,16 @@ class Database:
 class _Scope:
     """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
 
-    __slots__ = ("_begin", "_connection", "_database", "_handle", "_lock")
+    __slots__ = ("_begin", "_connection", "_database", "_handle", "_is_locked", "_lock")
 
     def __init__(self, database: Database, begin: str, lock: AbstractContextManager[object]) -> None:
         self._database, self._begin, self._lock = database, begin, lock
         self._handle: _Handle | None = None
+        self._is_locked = False
 
     def __enter__(self) -> None:
         self._lock.__enter__()
+        self._is_locked = True
         try:
             handle, connection = self._database._open()
             if handle.is_open and connection.in_transaction:
@@ -514,7 +516,13 @@ class _Scope:
         finally:
             if handle is not None:
                 handle.is_open = False
+            self._is_locked = False
             self._lock.__exit__(None, None, None)
+
+    def __del__(self) -> None:
+        """Roll back what an interrupt has kept from ending: what follows would join it, and never be committed."""
+        if self._is_locked:
+            self.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
     def _commit(self) -> None:
         try:
