@@ -282,7 +282,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_values_of_other_kinds_do_not_end_an_import(tmp_path: Path) -> None:
     """Ids that are lists, no ids at all, bytes and numbers in columns, a missing time, pipes and links to nothing."""
-    calls = [{"name": "shell", "id": id, "result": [{"text": f"result {n}"}]} for n, id in enumerate(([], {}, None))]
+    ids: list[Any] = [[], {}, None]
+    calls = [{"name": "shell", "id": id, "result": [{"text": f"result {n}"}]} for n, id in enumerate(ids)]
     calling = answer("b", "Three calls") | {"toolCalls": calls}
     session = gemini(tmp_path, prompt("a", "What is here?"), calling, {"type": "\ud800", "id": "\ud800", "x": 1})
     root = session.parent.parent / ".project_root"

@@ -59,18 +59,12 @@ def load_schema(file: str) -> str:
 
 
 def by_ids(ids: Iterable[object]) -> dict[str, object]:
-    """Ids as one query parameter, a JSON list.
-
-    >>> by_ids([3, 4])
-    {'ids': '[3, 4]'}
-    """
+    """Ids as one query parameter, a JSON list."""
     return {"ids": json.dumps(list(ids), default=column_text)}
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
-    """The range of conversation numbers; None means all.
-
-    One condition for both cases keeps to the indexes that begin with the conversation.
+    """The range of conversation numbers; None means all. One condition for both keeps to the same indexes.
 
     >>> conversation_range(7)
     {'first': 7, 'last': 7}
@@ -512,7 +506,13 @@ class _Scope:
             if handle is not None and error is not None:
                 self._undo(error)
             elif handle is not None:
-                self._commit()
+                try:
+                    if self._database.before_commit and self._begin != "BEGIN":
+                        self._database.before_commit()
+                    self._connection.execute("COMMIT")
+                except BaseException as failure:
+                    self._undo(failure)
+                    raise
         finally:
             if handle is not None:
                 handle.is_open = False
@@ -523,15 +523,6 @@ class _Scope:
         """Roll back what an interrupt has kept from ending: what follows would join it, and never be committed."""
         if self._is_locked:
             self.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-    def _commit(self) -> None:
-        try:
-            if self._database.before_commit and self._begin != "BEGIN":
-                self._database.before_commit()
-            self._connection.execute("COMMIT")
-        except BaseException as failure:
-            self._undo(failure)
-            raise
 
     def _undo(self, error: BaseException) -> None:
         _roll_back(self._connection)
