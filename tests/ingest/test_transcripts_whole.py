@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -17,8 +19,6 @@ from lossless.ingest.transcripts import BadLine, open_transcript
 from lossless.ingest.transcripts.reading import detect_kind
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lossless.ingest.transcripts import Transcript
 
 SESSION = "ses_1"
@@ -278,6 +278,54 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         assert detect_kind(file) is None
         with pytest.raises(BadInput, match="being written"):
             open_transcript(file, kind)
+
+
+def test_values_of_other_kinds_do_not_end_an_import(tmp_path: Path) -> None:
+    """Ids that are lists, no ids at all, bytes and numbers in columns, a missing time, pipes and links to nothing."""
+    ids: list[Any] = [[], {}, None]
+    calls = [{"name": "shell", "id": id, "result": [{"text": f"result {n}"}]} for n, id in enumerate(ids)]
+    calling = answer("b", "Three calls") | {"toolCalls": calls}
+    session = gemini(tmp_path, prompt("a", "What is here?"), calling, {"type": "\ud800", "id": "\ud800", "x": 1})
+    root = session.parent.parent / ".project_root"
+    root.unlink()
+    os.mkfifo(root)
+    database = tmp_path / "opencode.db"
+    messages = [(message("msg_1"), [text("prt_1", "One"), text("prt_2", "Two"), text("prt_3", "Three")])]
+    host = with_rows(database, {"id": SESSION, "directory": "/home/user/work", "title": "T"}, messages)
+    host.execute("UPDATE part SET data = x'ff' WHERE id = 'prt_2'; UPDATE part SET data = 5 WHERE id = 'prt_3'")
+    host.execute("UPDATE session SET title = x'ff', time_updated = NULL; UPDATE part SET time_updated = NULL")
+    two = [(message("msg_1"), [text("prt_1", "One"), text("prt_2", "Two")])]
+    folders = opencode(tmp_path, "folders", two, id="ses_7")
+    parts = tmp_path / "storage" / "part" / "msg_1"
+    (tmp_path / "storage" / "message" / SESSION).rename(tmp_path / "storage" / "message" / "ses_7")
+    (parts / "prt_3.json").symlink_to("nowhere")
+    os.mkfifo(parts / "prt_4.json")
+    half = gemini(tmp_path / "other", prompt("\ud800", "Half a letter"))
+    with lossless.open(":memory:", background=False) as engine:
+        found = engine.transfer.import_transcripts("gemini", [half, session])
+        found += engine.transfer.import_transcripts("opencode", [database, folders])
+        stored = [
+            item.message.content
+            for outcome in found
+            if outcome.conversation_id is not None
+            for item in engine.archive.messages.in_order(outcome.conversation_id)
+        ]
+        assert engine.verify().ok
+    assert [(item.status, len(item.problems)) for item in found] == [
+        ("error", 0), ("imported", 0), ("imported", 2), ("imported", 2),
+    ]  # fmt: skip
+    assert stored[1:5] == ["Three calls", "result 0", "result 1", "result 2"]
+    assert stored[5:] == ["One", "One\nTwo"]
+
+
+@pytest.mark.parametrize("id", ["ses_1/../../other", "ses_\0", "ses_\ud800"])
+def test_an_id_that_names_no_folder_is_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("ses_1.json")
+    file.write_text(json.dumps({"id": SESSION, "projectID": "global"}))
+    assert open_transcript(file).header.id == SESSION, "a path need not be absolute"
+    file.write_text(json.dumps({"id": id, "projectID": "global"}))
+    assert detect_kind(file) is None
 
 
 # --- reading again ---

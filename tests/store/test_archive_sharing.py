@@ -9,6 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from tests.faults import ROOT, TURN, contents, open_engine, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import FrameType
 
 WRITER = """
 import sys
@@ -228,6 +230,24 @@ def test_reads_see_one_state(path: Path) -> None:
             say(engine, "k", "two")
             assert other.listings.counts() == before
         assert other.listings.counts().messages == 2
+
+
+def test_an_interrupt_at_the_end_of_a_transaction_undoes_it(path: Path) -> None:
+    """What is written after it is committed, and other threads can write."""
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "__exit__":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    with open_engine(path) as engine, Archive.open(path) as other:
+        with suppress(KeyboardInterrupt), engine.archive.writing():
+            engine.archive.conversations.open(lossless.Session(key="interrupted"), datetime.now(UTC))
+            sys.settrace(interrupt)
+        say(engine, "later", "one")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(say, engine, "thread", "two").result(timeout=20)
+        assert {row.session_key for row in other.listings.conversations(9).rows} == {"later", "thread"}
 
 
 def test_the_same_turn_from_many_threads_is_stored_once(path: Path) -> None:

@@ -21,6 +21,7 @@ from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
 from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
+from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -408,7 +409,8 @@ class TranscriptRecords(TableAccess):
         for id_, kind, record in records:
             packed, digest = pack_record(record)
             key = id_ if id_ is not None and id_.isprintable() else digest
-            rows.append({"conversation_id": conversation_id, "key": key, "kind": kind, "record": packed})
+            named = storable_text(kind)
+            rows.append({"conversation_id": conversation_id, "key": key, "kind": named, "record": packed})
         self._run_many("keep_record", rows)
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:

@@ -59,18 +59,12 @@ def load_schema(file: str) -> str:
 
 
 def by_ids(ids: Iterable[object]) -> dict[str, object]:
-    """Ids as one query parameter, a JSON list.
-
-    >>> by_ids([3, 4])
-    {'ids': '[3, 4]'}
-    """
+    """Ids as one query parameter, a JSON list."""
     return {"ids": json.dumps(list(ids), default=column_text)}
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
-    """The range of conversation numbers; None means all.
-
-    One condition for both cases keeps to the indexes that begin with the conversation.
+    """The range of conversation numbers; None means all. One condition for both keeps to the same indexes.
 
     >>> conversation_range(7)
     {'first': 7, 'last': 7}
@@ -484,14 +478,16 @@ class Database:
 class _Scope:
     """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
 
-    __slots__ = ("_begin", "_connection", "_database", "_handle", "_lock")
+    __slots__ = ("_begin", "_connection", "_database", "_handle", "_is_locked", "_lock")
 
     def __init__(self, database: Database, begin: str, lock: AbstractContextManager[object]) -> None:
         self._database, self._begin, self._lock = database, begin, lock
         self._handle: _Handle | None = None
+        self._is_locked = False
 
     def __enter__(self) -> None:
         self._lock.__enter__()
+        self._is_locked = True
         try:
             handle, connection = self._database._open()
             if handle.is_open and connection.in_transaction:
@@ -510,20 +506,23 @@ class _Scope:
             if handle is not None and error is not None:
                 self._undo(error)
             elif handle is not None:
-                self._commit()
+                try:
+                    if self._database.before_commit and self._begin != "BEGIN":
+                        self._database.before_commit()
+                    self._connection.execute("COMMIT")
+                except BaseException as failure:
+                    self._undo(failure)
+                    raise
         finally:
             if handle is not None:
                 handle.is_open = False
+            self._is_locked = False
             self._lock.__exit__(None, None, None)
 
-    def _commit(self) -> None:
-        try:
-            if self._database.before_commit and self._begin != "BEGIN":
-                self._database.before_commit()
-            self._connection.execute("COMMIT")
-        except BaseException as failure:
-            self._undo(failure)
-            raise
+    def __del__(self) -> None:
+        """Roll back what an interrupt has kept from ending: what follows would join it, and never be committed."""
+        if self._is_locked:
+            self.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
     def _undo(self, error: BaseException) -> None:
         _roll_back(self._connection)

@@ -7,7 +7,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import apsw
 
@@ -58,19 +58,19 @@ TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
 @cache
-def _base() -> apsw.Connection:
-    """A database with lossless-claw's tables."""
+def _base() -> tuple[TableColumns, dict[str, str]]:
+    """The columns and the definitions of lossless-claw's tables; not a connection, which threads cannot share."""
     connection = apsw.Connection(":memory:")
     connection.execute(load_schema("base"))
-    return connection
+    definitions = {str(name): str(sql) for name, sql in connection.execute(_QUERIES["tables"]).fetchall()}
+    find = connection.execute
+    columns = {name: _columns(find(_QUERIES["file_columns"], {"table": name}).fetchall()) for name in definitions}
+    return columns, definitions
 
 
-@cache
 def _expected() -> TableColumns:
     """The columns of lossless-claw's tables."""
-    find = _base().execute
-    tables = [str(name) for name, _ in find(_QUERIES["tables"])]
-    return {name: _columns(find(_QUERIES["file_columns"], {"table": name}).fetchall()) for name in tables}
+    return _base()[0]
 
 
 def base_columns(table: str) -> tuple[str, ...]:
@@ -103,9 +103,8 @@ def _checks(sql: str) -> Iterator[str]:
 
 def why_refused(database: Database, shape: TableColumns) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
-    expected = _expected()
+    expected, base = _base()
     definitions: dict[str, str] = dict(database.rows(_QUERIES["tables"]))
-    base: dict[str, str] = dict(list[Any](_base().execute(_QUERIES["tables"])))
     if reason := _other_ids(database.path, shape):
         return reason
     for table, columns in shape.items():

@@ -103,7 +103,7 @@ class IngestMemory(TableAccess):
     def context_size(self, conversation_id: int) -> tuple[int, int] | None:
         """The same, and the ordinal that follows the context."""
         tokens, extra, ordinal = self._counted(conversation_id)
-        return None if tokens is None or extra is None else (tokens + extra, ordinal)
+        return (tokens + extra, ordinal) if isinstance(tokens, int) and isinstance(extra, int) else None
 
     def _counted(self, conversation_id: int) -> tuple[int | None, int | None, int]:
         return self._row("context_tokens", conversation_id=conversation_id) or (None, None, 0)

@@ -117,6 +117,9 @@ def import_transcript(
                 yield from _each(parts, transcript, conversations, fold=fold, again=again, progress=advance)
         except (LosslessError, OSError) as error:
             yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
+        except UnicodeEncodeError:
+            reason = "an id or a name in it is no valid text: it has half of a surrogate pair"
+            yield ImportOutcome(file, Session(id=file.stem), "error", reason=reason)
         advance(size)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
@@ -82,10 +83,10 @@ def _apply(record: dict[str, Any], about: dict[str, Any], messages: dict[str, di
 
 def _project_folder(path: Path) -> str | None:
     for folder in path.parents[1:3]:
-        try:
-            return (folder / _PROJECT_FILE).read_text(encoding="utf-8").strip() or None
-        except (OSError, ValueError):
-            continue
+        file = folder / _PROJECT_FILE
+        with suppress(OSError, ValueError):
+            if file.is_file():  # not a pipe, which may never end
+                return file.read_text(encoding="utf-8").strip() or None
     return None
 
 
@@ -103,23 +104,21 @@ def _entries(messages: dict[str, dict[str, Any]], gone: set[str]) -> tuple[list[
         if kind == "user":
             parts = _parts(record.get("content"))
             results = [object_field(part, "functionResponse") for part in parts if "functionResponse" in part]
-            found = [(str(result.get("id") or f"{id}:result"), _result(result, [result])) for result in results]
+            found = [(_result_id(result, id, n), _result(result, [result])) for n, result in enumerate(results)]
             if blocks := _blocks([part for part in parts if "functionResponse" not in part]):
                 words = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
                 found.append((id, {"role": "user", "content": words}))
         elif kind == "gemini":
             parts, calls = _parts(record.get("content")), object_list(record, "toolCalls")
-            known = {call.get("id") for call in calls}
+            known = {text_field(call, "id") for call in calls}
             written_calls = [object_field(part, "functionCall") for part in parts if "functionCall" in part]
-            all_calls = [*(call for call in written_calls if call.get("id") not in known), *calls]
+            all_calls = [*(call for call in written_calls if text_field(call, "id") not in known), *calls]
             words = _blocks([part for part in parts if "functionCall" not in part and part.get("thought") is not True])
             if blocks := [*_thoughts(record, parts), *words, *map(_call, all_calls)]:
                 found = [(id, _answer(record, blocks))]
-            found += [
-                (str(call.get("id")), _result(call, [object_field(part, "functionResponse") or part for part in parts]))
-                for call in calls
-                if (parts := _parts(call.get("result")))
-            ]
+            for n, call in enumerate(calls):
+                if results := [object_field(part, "functionResponse") or part for part in _parts(call.get("result"))]:
+                    found.append((_result_id(call, id, n), _result(call, results)))
         if not found:
             entries[id] = TranscriptEntry(line, kind, id, created_at=written, record=record)
         for entry_id, message in found:
@@ -127,6 +126,11 @@ def _entries(messages: dict[str, dict[str, Any]], gone: set[str]) -> tuple[list[
             if id in gone:
                 taken_back.add(entry_id)
     return list(entries.values()), frozenset(taken_back)
+
+
+def _result_id(call: dict[str, Any], message_id: str, number: int) -> str:
+    """The id of a call is that of its result; without one, its place in its message."""
+    return text_field(call, "id") or f"{message_id}:result:{number}"
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:

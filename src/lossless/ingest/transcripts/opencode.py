@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,8 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 
 def _is_session(info: dict[str, Any]) -> bool:
-    return str(info.get("id")).startswith("ses") and "projectID" in info
+    id = text_field(info, "id") or ""
+    return id.startswith("ses") and "/" not in id and id.isprintable() and "projectID" in info  # it names a folder
 
 
 def is_database(path: Path) -> bool:
@@ -70,12 +72,15 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
         if state.size:
             raise BadInput("it is no session of OpenCode, or it is being written")
         return []
-    storage = path.parents[2]
+    storage = path.absolute().parent.parent.parent
     files = [
         (file, sorted((storage / "part" / file.stem).glob("prt*.json")))
         for file in sorted((storage / "message" / document["id"]).glob("msg*.json"))
     ]
-    states = [file_state(file) for file in (path, *(file for message, parts in files for file in (message, *parts)))]
+    states = [state]
+    for file in (file for message, parts in files for file in (message, *parts)):
+        with suppress(BadInput):  # reading it will report that
+            states.append(file_state(file))
     state = FileState(path, sum(one.size for one in states), max(one.mtime_ms for one in states))
     return [_transcript(state, document, partial(_read_files, files))]
 
@@ -91,7 +96,11 @@ def _read_rows(path: Path, session_id: str) -> list[Stored]:
 
 def _read_files(files: list[tuple[Path, list[Path]]]) -> list[Stored]:
     def read(file: Path) -> dict[str, Any] | str:
-        return read_document(file) or f"{file.name}: not JSON"
+        try:
+            file_state(file)  # a pipe may never end
+            return read_document(file) or f"{file.name}: not JSON"
+        except BadInput as error:
+            return str(error)
 
     return [(read(message), [read(part) for part in parts]) for message, parts in files]
 
@@ -191,7 +200,7 @@ def _block(part: dict[str, Any], kind: str) -> dict[str, Any] | None:
         return {"type": "toolCall", "id": part.get("callID"), "name": part.get("tool"), "arguments": called}
     if kind == "subtask":
         return {"type": "text", "text": text_field(part, "prompt", "description") or ""}
-    return {key: part[key] for key in part.keys() & {"type", "mime", "filename", "url"}} if kind == "file" else None
+    return {key: part[key] for key in ("type", "mime", "filename", "url") if key in part} if kind == "file" else None
 
 
 def _message(info: dict[str, Any], role: str | None, blocks: list[dict[str, Any]]) -> dict[str, Any]:

@@ -136,7 +136,8 @@ _LONG_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=number_or_dig
 def read_document(path: Path) -> dict[str, Any] | None:
     """The object that a whole file is; None for anything else."""
     with open_for_reading(path) as file:
-        if not file.read(_HEAD).removeprefix(BOM).lstrip().startswith(b"{"):
+        is_object = file.read(_HEAD).removeprefix(BOM).lstrip().startswith(b"{")
+        if not is_object or os.fstat(file.fileno()).st_size > LONGEST_LINE:
             return None
         file.seek(0)
         try:

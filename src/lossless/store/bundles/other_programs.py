@@ -89,10 +89,11 @@ def opencode_messages(path: Path, session_id: str) -> list[tuple[str, str, list[
     """The messages of a session as id and JSON, each with its parts, oldest first."""
     with _foreign_file(path) as database, database.snapshot():
         parts = defaultdict(list)
-        for message_id, id_, data in database.rows(_OPENCODE_QUERIES["parts"], {"session_id": session_id}):
+        for row in database.rows(_OPENCODE_QUERIES["parts"], {"session_id": session_id}):
+            message_id, id_, data = map(column_text, row)  # SQLite keeps a value of any kind in any column
             parts[message_id].append((id_, data))
         messages = database.rows(_OPENCODE_QUERIES["messages"], {"session_id": session_id})
-        return [(id_, data, parts[id_]) for id_, data in messages]
+        return [(id_, data, parts[id_]) for id_, data in (map(column_text, row) for row in messages)]
 
 
 def _foreign_file(path: Path) -> closing[Database]:

@@ -160,7 +160,7 @@ class StoredPayload:
         """Whether its id was derived from these bytes, in its conversation or the one that it was stored for."""
         folder = Path(self.place).parent.name
         numbers = {self.conversation_id, int(folder) if folder.isascii() and folder.isdigit() else self.conversation_id}
-        return any(file_id(number, data) == self.id for number in numbers)
+        return any(isinstance(number, int) and file_id(number, data) == self.id for number in numbers)
 
 
 #: How many ids of a kind are listed.
