@@ -427,7 +427,7 @@ def print_list(screen: Screen, data: Data) -> None:
         data["items"],
         ("#", "conversationId", "right"),
         ("conversation", about, "rest"),
-        ("session", lambda item: styled(session_name(item), "dim"), "key"),
+        ("session", lambda item: styled(session_name(item), "dim"), "rest"),
         ("messages", "messageCount", "count"),
         *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
         ("last", "latestMessageAt", "date"),

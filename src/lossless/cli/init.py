@@ -240,8 +240,14 @@ class _Setup:
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
         if not found or not self.may_import:
             return False
-        files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
-        return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
+        if not self.asks:
+            return True
+        from lossless.transfer.transcripts import file_size
+
+        if not (files := self._unread(found)):
+            self._say("Every transcript is imported already.")
+            return False
+        return self._ask(f"Import {plural(len(files), 'transcript')} ({format_bytes(sum(map(file_size, files)))})?")
 
     def _choose_hosts(self, here: set[str]) -> list[str]:
         """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""
@@ -379,11 +385,10 @@ class _Setup:
         """The transcripts that are new, or have changed since they were imported."""
         from lossless.transfer.transcripts import unread_files
 
-        files = [file for item in found for file in item.files]
         if self.is_new:
-            return files
+            return [file for item in found for file in item.files]
         with self.invocation.reader() as engine:
-            return unread_files(engine.archive, files)
+            return [file for item in found for file in unread_files(engine.archive, item.kind, item.files)]
 
     def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
         self.data |= {"imports": len(files), "connects": list(hosts), "model": model}

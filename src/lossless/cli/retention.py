@@ -76,6 +76,8 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     if lists:
         click.get_current_context().invoke(backups)
         return
+    if path == "list":
+        raise usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()

@@ -116,8 +116,8 @@ class Screen:
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
         """A table; a column is a name, alone or with its kind.
 
-        `right` is for numbers; `rest` may be cut; `key`, and the first column, are what other commands take: they are
-        never cut. Where a terminal is too narrow, columns of other kinds are left out, the last ones first. In a pipe
+        `right` is for numbers; `rest` may be cut, and several share the space; `key`, and the first column, are what
+        other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out, the last ones first. In a pipe
         everything is there.
         """
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
@@ -198,9 +198,9 @@ def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
     if remaining() < 0:
         widest = fitted.index(max(fitted))
         fitted[widest] = max(_MIN_REST, fitted[widest] + remaining())
-    for n, kind in enumerate(kinds):
-        if kind == "rest" and fitted[n]:
-            fitted[n] = min(widths[n], fitted[n] + remaining())
+    growing = sorted((n for n, kind in enumerate(kinds) if kind == "rest" and fitted[n]), key=lambda n: widths[n])
+    for index, n in enumerate(growing):
+        fitted[n] = min(widths[n], fitted[n] + remaining() // (len(growing) - index))
     return fitted
 
 
