@@ -126,7 +126,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     if not yes or dry_run:
         counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
-        if dry_run or not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
+        if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", print_restore, data)
             return
         warnings.clear()

@@ -117,8 +117,8 @@ class Screen:
         """A table; a column is a name, alone or with its kind.
 
         `right` is for numbers; `rest` may be cut, and several share the space; `key`, and the first column, are what
-        other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out, the last ones first. In a pipe
-        everything is there.
+        other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out,
+        the last ones first. In a pipe everything is there.
         """
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
