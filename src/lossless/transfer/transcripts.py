@@ -216,15 +216,15 @@ def _import_session(
     progress: Callable[[int], None],
 ) -> Iterator[ImportOutcome]:
     """Import one session of a file that changes in place; one that is unchanged is not read."""
-    session, found, is_unchanged = _session_of(parts.archive, transcript)
-    if found is not None and is_unchanged and not again:
+    session, found = _whole_session(parts.archive, transcript)
+    if found is not None and not again:
         yield ImportOutcome(transcript.state.path, session, "up-to-date", conversation_id=found.id, title=found.title)
     else:
         yield from _each(parts, transcript, [(None, session)], fold=fold, again=again, progress=progress)
 
 
-def _session_of(archive: Archive, transcript: ListedTranscript) -> tuple[Session, Conversation | None, bool]:
-    """The session in a file that changes in place, its conversation, and whether it is as it was when it was read."""
+def _whole_session(archive: Archive, transcript: ListedTranscript) -> tuple[Session, Conversation | None]:
+    """A session of a file that changes in place, and its conversation if all of it is stored."""
     kind, state, header, parent = transcript.kind, transcript.state, transcript.header, transcript.source.agent_of
     session = transcript_session(kind, state.path, parent or header.id, header.cwd)
     if parent is not None and header.id is not None:
@@ -232,7 +232,7 @@ def _session_of(archive: Archive, transcript: ListedTranscript) -> tuple[Session
     found = archive.conversations.find(session)
     point = None if found is None else archive.transcripts.checkpoint(found.id)
     seen = None if point is None else (point.path, point.size, point.mtime_ms)
-    return session, found, seen == (str(state.path), state.size, state.mtime_ms)
+    return session, found if seen == (str(state.path), state.size, state.mtime_ms) else None
 
 
 def _bring_in(
@@ -322,14 +322,13 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
 
 
 def unread_files(archive: Archive, kind: str, files: Iterable[Path]) -> list[Path]:
-    """The files of a kind that were not fully read in their current state."""
+    """The files that were not fully read in their current state."""
 
     def is_read(file: Path) -> bool:
         try:
-            if _read_before(archive, file_state(file)):
-                return True
-            sessions = open_whole_transcripts(file, kind) if kind in WHOLE_KINDS else []
-            return bool(sessions) and all(_session_of(archive, session)[2] for session in sessions)
+            if kind in WHOLE_KINDS:
+                return all(_whole_session(archive, one)[1] for one in open_whole_transcripts(file, kind))
+            return bool(_read_before(archive, file_state(file)))
         except (LosslessError, OSError):  # reading it will report that
             return False
 
