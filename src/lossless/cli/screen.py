@@ -125,7 +125,9 @@ class Screen:
         widths = [max(row[n].cell_len for row in cells) for n in range(len(titles))]
         if sys.stdout.isatty():
             widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
-            cells.insert(1, [styled("─" * width, "dim") for width in widths])
+            indents = [len(name) - len(name.lstrip()) for name in titles]
+            rules = zip(indents, widths, strict=True)
+            cells.insert(1, [styled(" " * indent + "─" * (width - indent), "dim") for indent, width in rules])
         shown = [n for n, width in enumerate(widths) if width]
         for row in cells:
             parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
