@@ -146,6 +146,7 @@ def test_every_error_is_public() -> None:
     [
         (lambda engine: engine.sync("s", None), "window must be a list of messages, not NoneType"),
         (lambda engine: engine.append("s", {"role": "user"}), "messages must be a list of messages, not dict"),
+        (lambda engine: engine.sync("s", ["hi"]), "message 0: expected an object with a role and content, got str"),
         (lambda engine: engine.append(5, []), "a session is its name or a Session, not int"),
         (lambda engine: engine.after_turn("s", new_messages=[], usage=5), "usage must be an object with token counts"),
         (lambda engine: engine.bootstrap("s", 5), "transcript must be the path of a file or its entries, not int"),
@@ -156,6 +157,10 @@ def test_every_error_is_public() -> None:
         (lambda engine: engine.expand(5), "ids must be an id or a list of ids, not int"),
         (lambda engine: engine.expand(["sum_1", 5]), "ids are texts such as sum_… or msg#12, not 5"),
         (lambda engine: engine.backup(5), "path must be the path of a file, not int"),
+        (
+            lambda _: vars(lossless)["open"](":memory:", {"enabled": True}),
+            "settings must be lossless.Settings(…)",
+        ),
         (lambda engine: vars(lossless)["open"](engine.clock), "path must be the path of a file, not function"),
     ],
 )

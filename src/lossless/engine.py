@@ -755,6 +755,8 @@ def open_engine(
     exist and its bytes do not change. Raises ArchiveLocked when another writer holds the archive for longer than
     `busy_timeout_ms`.
     """
+    if settings is not None and not isinstance(settings, Settings):
+        raise BadInput(f"settings must be lossless.Settings(…), not {type(settings).__name__}")
     place = path if path is not None or settings is None else settings.database_path
     if place is None:
         loaded = load().settings

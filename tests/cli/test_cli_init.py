@@ -160,6 +160,11 @@ def test_the_questions_of_init(history: Path, lcm: Lcm) -> None:
     assert "lcm recall " in text
     assert not (history / ".claude" / "settings.json").exists()
     assert (history / ".codex" / "hooks.json").exists()
+    assert "there is nothing new" in lcm("init", "--dry-run").out
+    code, text = answered("init", answers=["n", "none"])
+    assert (code, "Every transcript is imported already." in text, "Import " in text) == (0, True, False), text
+    (history / ".local/share/opencode/storage/message/ses_1/msg_1.json").write_text('{"id": "msg_1", "role": "user"}')
+    assert "import 1 transcript\n" in lcm("init", "--dry-run").out
 
 
 def test_a_mistyped_archive_is_not_made(lcm: Lcm, archive: Path) -> None:

@@ -118,6 +118,22 @@ def test_an_error_at_a_terminal_is_a_sentence(archive: Path) -> None:
     assert plain.strip() == "Error: No message has number 99."
 
 
+def test_a_long_error_is_broken_between_words(archive: Path) -> None:
+    plain = ESCAPE.sub("", at_a_terminal("backup", "list"))
+    assert plain.split()[:5] == ["Error:", "`lcm", "backup", "--list`", "lists"]
+    assert all(len(line) <= 80 for line in plain.splitlines())
+    assert "`lcm backup --help`" in plain
+
+
+def test_a_list_has_titles_and_dates_beside_long_keys(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        session = lossless.Session(key=f"claude-code:-home-me-billing:{'1f6c7bde-' * 5}")
+        engine.append(session, [{"role": "user", "content": "Why is the invoice empty?"}])
+    lines = ESCAPE.sub("", at_a_terminal("list")).splitlines()
+    assert lines[0].split() == ["#", "conversation", "session", "messages", "last"]
+    assert any("Why is the" in line and "claude-code:-home" in line for line in lines)
+
+
 def test_long_work_shows_progress_and_clears_it(archive: Path) -> None:
     line = b'{"role": "user", "content": "hello"}\n'
     shown = at_a_terminal("append", "--session-key", "progress", input=line * 50)

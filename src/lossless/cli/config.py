@@ -215,7 +215,8 @@ def print_setting(screen: Screen, data: Data) -> None:
 
 
 def print_setting_change(screen: Screen, data: Data) -> None:
-    screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
+    before, after = ("default" if data[key] is None else _json(data[key]) for key in ("oldValue", "newValue"))
+    screen.line(styled(f"{data['path']} ", "bold"), f"{before} → {after}")
     is_new = not data["backupPath"] and not data.get("dryRun")
     backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)" * is_new
     screen.line(styled(f"in {data['configPath']}{backup}", "dim"))

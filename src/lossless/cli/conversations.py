@@ -184,10 +184,10 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     invocation.emit("messages.show", print_message, data)
 
 
-def _message_json(engine: Engine, message_id: int) -> dict[str, Any]:
+def _message_json(engine: Engine, message_id: int, what: str = "message") -> dict[str, Any]:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
-        raise failures.not_found(f"No message has number {message_id}.", kind="message", id=message_id)
+        raise failures.not_found(f"No {what} has number {message_id}.", kind="message", id=message_id)
     stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "message": row_json(rows[0], whole=True),
@@ -367,7 +367,8 @@ def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
     """What a message, a summary or a file holds."""
     found = parse_reference(name.removeprefix("#"))
     if found.kind == "message":
-        return "message", _message_json(engine, found.message_id)
+        what = "conversation or message" if _NUMBER.fullmatch(name) else "message"
+        return "message", _message_json(engine, found.message_id, what)
     if found.kind == "summary":
         return "summary", _summary_json(engine, found.id)
     from lossless.cli.recall import run_tool
@@ -427,7 +428,7 @@ def print_list(screen: Screen, data: Data) -> None:
         data["items"],
         ("#", "conversationId", "right"),
         ("conversation", about, "rest"),
-        ("session", lambda item: styled(session_name(item), "dim"), "key"),
+        ("session", lambda item: styled(session_name(item), "dim"), "rest"),
         ("messages", "messageCount", "count"),
         *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
         ("last", "latestMessageAt", "date"),
@@ -536,8 +537,8 @@ def _print_message_text(screen: Screen, item: Data) -> None:
         styled(f"  {screen.time(item['createdAt'])}", "dim"),
         tools,
     )
-    if item["content"]:
-        screen.prose(item["content"])
+    if text := item["content"].rstrip("\n"):
+        screen.prose(text)
 
 
 def print_tail(screen: Screen, data: Data) -> None:

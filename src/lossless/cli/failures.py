@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,9 +100,22 @@ def print_error(outcome: ErrorEnvelope, *, as_json: bool, pretty: bool = False) 
         click.echo(json.dumps(outcome.envelope(), indent=2 if pretty else None), err=True)
         return
     click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(printable(outcome.message), err=True)
+    click.echo(_wrapped(outcome.message, first=len("Error: ")), err=True)
     if outcome.hint:
-        click.secho(printable(outcome.hint), dim=True, err=True)
+        click.secho(_wrapped(outcome.hint), dim=True, err=True)
+
+
+def _wrapped(text: str, first: int = 0) -> str:
+    """The text for standard error: at a terminal, lines are broken between words; the first one begins at a column."""
+    if not sys.stderr.isatty():
+        return printable(text)
+    import shutil
+    import textwrap
+
+    wrapper = textwrap.TextWrapper(
+        shutil.get_terminal_size().columns, initial_indent=" " * first, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(wrapper.fill(line) for line in printable(text).split("\n"))[first:]
 
 
 def printable(text: str) -> str:

@@ -240,8 +240,14 @@ class _Setup:
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
         if not found or not self.may_import:
             return False
-        files, size = sum(len(item.files) for item in found), sum(item.bytes for item in found)
-        return self._ask(f"Import {plural(files, 'transcript')} ({format_bytes(size)})?")
+        if not self.asks:
+            return True
+        from lossless.transfer.transcripts import file_size
+
+        if not (files := self._unread(found)):
+            self._say("Every transcript is imported already.")
+            return False
+        return self._ask(f"Import {plural(len(files), 'transcript')} ({format_bytes(sum(map(file_size, files)))})?")
 
     def _choose_hosts(self, here: set[str]) -> list[str]:
         """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""

@@ -76,6 +76,8 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     if lists:
         click.get_current_context().invoke(backups)
         return
+    if path == "list":
+        raise usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
@@ -124,7 +126,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     if not yes or dry_run:
         counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
-        if dry_run or not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
+        if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", print_restore, data)
             return
         warnings.clear()

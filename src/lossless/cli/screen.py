@@ -116,16 +116,18 @@ class Screen:
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
         """A table; a column is a name, alone or with its kind.
 
-        `right` is for numbers; `rest` may be cut; `key`, and the first column, are what other commands take: they are
-        never cut. Where a terminal is too narrow, columns of other kinds are left out, the last ones first. In a pipe
-        everything is there.
+        `right` is for numbers; `rest` may be cut, and several share the space; `key`, and the first column, are what
+        other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out,
+        the last ones first. In a pipe everything is there.
         """
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
         widths = [max(line.cell_len for row in cells for line in _lines(row[n])) for n in range(len(titles))]
         if sys.stdout.isatty():
             widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
-            cells.insert(1, [styled("─" * width, "dim") for width in widths])
+            indents = [len(name) - len(name.lstrip()) for name in titles]
+            rules = zip(indents, widths, strict=True)
+            cells.insert(1, [styled(" " * indent + "─" * (width - indent), "dim") for indent, width in rules])
         shown = [n for n, width in enumerate(widths) if width]
         for row in cells:
             parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
@@ -198,9 +200,9 @@ def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
     if remaining() < 0:
         widest = fitted.index(max(fitted))
         fitted[widest] = max(_MIN_REST, fitted[widest] + remaining())
-    for n, kind in enumerate(kinds):
-        if kind == "rest" and fitted[n]:
-            fitted[n] = min(widths[n], fitted[n] + remaining())
+    growing = sorted((n for n, kind in enumerate(kinds) if kind == "rest" and fitted[n]), key=lambda n: widths[n])
+    for index, n in enumerate(growing):
+        fitted[n] = min(widths[n], fitted[n] + remaining() // (len(growing) - index))
     return fitted
 
 

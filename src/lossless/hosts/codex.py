@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
 
-_MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
+_MARK = "# Written by `lcm connect codex`; `lcm disconnect codex` takes it away."
+#: As earlier versions wrote it.
+_OLD_MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
 _OURS = rf"""\s*\[\s*(["']?)mcp_servers\1\s*\.\s*(["']?){SERVER_NAME}\2\s*"""
 #: The header of our table, and of those that are kept below it.
 _HEADER = re.compile(_OURS + r"(?:\.[^\]]*)?\]")
@@ -61,7 +63,7 @@ def without_table(text: str) -> str | None:
             kept.append(lines[place])
             place += 1
             continue
-        if kept and kept[-1].strip() == _MARK:
+        if kept and kept[-1].strip() in (_MARK, _OLD_MARK):
             kept.pop()
             if kept and not kept[-1].strip():
                 kept.pop()

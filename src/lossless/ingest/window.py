@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import marshal
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -23,7 +24,7 @@ from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event, Skip
@@ -58,8 +59,10 @@ def count_system_head(window: Sequence[MessageLike]) -> int:
     """The number of leading system prompts of a window."""
     head = 0
     for item in window:
-        body = item.message if isinstance(item, Incoming) else item
-        role = body.role if isinstance(body, Message) else body.get("role")
+        body: object = item.message if isinstance(item, Incoming) else item
+        role = (
+            body.role if isinstance(body, Message) else body.get("role") if isinstance(body, dict | Mapping) else None
+        )
         if role not in ("system", "developer"):
             break
         head += 1

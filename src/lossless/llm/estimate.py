@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Models whose prices are named, where they are known.
 _EXAMPLES = ("openai/gpt-5-mini", "anthropic/claude-haiku-4-5")
-_MILLION = 1_000_000
+_MILLION, _CENT = 1_000_000, Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,12 @@ class ModelEstimate:
     as_of: str
 
     def __str__(self) -> str:
-        named = ", ".join(f"${cost:,.2f} with {model}" for model, cost in self.costs)
+        prices = (f"${cost:,.2f}" if cost >= _CENT else "less than $0.01" for _, cost in self.costs)
+        named = ", ".join(f"{price} with {model}" for price, (model, _) in zip(prices, self.costs, strict=True))
         return (
-            "No model is configured: summaries are made of the text's own sentences. A model would retell them in "
-            f"connected words; for the {self.summaries:,} here it would have read {self.input_tokens:,} tokens and "
-            f"written {self.output_tokens:,}: about {named} (list prices of {self.as_of}). See `lcm model`."
+            "No model is configured: summaries are made of the text's own sentences. A model writes better ones; "
+            f"so far it would have read {self.input_tokens:,} tokens and written {self.output_tokens:,}: {named} "
+            f"(list prices of {self.as_of}). See `lcm model`."
         )
 
 

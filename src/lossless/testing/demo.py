@@ -4,6 +4,9 @@ prove it.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,8 +73,8 @@ def run_demo(folder: Path | None) -> bool:
         click.echo("\n     Nothing was left behind. To look around in it: lcm demo --keep DIR")
     else:
         click.echo(f"\n     Look around:\n     lcm --db {archive} status")
-        click.echo(f"     lcm --db {archive} context --session-key {SESSION.key}")
-        click.echo(f"     lcm --db {archive} grep '{PATTERN}'")
+        click.echo(f"     lcm --db {archive} context -s {SESSION.key}")
+        click.echo(f"     lcm --db {archive} search {PATTERN}")
     click.echo("     Your own history: lcm init")
     return is_right
 
@@ -145,4 +148,5 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
 
 def _say(text: str) -> None:
     """One step of the story."""
-    click.echo(f"  ▸  {text}")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
+    click.echo(textwrap.fill(text, width, initial_indent="  ▸  ", subsequent_indent=" " * 5))

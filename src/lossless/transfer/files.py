@@ -76,7 +76,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
     with _refusing(folder):
         is_new = not folder.exists()
         if not is_new and not overwrite and any(folder.iterdir()):
-            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or allow overwriting")
+            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or allow overwriting (--overwrite)")
         make_private_folder(folder.parent)
         temporary = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
         make_private_folder(temporary)
@@ -132,7 +132,7 @@ def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None
     if place.exists() and not place.is_file():
         raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
     if place.exists() and not overwrite:
-        raise BadInput(f"{str(place)!r} already exists; choose another name, or allow overwriting")
+        raise BadInput(f"{str(place)!r} already exists; choose another name, or allow overwriting (--overwrite)")
 
 
 def check_written(path: Path, digest: str) -> None:

@@ -123,6 +123,9 @@ def test_codex_servers_come_and_go_alone(text: str) -> None:
     assert tomllib.loads(once)["mcp_servers"]["lossless"] == {"command": SERVER[0], "args": list(SERVER[1:])}
     assert codex.with_server(path, once, SERVER) == once
     assert (codex.without_server(path, once) or "").removesuffix("\n") == text.removesuffix("\n")
+    old = once.replace("lcm connect", "lcm install").replace("lcm disconnect", "lcm uninstall")
+    assert old != once
+    assert codex.without_server(path, old) == codex.without_server(path, once)
     moved = codex.with_server(path, once, ("lcm", "mcp"))
     assert tomllib.loads(moved)["mcp_servers"]["lossless"]["command"] == "lcm"
 

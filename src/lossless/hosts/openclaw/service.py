@@ -130,7 +130,7 @@ class Service:
         if spoken != PROTOCOL:
             raise BadInput(
                 f"the plugin speaks version {spoken!r} of the protocol and lossless {__version__} version {PROTOCOL}: "
-                "install the plugin and the Python package of one version (`lcm install openclaw`)"
+                "install the plugin and the Python package of one version (`lcm connect openclaw`)"
             )
         config = call.params.get("config")
         loaded = load(config if isinstance(config, dict) else {})
