@@ -86,8 +86,9 @@ MUTATIONS = (
     Mutation(
         "the checkpoint runs ahead of the data",
         "ingest/transcripts/following.py",
-        "size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)",
-        "offset=state.size, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, state.size)",
+        "replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail)",
+        "replace(work.point, offset=state.size, size=state.size, mtime_ms=state.mtime_ms, "
+        "tail=tail_digest(state.path, state.size))",
         "the rest of a line that was half written is lost, and the message with it",
         "bare transcript",
     ),
@@ -158,8 +159,8 @@ MUTATIONS = (
     Mutation(
         "a fork keeps only its newest part",
         "ingest/transcripts/exclusions.py",
-        "    return shared or _shared_by_second(work, messages, parents)",
-        "    return dict.fromkeys(range(len(messages)), parents[0])",
+        "    if shared:\n        return shared\n",
+        "    return dict.fromkeys(range(len(messages)), parents[0])\n",
         "what a fork has said itself is lost",
         "forks",
     ),

@@ -134,7 +134,7 @@ def test_people_see_the_context(lcm: Lcm, folded: Path, arguments: tuple[object,
     out = lcm("context", *NAMED, *arguments, "--format", "table").out
     for word in ("Context of conversation 1", "█", "Protected tail", "aims at 25–30 %", "until a fold"):
         assert word in out
-    assert ("left out" in out) == (arguments[1] == 900)
+    assert ("(shortened)" in out) == (arguments[1] == 900)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("time before, sliding", 9_002_473),
         ("edits and cuts off", 9_002_977),
         ("sliding", 9_003_363),
+        ("edits and cuts off", 9_501_173),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -379,11 +379,10 @@ class _Setup:
         """The transcripts that are new, or have changed since they were imported."""
         from lossless.transfer.transcripts import unread_files
 
-        files = [file for item in found for file in item.files]
         if self.is_new:
-            return files
+            return [file for item in found for file in item.files]
         with self.invocation.reader() as engine:
-            return unread_files(engine.archive, files)
+            return [file for item in found for file in unread_files(engine.archive, item.kind, item.files)]
 
     def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
         self.data |= {"imports": len(files), "connects": list(hosts), "model": model}

@@ -253,12 +253,9 @@ class _Matcher:
         return _longest_chain(sorted(fitting))
 
     def _common_beginning(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for n, (one, row) in enumerate(zip(self.shown, self.stored, strict=False)):
-            if one.mark != row.mark or n in self.rows or n in self.taken or not self.pair.may_be(n, n):
-                break
-            found[n] = n
-        return found
+        both = range(min(len(self.shown), len(self.stored)))
+        new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
+        return {n: n for n in range(next(new, len(both)))}
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
         """Equal messages that occur once on either side, except system prompts."""
@@ -595,14 +592,17 @@ class _Matcher:
                 self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
-        """Without a certain message after it, a message after new ones matches only the same words in another frame."""
+        """Without a certain message after it, a message after new ones matches only the same words in another frame.
+
+        A very short one after an edited message only matches what followed its row.
+        """
         kept: list[tuple[int, int]] = []
-        before = -1
         for w, s in pairs:
-            is_behind_new = any(before < one < w and self.shown[one].role != "system" for one in shown)
-            if not is_behind_new or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
+            before, row = kept[-1] if kept else (-1, s - 1)
+            is_late = any(before < one < w and self.shown[one].role != "system" for one in shown)
+            is_late |= self.shown[w].is_short and row != s - 1 and not self.pair.is_lesser(before, row)
+            if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
-                before = w
         return kept
 
     def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
+    from lossless.model.conversations import Conversation
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
 
@@ -215,17 +216,23 @@ def _import_session(
     progress: Callable[[int], None],
 ) -> Iterator[ImportOutcome]:
     """Import one session of a file that changes in place; one that is unchanged is not read."""
+    session, found = _whole_session(parts.archive, transcript)
+    if found is not None and not again:
+        yield ImportOutcome(transcript.state.path, session, "up-to-date", conversation_id=found.id, title=found.title)
+    else:
+        yield from _each(parts, transcript, [(None, session)], fold=fold, again=again, progress=progress)
+
+
+def _whole_session(archive: Archive, transcript: ListedTranscript) -> tuple[Session, Conversation | None]:
+    """A session of a file that changes in place, and its conversation if all of it is stored."""
     kind, state, header, parent = transcript.kind, transcript.state, transcript.header, transcript.source.agent_of
     session = transcript_session(kind, state.path, parent or header.id, header.cwd)
     if parent is not None and header.id is not None:
         session = lane_session(kind, session, header.id)
-    found = parts.archive.conversations.find(session)
-    point = None if found is None else parts.archive.transcripts.checkpoint(found.id)
+    found = archive.conversations.find(session)
+    point = None if found is None else archive.transcripts.checkpoint(found.id)
     seen = None if point is None else (point.path, point.size, point.mtime_ms)
-    if found is not None and not again and seen == (str(state.path), state.size, state.mtime_ms):
-        yield ImportOutcome(state.path, session, "up-to-date", conversation_id=found.id, title=found.title)
-    else:
-        yield from _each(parts, transcript, [(None, session)], fold=fold, again=again, progress=progress)
+    return session, found if seen == (str(state.path), state.size, state.mtime_ms) else None
 
 
 def _bring_in(
@@ -314,11 +321,13 @@ def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
     return [ImportOutcome(state.path, c.session, "up-to-date", conversation_id=c.id, title=c.title) for c in found]
 
 
-def unread_files(archive: Archive, files: Iterable[Path]) -> list[Path]:
+def unread_files(archive: Archive, kind: str, files: Iterable[Path]) -> list[Path]:
     """The files that were not fully read in their current state."""
 
     def is_read(file: Path) -> bool:
         try:
+            if kind in WHOLE_KINDS:
+                return all(_whole_session(archive, one)[1] for one in open_whole_transcripts(file, kind))
             return bool(_read_before(archive, file_state(file)))
         except (LosslessError, OSError):  # reading it will report that
             return False
