@@ -197,3 +197,17 @@ def test_long_results_that_are_shown_in_part_do_not_make_a_prompt_read_all_histo
     assert shown > 10  # the results are counted as they are shown: more of them fit
     assert len(made.receipt.included) + len(made.receipt.left_out) < 400
     assert len(made.receipt.included) + len(made.receipt.left_out) + made.receipt.unread == len(messages)
+
+
+def test_a_summary_that_fits_by_its_estimate_alone_is_shown_in_part(engine: lossless.Engine) -> None:
+    session, id_ = begin(engine, 12)
+    words = "\n".join(f'- "harbour {n}"' for n in range(60))
+    items = engine.archive.context.items(id_)
+    fold(engine.archive, id_, items, NewSummary(summary_id("s", words), 0, words, 400, "m"), CLOCK())
+    block = {"type": "text", "text": "And now, after the harbour?"}  # sent, it takes more than its words
+    engine.append(session, [{"role": "user", "content": [block]}])
+    size = sum(item.budget_tokens for item in engine.archive.context.items(id_))
+    for budget in range(size + 70, size + 140):
+        receipt = engine.assemble(session, budget=budget, format="anthropic", record=False).receipt
+        assert receipt.fits
+        assert receipt.included[0][0].startswith("sum_"), (budget, size)
