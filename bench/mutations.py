@@ -120,7 +120,7 @@ MUTATIONS = (
         "appended entries are taken for the same branch",
         "ingest/transcripts/bootstrap.py",
         "front = following.extend_front(work.front, readable_entries(entries))",
-        "front = work.front.along(readable_entries(entries))",
+        "front = following.extend_front(work.front, readable_entries(entries), on_path=True)",
         "what the host has left stays in the context",
         "tree",
     ),

@@ -99,6 +99,8 @@ def test_set_makes_a_file_where_there_is_none(lcm: Lcm, home: Path, tmp_path: Pa
     assert lcm("config", "set", "freshTailCount", "5", "--config", named).data["configPath"] == str(named)
     assert named.read_text() == "freshTailCount = 5\n"
     assert "5" in lcm("config", "set", "freshTailCount", "6", "--config", named, "--format", "table").out
+    rules = lcm("config", "set", "recallScopeOverrides", "agent:a:**=session,b=all", "--config", named).data["newValue"]
+    assert rules == ["agent:a:**=session", "b=all"]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,13 @@ def test_a_table_never_cuts_a_name(names: list[str], columns: int, at_terminal: 
             assert line.endswith(f"{day}      {count}")
 
 
+def test_a_text_of_several_lines_stays_in_its_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    Screen("UTC").table((("#", "right"), ("text", "rest"), "last"), [(1, "one\ntwo", "now"), (2, "x", "now")])
+    assert out.getvalue().splitlines() == ["#  text  last", "1  one   now", "   two", "2  x     now"]
+
+
 def test_an_export_of_a_session_that_is_not_there_writes_nothing(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
     for kind in ("archive", "markdown", "lossless-claw", "remnic"):
         answer = lcm("export", kind, "-s", "agent:main:fery", tmp_path / "out")

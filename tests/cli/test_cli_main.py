@@ -44,6 +44,17 @@ def test_the_version(lcm: Lcm, arguments: tuple[str, ...]) -> None:
     assert (answer.code, answer.out) == (0, f"lcm {lossless.__version__}\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that takes nothing")
+def test_a_version_that_cannot_be_written_is_an_error_without_a_trace() -> None:
+    script = "import sys\nfrom lossless.cli import run\nsys.argv = ['lcm', '--version']\nrun()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        )
+    assert done.returncode == 1
+    assert done.stderr == "Error: The answer cannot be written: No space left on device.\n"
+
+
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_starting_loads_nothing_heavy(option: str) -> None:
     script = (

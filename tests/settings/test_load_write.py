@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lossless.errors import BadSetting
 from lossless.settings import SETTINGS, load, to_config
-from lossless.settings.write import set_value
+from lossless.settings.write import remove_value, set_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,12 +151,28 @@ def test_the_shapes_of_a_file(tmp_path: Path, before: str, after: str) -> None:
             9,
             "[auto_rotate_session_files]\nsize_bytes = 9\n# why\n\n# next\n[other]\n",
         ),
+        (
+            "[autoRotateSessionFiles] # at the end",
+            "autoRotateSessionFiles.sizeBytes",
+            9,
+            "[autoRotateSessionFiles] # at the end\nsizeBytes = 9\n",
+        ),
     ],
 )
 def test_every_form_of_a_value_is_edited(tmp_path: Path, before: str, key: str, value: object, after: str) -> None:
     path = toml(tmp_path, before)
     set_value(path, key, value)
     assert path.read_text(encoding="utf-8") == after
+
+
+def test_no_comment_goes_with_a_list_of_tables(tmp_path: Path) -> None:
+    rules = "[[contextThresholdOverrides]]\nmatch = {model = 'm'}\ncontextThreshold = 1\n\n# next\n[other]\n"
+    path, key = toml(tmp_path, rules), "contextThresholdOverrides"
+    with pytest.raises(BadSetting, match="by hand"):
+        set_value(path, key, [])
+    with pytest.raises(BadSetting, match="by hand"):
+        remove_value(path, key)
+    assert path.read_text() == rules
 
 
 def test_the_name_that_wins_is_the_one_that_is_written(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,3 +68,14 @@ def test_what_is_gone_says_so(engine: lossless.Engine) -> None:
 @pytest.mark.parametrize(("count", "text"), [(None, "–"), (5, "5 B"), (2048, "2.0 kB"), (10**7, "9.5 MB")])
 def test_sizes_are_easy_to_read(count: int | None, text: str) -> None:
     assert format_bytes(count) == text
+
+
+def test_only_the_first_screen_is_loaded_at_the_start() -> None:
+    script = (
+        "import sys\nimport lossless.tui.app\nfrom lossless.tui import screens\n"
+        "loaded = [name for name in sys.modules if name.startswith('lossless.tui.screens.')]\n"
+        "print(sorted(name.rpartition('.')[2] for name in loaded), 'lossless.ingest' in sys.modules)\n"
+        "print(screens.context.FocusScreen.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "['conversations', 'dialogs', 'page', 'reader'] False\nFocusScreen\n"

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from contextlib import suppress
 
 
 def run() -> None:
@@ -9,8 +10,10 @@ def run() -> None:
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from lossless import __version__
 
-        sys.stdout.write(f"lcm {__version__}\n")
-        return
+        with suppress(OSError):  # the command itself says why nothing can be written
+            sys.stdout.write(f"lcm {__version__}\n")
+            sys.stdout.flush()
+            return
     gc.disable()  # nothing that imports leave behind is garbage
     from lossless.cli.main import main
 

@@ -122,7 +122,7 @@ class Screen:
         """
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
-        widths = [max(row[n].cell_len for row in cells) for n in range(len(titles))]
+        widths = [max(line.cell_len for row in cells for line in _lines(row[n])) for n in range(len(titles))]
         if sys.stdout.isatty():
             widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
             cells.insert(1, [styled("─" * width, "dim") for width in widths])
@@ -205,16 +205,22 @@ def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
 
 
 def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
-    """The lines of a cell: one, unless it is a name that is too long for a line."""
-    if text.cell_len <= width and "\n" not in text.plain:
-        return [text]
+    """The lines of a cell: its own, and more of a name that is too long for a line."""
+    lines = _lines(text)
+    if all(line.cell_len <= width for line in lines):
+        return lines
     if kind == "rest":
-        text = text.copy()
-        text.truncate(width, overflow="ellipsis")
-        return [text]
+        lines = [line.copy() for line in lines]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return lines
     from rich.console import Console
 
     return list(text.wrap(Console(), width, overflow="fold"))
+
+
+def _lines(text: Text) -> Sequence[Text]:
+    return list(text.split(allow_blank=True)) if "\n" in text.plain else [text]
 
 
 def safe_text(value: Any) -> Text:

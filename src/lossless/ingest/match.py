@@ -129,18 +129,23 @@ def match(
     return found.result()
 
 
-def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
+def overlap(
+    shown: Sequence[bytes], before: Sequence[bytes], is_short: Callable[[int], bool] = lambda _: True
+) -> tuple[int, int]:
     """How many messages of a moved window are the end of the previous one, and how many of these may be new.
 
-    The longest overlap counts, so that nothing is stored twice; a shorter one would mean repeats. Zero when there is
-    none. Linear in the length of both.
+    The longest overlap counts, so that nothing is stored twice; a shorter one would mean repeats of texts that are very
+    short, or were repeated before. Zero when there is none. Linear in the length of both.
     """
     borders = _borders(shown, before)
     if not borders:
         return 0, 0
-    counts, least = Counter(before), borders[-1]
-    is_repeated = all(counts[mark] > 1 for mark in shown[:least])
-    return borders[0], borders[0] - (0 if is_repeated else least)
+    counts, size = Counter(before), borders[0]
+    if all(counts[mark] > 1 for mark in shown[: borders[-1]]):
+        borders.append(0)
+    new = (n for n in range(size - 1, borders[-1] - 1, -1) if counts[shown[n]] == 1 and not is_short(n))
+    certain = next(new, -1)
+    return size, size - min(length for length in borders if length > certain)
 
 
 def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
@@ -264,12 +269,8 @@ class _Matcher:
         rows = [(n, row) for n, row in enumerate(self.stored) if n not in taken and row.role != "system"]
         once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
         places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
-        found: dict[int, int] = {}
-        for w, one in free:
-            s = places.get(one.mark) if once[0][one.mark] == 1 else None
-            if s is not None and self.pair.may_be(w, s):
-                found[w] = s
-        return found
+        pairs = [(w, places[one.mark]) for w, one in free if once[0][one.mark] == 1 and one.mark in places]
+        return {w: s for w, s in pairs if self.pair.may_be(w, s)}
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
@@ -292,7 +293,7 @@ class _Matcher:
         """Without any anchor: repeated messages, where the window begins with what the rows end with."""
         shown = [one.mark for one in self.shown]
         stored = [row.mark for row in self.stored]
-        size, self.ambiguous = overlap(shown, stored)
+        size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[n].is_short)
         if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
@@ -385,11 +386,10 @@ class _Matcher:
         return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
     def _begins_as_before(self) -> bool:
-        if not self.chain or self.last is None or not self.last:
+        if not self.chain or not self.last:
             return False
         w, s = self.chain[0]
-        shown_before = sorted(one for one in self.last if one < s)
-        return len(shown_before) == w
+        return sum(one < s for one in self.last) == w
 
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.

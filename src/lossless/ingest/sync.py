@@ -246,7 +246,8 @@ class _WindowReader:
             return None
         if mark.chain[:start] != self._prints[:start]:
             return None
-        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:])
+        items = self._items[self._head :]
+        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:], lambda n: self._is_short(items[n]))
         rows = mark.rows[mark.length - size :]
         if not size or min(rows) <= 0:
             return None

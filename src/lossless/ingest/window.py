@@ -23,7 +23,7 @@ from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event, Skip
@@ -374,12 +374,12 @@ def common_prefix(one: bytes, other: bytes) -> int:
     return low
 
 
-def moved_overlap(now: bytes, before: bytes) -> tuple[int, int]:
+def moved_overlap(now: bytes, before: bytes, is_short: Callable[[int], bool]) -> tuple[int, int]:
     """How many messages of a window are the end of the previous one, and how many of these may be repeats; 0 if none.
 
     It has not moved on when it begins like the previous one, or when what follows was in that, too.
     """
-    size, open_ = overlap(split_prints(now), split_prints(before))
+    size, open_ = overlap(split_prints(now), split_prints(before), is_short)
     if not size or size < common_prefix(now, before):
         return 0, 0
     shown, last = split_prints(now), split_prints(before)

@@ -27,6 +27,7 @@ from lossless.settings.load import (
     settings_by_key,
     unusable_config,
 )
+from lossless.settings.model_rules import SCOPES
 from lossless.settings.setting import Setting, shorten_value, snake_case
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, TextValue | TextList)
+    is_text = isinstance(kind, TextValue | TextList) or kind is SCOPES
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -195,11 +196,15 @@ def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> obj
 def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
-    from tomlkit.items import AoT, Table
+    from tomlkit.items import AoT, Comment, Table
 
     try:
         document: Any = tomlkit.parse(text)
         place, key, table, group = _find_toml(document, name)
+        given = None if place is None else place[key]
+        # the last `[[table]]` of a list also holds the comments above what follows it
+        if isinstance(given, AoT) and any(isinstance(one, Comment) for item in given for _, one in item.value.body):
+            raise _by_hand(path, name)
         if place is not None and value is UNSET:
             del place[key]
         elif place is not None:
@@ -216,6 +221,8 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
             at = values[-1] + 1 if values else 0 if table is not None or any(is_table) else len(body)
             if at and not body[at - 1][1].as_string().endswith("\n") and not body[at - 1][1].trivia.trail:
                 body[at - 1][1].trivia.trail = ending
+            if table is not None and not table.trivia.trail:  # the file ends with its header
+                table.trivia.trail = ending
             body.insert(at, (tomlkit.key(names), item))
         else:
             table.append(name.rpartition(".")[2], tomlkit.value(_toml(value)))
