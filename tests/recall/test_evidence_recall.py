@@ -232,6 +232,22 @@ def test_a_question_about_the_order_is_answered_in_it(course: lossless.Engine) -
     assert "newest word" not in str(found)
 
 
+@pytest.mark.parametrize("max_tokens", [200, 2_000])
+def test_the_text_keeps_the_order_of_two_sessions_of_one_day(max_tokens: int) -> None:
+    with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
+        for n in range(8):
+            text = {"role": "user", "content": f"Ferry plan {n}: the harbour office moved ferry {n}."}
+            at = said_on(3) + timedelta(minutes=10 * n)
+            engine.append((TALK, OTHER)[n % 2], [lossless.Incoming(text, created_at=at)])
+        found = engine.recall(
+            "In which order did we talk of the ferry plan?", all_conversations=True, max_tokens=max_tokens
+        )
+    shown = [line.split()[0] for line in str(found).splitlines() if line.startswith("msg#")]
+    assert shown == [item.reference for item in found.evidence] == sorted(shown)
+    assert len(shown) >= 3
+    assert max_tokens == 200 or len(shown) == 8
+
+
 def test_the_text_has_the_order_of_the_evidence_under_its_headings(course: lossless.Engine) -> None:
     found = course.recall("harbour app launch noted")
     days = list(dict.fromkeys(item.place for item in found.evidence))

@@ -178,3 +178,36 @@ def test_a_damaged_original_is_said_to_be_so(engine: lossless.Engine) -> None:
     with pytest.raises(ArchiveCorrupt, match=f"message {id_} cannot be read back"):
         engine.archive.messages.get(id_)
     assert engine.archive.context.sketches([]) == {}
+
+
+def test_long_results_that_are_shown_in_part_do_not_make_a_prompt_read_all_history(engine: lossless.Engine) -> None:
+    session = lossless.Session(key=f"case {next(NUMBERS)}")
+    messages: list[dict[str, object]] = []
+    for n in range(300):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+        messages += [
+            {"role": "user", "content": f"step {n}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": f"{n:04d}=0x7f,{n * 31:06d};\n" * 200},
+            {"role": "assistant", "content": f"done {n}"},
+        ]
+    engine.append(session, messages)
+    made = engine.assemble(session, budget=8_000)
+    shown = sum(form == "shortened" for _, form in made.receipt.included)
+    assert shown > 10  # the results are counted as they are shown: more of them fit
+    assert len(made.receipt.included) + len(made.receipt.left_out) < 400
+    assert len(made.receipt.included) + len(made.receipt.left_out) + made.receipt.unread == len(messages)
+
+
+def test_a_summary_that_fits_by_its_estimate_alone_is_shown_in_part(engine: lossless.Engine) -> None:
+    session, id_ = begin(engine, 12)
+    words = "\n".join(f'- "harbour {n}"' for n in range(60))
+    items = engine.archive.context.items(id_)
+    fold(engine.archive, id_, items, NewSummary(summary_id("s", words), 0, words, 400, "m"), CLOCK())
+    block = {"type": "text", "text": "And now, after the harbour?"}  # sent, it takes more than its words
+    engine.append(session, [{"role": "user", "content": [block]}])
+    size = sum(item.budget_tokens for item in engine.archive.context.items(id_))
+    for budget in range(size + 70, size + 140):
+        receipt = engine.assemble(session, budget=budget, format="anthropic", record=False).receipt
+        assert receipt.fits
+        assert receipt.included[0][0].startswith("sum_"), (budget, size)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lossless.context.run import AssembleRequest
     from lossless.files.vault import Vault
     from lossless.model.context import ContextItem, Summary
-    from lossless.model.messages import Message
+    from lossless.model.messages import Message, Role
     from lossless.model.records import StoredBrief
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange
@@ -209,11 +209,12 @@ def read_snapshot(
     """Read what a prompt may need; raises `ArchiveCorrupt` when an item of the context is missing."""
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
-    newest = archive.context.newest_items(conversation_id, most)
-    beyond = 0
-    while (not_shown := _not_shown(newest.items, whole.capacity, request)) > beyond:
-        beyond = not_shown
-        newest = archive.context.newest_items(conversation_id, most + beyond)
+    has_past = request.fresh_tail_max_tokens is not None
+
+    def shown(role: Role, tokens: int, is_past: bool) -> int:
+        return shown_tokens(role, tokens, whole.capacity, is_past=has_past and is_past)
+
+    newest = archive.context.newest_items(conversation_id, most, shown)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
@@ -238,16 +239,6 @@ def read_snapshot(
         items[newest_user_index(items) or 0].ordinal if items else 0,
         unread,
         archive.summaries.changes_below(names) if names else {},
-    )
-
-
-def _not_shown(items: Sequence[ContextItem], budget: int, request: AssembleRequest) -> int:
-    """The tokens that are missing in a prompt of the messages that are shown in part."""
-    turn, has_past = newest_user_index(items) or 0, request.fresh_tail_max_tokens is not None
-    return sum(
-        item.budget_tokens - shown_tokens(item.role, item.budget_tokens, budget, is_past=has_past and n < turn)
-        for n, item in enumerate(items)
-        if isinstance(item, MessageItem)
     )
 
 

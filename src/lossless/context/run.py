@@ -614,10 +614,14 @@ class PromptBuilder:
             if tokens <= policy.limit:
                 return chosen, kept, tokens
             messages = [self.rendered[candidate.item.ordinal] for candidate in candidates]
-            measured = [
-                replace(candidate, tokens=self._size(message)) if id(message) in self.measured else candidate
+            sizes = [
+                self._size(message) if id(message) in self.measured else candidate.tokens
                 for candidate, message in zip(candidates, messages, strict=True)
             ]
+            # What fits by estimates has no shorter forms yet.
+            if sum(candidate.tokens for candidate in candidates) <= policy.limit < sum(sizes):
+                candidates = build_candidates(self.material, self.request, policy, self.items, self.rendered, sizes)
+            measured = [replace(candidate, tokens=size) for candidate, size in zip(candidates, sizes, strict=True)]
             again = choose(measured, policy)
             if again.kept == chosen.kept:
                 break

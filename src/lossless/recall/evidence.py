@@ -101,17 +101,21 @@ class RecallResult:
 
     @property
     def lines(self) -> list[str]:
-        """The evidence in its order, what belongs to one day and one summary together under one heading."""
+        """The evidence in its order, what belongs to one day and one summary together under one heading; in order of
+        time, what follows each other.
+        """
         newest = 0
         if self.in_order:  # where time goes back, the newest ends
             times = [(item.created_at, item.id) for item in self.evidence]
             newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
-        groups: dict[tuple[bool, tuple[int, str, str]], list[str]] = {}
+        groups: dict[tuple[int, bool, tuple[int, str, str]], list[str]] = {}
+        run = 0
         for number, item in enumerate(self.evidence):
-            groups.setdefault((number < newest, item.place), []).append(evidence_line(item))
+            run += self.in_order and number > 0 and item.place != self.evidence[number - 1].place
+            groups.setdefault((run, number < newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
-        for (is_newest, place), quotes in groups.items():
+        for (_, is_newest, place), quotes in groups.items():
             lines += [day_heading(place, self.scope) + (_NEWEST if is_newest else ""), *quotes]
         return [*lines, _OPENING] if self.evidence else lines
 
@@ -264,12 +268,24 @@ def recall(
                 break
         if budget < _LEAST_TOKENS:
             break
-    if in_order:
-        items.sort(key=lambda item: (item.created_at, item.id))
-        if items and not asks_order:
-            newest = [item for item in items if item.place == items[-1].place]
-            newest = items[-1:] if len(newest) == len(items) else newest
-            items = [*newest, *(item for item in items if item not in newest)]
+    found = replace(found, evidence=tuple(items))
+    if not in_order:
+        return found
+    found = _by_time(found, newest_first=not asks_order)
+    while len(found.evidence) > 1 and estimate_tokens("\n".join(found.lines)) > max_tokens:  # headings stand again
+        weakest = min(found.evidence, key=lambda item: item.score)
+        rest = tuple(item for item in found.evidence if item is not weakest)
+        found = _by_time(replace(found, evidence=rest), newest_first=not asks_order)
+    return found
+
+
+def _by_time(found: RecallResult, *, newest_first: bool) -> RecallResult:
+    """Evidence in order of time; the newest of it before the rest, if that is asked for."""
+    items = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
+    if items and newest_first:
+        newest = [item for item in items if item.place == items[-1].place]
+        newest = items[-1:] if len(newest) == len(items) else newest
+        items = [*newest, *(item for item in items if item not in newest)]
     return replace(found, evidence=tuple(items))
 
 

@@ -28,7 +28,7 @@ from lossless.store.database import (
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from lossless.model.context import NewSummary
     from lossless.model.messages import Json, Role
@@ -40,8 +40,8 @@ _INGEST = load_queries("ingest")
 _UNREACHABLE, _LOST_SUMMARIES = load_queries("verify")["unreachable"], load_queries("rebuilding")["lost_summaries"]
 CLAW_ACTOR = "lossless-claw"
 _PAGE = 512
-#: The columns of an item's tokens: the reference's count, and the budget estimate.
-_TOKENS, _BUDGET = 4, 7
+#: The columns of an item: its role, the reference's count of its tokens, and the budget estimate.
+_ROLE, _TOKENS, _BUDGET = 3, 4, 7
 #: Limits for estimates computed in one read for rows of older versions (items, stored tokens), and how many are cached.
 _MOST_ESTIMATED, _MOST_ESTIMATED_TOKENS, _MOST_KEPT = 2_000, 500_000, 50_000
 #: The maximum number of system prompts at the start of a context.
@@ -112,28 +112,34 @@ class ContextItems(TableAccess):
         """The whole context in order."""
         return self._items(self._rows("items", conversation_id=conversation_id))
 
-    def newest_items(self, conversation_id: int, most_tokens: int) -> NewestItems:
+    def newest_items(
+        self, conversation_id: int, most_tokens: int, shown: Callable[[Role, int, bool], int] | None = None
+    ) -> NewestItems:
         """The newest items within `most_tokens`, at least back to the newest user message.
 
         Leading system prompts and all summaries are included. Only the oldest messages are skipped, so the cost depends
-        on the budget, not the history.
+        on the budget, not the history. A message counts as `shown` says for its role, its tokens, and whether it
+        precedes the newest user message.
         """
         place = {"conversation_id": conversation_id}
         (user,) = self._row("newest_user", place) or (sys.maxsize,)
+
+        def size(row: Row) -> int:
+            tokens, role = column_count(row[_TOKENS]), row[_ROLE]
+            return tokens if shown is None or role is None else shown(role, tokens, row[0] < user < sys.maxsize)
+
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
             page = self._rows("newest_items", place | {"limit": _PAGE, "ordinal": before})
             rows += page
-            tokens += sum([column_count(row[_TOKENS]) for row in page])
+            tokens += sum([size(row) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
         while (
-            len(rows) > 1
-            and column_count(rows[-1][0]) < column_count(user)
-            and tokens - column_count(rows[-1][_TOKENS]) > most_tokens
+            len(rows) > 1 and column_count(rows[-1][0]) < column_count(user) and tokens - size(rows[-1]) > most_tokens
         ):
-            tokens -= column_count(rows.pop()[_TOKENS])
+            tokens -= size(rows.pop())
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:
