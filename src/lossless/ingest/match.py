@@ -400,8 +400,7 @@ class _Matcher:
         if not rows or not self.shown or rows != list(range(len(self.stored))):
             return
         pairs = [(n, s) for n, s in enumerate(rows[: len(self.shown)])]
-        most = max(_FEW, len(rows))
-        is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
+        is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
         is_little = len(rows) >= _FEW or self.shown[0].is_short
@@ -594,13 +593,14 @@ class _Matcher:
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
         """Without a certain message after it, a message after new ones matches only the same words in another frame.
 
-        A very short one after an edited message only matches what followed its row.
+        So does one after an edited message, unless it followed its row: the host continued from there.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
-            before, row = kept[-1] if kept else (-1, s - 1)
-            is_late = any(before < one < w and self.shown[one].role != "system" for one in shown)
-            is_late |= self.shown[w].is_short and row != s - 1 and not self.pair.is_lesser(before, row)
+            new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
+            edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
+            is_late = row != s - 1 and not self._is_equal(edit, row) and not self.pair.is_lesser(edit, row)
+            is_late |= any(self.shown[one].role != "system" for one in new)
             if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
@@ -686,7 +686,6 @@ class _Matcher:
         strayed = {} if sure else {w: s for w, s in self.rows.items() if w not in self.cuts}
         in_order = {w for w, _ in ordered or _longest_chain(sorted(strayed.items()))}
         moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
-        places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         gone: dict[int, Cause] = {}
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
         if self.follows or self._begins_as_before():
@@ -697,8 +696,8 @@ class _Matcher:
         last = matched[-1] if matched else len(self.stored)
         if behind := [s for s in range(last + 1, len(self.stored)) if s not in self.taken]:
             self._leave_behind(last, behind, gone)
-        versions = frozenset(self.versions - self.cuts)
-        likely = len(self.alike) + len(self.cuts)
+        places = tuple(self.rows.get(n) for n in range(len(self.shown)))
+        versions, likely = frozenset(self.versions - self.cuts), len(self.alike) + len(self.cuts)
         return MatchResult(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
