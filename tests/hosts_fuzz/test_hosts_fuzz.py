@@ -70,6 +70,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 9_501_173),
         ("head cut", 9_601_970),
         ("edits and cuts off", 9_701_050),
+        ("replaying", 9_803_202),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -235,7 +235,8 @@ class _WindowReader:
         window = self._window(mark.length)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
         if not window.size and not self._has_ids():
-            plan = replace(plan, ambiguous=possible_repeats(self._prints[_PRINT * self._head :]))
+            repeats = possible_repeats(self._prints[_PRINT * self._head :], self._is_short_at)
+            plan = replace(plan, ambiguous=repeats)
         rows = mark.rows if mark.rows is not None else (0,) * mark.length
         return SeenWindow(window, plan, mark, self._prints, rows)
 
@@ -246,8 +247,7 @@ class _WindowReader:
             return None
         if mark.chain[:start] != self._prints[:start]:
             return None
-        items = self._items[self._head :]
-        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:], lambda n: self._is_short(items[n]))
+        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:], self._is_short_at)
         rows = mark.rows[mark.length - size :]
         if not size or min(rows) <= 0:
             return None
@@ -304,6 +304,10 @@ class _WindowReader:
     def _has_ids(self) -> bool:
         """Whether the host assigns ids, so that repeats are certain."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
+
+    def _is_short_at(self, place: int) -> bool:
+        """Of a message after the prompts at the beginning."""
+        return self._is_short(self._items[self._head + place])
 
     def _is_short(self, item: MessageLike) -> bool:
         events, _ = incoming.read_events([item])

@@ -399,11 +399,13 @@ def is_cut_short(now: bytes, before: bytes) -> bool:
     return not now.startswith(before) and now[:_PRINT] == before[:_PRINT]
 
 
-def possible_repeats(prints: bytes) -> int:
+def possible_repeats(prints: bytes, is_short: Callable[[int], bool]) -> int:
     """How many messages may be repeats when the same window comes again: it looks the same after it has moved on."""
     shown = split_prints(prints)
     size, _ = overlap(shown, shown[1:]) if len(shown) > 1 else (0, 0)
-    return len(shown) - size if size else 0
+    counts = Counter(shown)
+    may_repeat = (counts[shown[n]] > 1 or is_short(n) for n in range(size, len(shown)))
+    return len(shown) - size if size and all(may_repeat) else 0
 
 
 def hide_unshown(
