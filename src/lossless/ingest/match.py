@@ -493,7 +493,9 @@ class _Matcher:
         return kept
 
     def _has_other_result(self, w: int, s: int) -> bool:
-        """Whether the results of a call follow in both, with different text, and what precedes it was edited."""
+        """Whether it is the result of another call, or a call with another result, and what precedes it was edited."""
+        if self.shown[w].role == "tool" and w - 1 not in self.rows and s > 0:
+            return self.pair.likeness(w - 1, s - 1) < 1.0
         if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
             return False
         is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
@@ -624,11 +626,10 @@ class _Matcher:
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
             for s in _near(i, len(shown), rows):
-                j = places[s]
                 if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
                     if score >= ALIKE:
-                        scores[i, j] = score
+                        scores[i, places[s]] = score
         width, height = len(shown), len(rows)
         if from_left:
             return [(shown[i], rows[j]) for i, j in _best_in_order(scores, width, height)]
