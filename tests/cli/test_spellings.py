@@ -117,7 +117,7 @@ DRY_RUNS: tuple[tuple[tuple[object, ...], str], ...] = (
     (("session", "new", "-s", 1), "779 → 482 tokens"),
     (("session", "reset", "-s", 1), "agent:main:here goes on in conversation 3"),
     (("session", "bootstrap", "lines.jsonl", "-s", "k"), "1 message stored"),
-    (("config", "set", "freshTailCount", 9), "freshTailCount – → 9"),
+    (("config", "set", "freshTailCount", 9), "freshTailCount default → 9"),
 )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PORT = 4878
 PATH = "/mcp"
+#: How much of a request is read that is refused.
+_READ_BYTES = 1 << 20
 
 
 def require_token(app: ASGIApp, token: str) -> ASGIApp:
@@ -34,6 +36,9 @@ def require_token(app: ASGIApp, token: str) -> ASGIApp:
         if scope["type"] == "lifespan" or (len(given) == 1 and hmac.compare_digest(given[0], expected)):
             await app(scope, receive, send)
         elif is_http:
+            size = 0  # what is sent and not read would reset the connection before the answer is read
+            while size < _READ_BYTES and (part := await receive()).get("more_body"):
+                size += len(part["body"])
             headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})

@@ -122,11 +122,15 @@ class ContextItems(TableAccess):
         precedes the newest user message.
         """
         place = {"conversation_id": conversation_id}
-        (user,) = self._row("newest_user", place) or (sys.maxsize,)
+        user = column_count((self._row("newest_user", place) or (sys.maxsize,))[0])
 
         def size(row: Row) -> int:
             tokens, role = column_count(row[_TOKENS]), row[_ROLE]
-            return tokens if shown is None or role is None else shown(role, tokens, row[0] < user < sys.maxsize)
+            return (
+                tokens
+                if shown is None or role is None
+                else shown(role, tokens, column_count(row[0]) < user < sys.maxsize)
+            )
 
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
@@ -136,9 +140,7 @@ class ContextItems(TableAccess):
             tokens += sum([size(row) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while (
-            len(rows) > 1 and column_count(rows[-1][0]) < column_count(user) and tokens - size(rows[-1]) > most_tokens
-        ):
+        while len(rows) > 1 and column_count(rows[-1][0]) < user and tokens - size(rows[-1]) > most_tokens:
             tokens -= size(rows.pop())
             is_whole = False
         newest = self._items(rows[::-1])
