@@ -40,7 +40,8 @@ def test_evidence_for_a_question(lcm: Lcm, told: Path) -> None:
 
 
 def test_one_conversation_and_so_many_tokens(lcm: Lcm, told: Path) -> None:
-    assert lcm("recall", "Aurora berth", "--conversation-id", 2).data["evidence"] == []
+    assert lcm("recall", "Aurora", "berth", "--conversation-id", 2).data["evidence"] == []
+    assert lcm("recall", "Aurora", "berth").data == lcm("recall", "Aurora berth").data, "quotes are not needed"
     assert len(lcm("recall", "ferries", "--session-key", "agent:main:ferry").data["evidence"]) == 12
     short = lcm("recall", "ferries", "--max-tokens", 120)
     assert 0 < len(short.data["evidence"]) < 8

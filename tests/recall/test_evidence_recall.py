@@ -20,7 +20,7 @@ from lossless.recall.scope import whole_archive
 from lossless.testing import PLANTED, openai_chat, sample_conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lossless.recall.evidence import RecallResult
 
@@ -194,15 +194,20 @@ COURSE = {
 }
 
 
+def talk(engine: lossless.Engine, day: int, texts: Iterable[str]) -> None:
+    """A question and its answer, on a day."""
+    rows: list[Any] = [
+        lossless.Incoming({"role": role, "content": text}, created_at=said_on(day) + timedelta(minutes=n))
+        for n, (role, text) in enumerate(zip(("user", "assistant"), texts, strict=True))
+    ]
+    engine.append(TALK, rows)
+
+
 @pytest.fixture(scope="module")
 def course() -> Iterator[lossless.Engine]:
     with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
         for day, texts in COURSE.items():
-            rows: list[Any] = [
-                lossless.Incoming({"role": role, "content": text}, created_at=said_on(day) + timedelta(minutes=n))
-                for n, (role, text) in enumerate(zip(("user", "assistant"), texts, strict=True))
-            ]
-            engine.append(TALK, rows)
+            talk(engine, day, texts)
         yield engine
 
 
@@ -290,11 +295,7 @@ def wishes() -> Iterator[lossless.Engine]:
     ]
     with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
         for day, pair in enumerate(texts, 1):
-            rows: list[Any] = [
-                lossless.Incoming({"role": role, "content": text}, created_at=said_on(day) + timedelta(minutes=n))
-                for n, (role, text) in enumerate(zip(("user", "assistant"), pair, strict=True))
-            ]
-            engine.append(TALK, rows)
+            talk(engine, day, pair)
         yield engine
 
 

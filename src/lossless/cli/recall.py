@@ -245,15 +245,18 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 
 
 @command("recall")
-@click.argument("question")
+@click.argument("words", metavar="QUESTION...", nargs=-1, required=True)
 @target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
-def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
+def recall(
+    invocation: Invocation, words: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
+) -> None:
     """Gather messages about QUESTION: quotations with their ids and days, the best first.
 
     Questions about an order or a development are answered in order of time. No model is asked. "Last Friday" in the
     question means the one before today; in a quotation it is explained by the day on which it was said.
     """
+    question = " ".join(words)
     if not question.strip():
         raise bad_option("QUESTION", "it is empty")
     with invocation.reader() as engine:

@@ -126,11 +126,8 @@ class ContextItems(TableAccess):
 
         def size(row: Row) -> int:
             tokens, role = column_count(row[_TOKENS]), row[_ROLE]
-            return (
-                tokens
-                if shown is None or role is None
-                else shown(role, tokens, column_count(row[0]) < user < sys.maxsize)
-            )
+            is_past = column_count(row[0]) < user < sys.maxsize
+            return tokens if shown is None or role is None else shown(role, tokens, is_past)
 
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
