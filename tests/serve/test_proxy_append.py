@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from lossless.testing.provider import Provider, Request, Say, Status, last_text
 from tests.compaction.loop_kit import settings, talk
 from tests.serve.proxy_kit import TOKEN, post, proxied, streamed
 from tests.serve.test_proxy import DIALECTS, recalling, said, sessions, without_labels
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -286,10 +286,9 @@ def test_a_client_that_went_away_asks_again(engine: lossless.Engine) -> None:
     with Provider(lambda _: answers.pop(0)) as provider, proxied(engine, provider) as url:
         request = {"json": body("chat", "go", stream=True), "headers": HEADERS}
         with streamed("POST", url + PATHS["chat"], **request) as answer:  # type: ignore[arg-type]
-            next(answer.iter_raw())
+            next(line for line in answer.iter_lines() if "long" in line)
         provider.let_go.set()
-        while len(said(engine)) < 2:
-            time.sleep(0.01)
+        wait_for(lambda: len(said(engine)) == 2)
         assert tell(url, "chat", "go") == "all"
         assert shown(provider.requests[-1]) == [("user", "go")]
     assert said(engine).count("go") == 1

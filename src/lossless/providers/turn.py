@@ -291,16 +291,26 @@ class Turn:
         return self.stream.ending()
 
     def broken(self) -> None:
-        """Store the received part of a stream that was cut off or abandoned."""
-        keeping = self.keeping
-        if self._kept is None:
+        """Store the received part of a stream that was cut off or abandoned.
+
+        With the history `append` it is marked as cut off in the same transaction: a client may ask again at once.
+        """
+        keeping, is_new = self.keeping, self._kept is None
+        if is_new:
             dialect, rest = keeping.dialect, self.stream.reply()
             rest = dialect.without_calls(rest, {call.name for call in dialect.calls(rest)})
             self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
-            if dialect.reply_messages(self._whole):
+            if not dialect.reply_messages(self._whole):
+                return
+            if keeping.history != "append":
                 self._record(rest)
-        if self._kept and keeping.history == "append":
-            keeping.engine.append(keeping.session, (), key=cut_off_key(self._kept[0]))
+        if keeping.history == "append" and self.not_kept is None:
+            with keeping.engine.admin.transaction():
+                if is_new and self._whole is not None:
+                    said = keeping.dialect.reply_messages(self._whole)
+                    self._kept = keeping.engine.append(keeping.session, said).message_ids
+                if self._kept:
+                    keeping.engine.append(keeping.session, (), key=cut_off_key(self._kept[0]))
 
     def _store(self) -> AppendReport:
         keeping = self.keeping
