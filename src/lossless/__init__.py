@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import SummaryPrompt, SummarySource, WrittenSummary
+    from lossless.compaction.summariser import DescribeReport
     from lossless.context.run import Assembled, Receipt
     from lossless.engine import Engine, TurnReport
     from lossless.engine import open_engine as open
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         SchemaUnknown,
         Stale,
     )
-    from lossless.files.describe import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import FilePiece, OrphanFile
     from lossless.hosts.chat import chat
@@ -134,6 +134,7 @@ _PUBLIC = {
     "lossless.compaction.plan": "Pass",
     "lossless.compaction.run": "CompactionReport",
     "lossless.compaction.summarise": "SummaryPrompt SummarySource WrittenSummary",
+    "lossless.compaction.summariser": "DescribeReport",
     "lossless.context.run": "Assembled Receipt",
     "lossless.engine": "Engine TurnReport open=open_engine",
     "lossless.errors": (
@@ -141,7 +142,6 @@ _PUBLIC = {
         "BadSetting GrantError GuardOpen LosslessError ModelAuth ModelBadAnswer ModelDenied ModelError "
         "ModelRateLimit ModelTimeout NoArchive NotAnArchive NotFound SchemaUnknown Stale"
     ),
-    "lossless.files.describe": "DescribeReport",
     "lossless.files.references": "StubPlan",
     "lossless.files.vault": "FilePiece OrphanFile",
     "lossless.hosts.chat": "chat",

@@ -94,14 +94,13 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
     return "a stub of ours" if calls == [part.call_id for part in stored[0].message.tool_results] else None
 
 
-def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.ShortenedText) -> bool:
+def _is_part_of(archive: Archive, conversation_id: int, short: tuple[int, str, str, int]) -> bool:
     """Whether a shortened text is the beginning and the end of a stored one."""
-    for stored in archive.messages.many([short.message_id], exact=False):
+    message_id, head, tail, chars = short
+    for stored in archive.messages.many([message_id], exact=False):
         texts = [stored.message.content, *(part.text for part in stored.message.tool_results)]
         here = stored.conversation_id == conversation_id
-        return here and any(
-            len(text) == short.chars and text.startswith(short.head) and text.endswith(short.tail) for text in texts
-        )
+        return here and any(len(text) == chars and text.startswith(head) and text.endswith(tail) for text in texts)
     return False
 
 

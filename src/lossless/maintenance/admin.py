@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
-    from lossless.files.describe import DescribeReport
+    from lossless.compaction.summariser import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination

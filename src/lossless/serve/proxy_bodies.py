@@ -182,12 +182,19 @@ def _value(body: RequestBody, key: str, value: Any) -> list[bytes | memoryview]:
     before = body.raw[key]
     if value is before:
         return [body.piece(start, end)]
-    members = _Members(body, start, end)
-    return _list(members, before, value) if type(before) is type(value) is list else [_json(value)]
+    return _list(body, (start, end), before, value) if type(before) is type(value) is list else [_json(value)]
 
 
-def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:
-    """A changed list: runs of its old members keep their text."""
+def _list(body: RequestBody, place: tuple[int, int], before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:
+    """A changed list: runs of its old members keep their text, in which they are looked up as far as needed."""
+    text, start, ends = body.text, place[0] + 1, list[int]()
+
+    def end_of(n: int) -> int:
+        while len(ends) <= n:
+            at = skip_mark(",", text, ends[-1]) if ends else skip_blanks(text, start)
+            ends.append(JSON_READER.raw_decode(text, at)[1])
+        return ends[n]
+
     index = {id(item): n for n, item in enumerate(before) if type(item) is dict}
     known = [index.get(id(item)) for item in changed]
     pieces: list[bytes | memoryview] = [b"["]
@@ -196,28 +203,10 @@ def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[byte
             pieces += [_json([changed[k] for k in run])[1:-1], b","]
         else:
             old = [k + shift for k in run]
-            pieces += [members.piece(old[0], None if old[-1] == len(before) - 1 else old[-1]), b","]
+            first = start if old[0] == 0 else skip_mark(",", text, end_of(old[0] - 1))
+            last = place[1] - 1 if old[-1] == len(before) - 1 else end_of(old[-1])
+            pieces += [body.piece(first, last), b","]
     return [*pieces[:-1], b"]"] if changed else [b"[]"]
-
-
-class _Members:
-    """The members of a list in a text; positions are found on demand."""
-
-    def __init__(self, body: RequestBody, start: int, end: int) -> None:
-        self._body, self._start, self._last = body, start + 1, end - 1
-        self._ends: list[int] = []
-
-    def piece(self, first: int, last: int | None) -> bytes | memoryview:
-        """The text of the members from one to another, or to the last."""
-        start = self._start if first == 0 else skip_mark(",", self._body.text, self._end(first - 1))
-        return self._body.piece(start, self._last if last is None else self._end(last))
-
-    def _end(self, n: int) -> int:
-        text = self._body.text
-        while len(self._ends) <= n:
-            start = skip_mark(",", text, self._ends[-1]) if self._ends else skip_blanks(text, self._start)
-            self._ends.append(JSON_READER.raw_decode(text, start)[1])
-        return self._ends[n]
 
 
 def _json(value: Any) -> bytes:

@@ -315,20 +315,24 @@ _NONE = bytes(PRINT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRef:
-    """A message that another conversation has, or had."""
+class MessageRef:
+    """A message of a transcript's path, or one that another conversation has, or had."""
 
-    #: The beginning of its fingerprint; empty for one that left the context on a branch.
+    #: The beginning of its fingerprint; empty for a record that is no message, and for one that left the context on a
+    #: branch.
     print: bytes
     #: A digest of the host's entry id; empty without one.
     id: bytes
     #: The second of the message, 0 when unknown.
     at: int
-    #: Its row id; 0 when it was deleted.
+    role: str = ""
+    #: Of a path: the entry id, and the size.
+    entry_id: str | None = None
+    tokens: int = 0
+    #: Of a conversation: its row id, 0 when it was deleted.
     row: int = 0
     #: Whether its time is from a transcript; otherwise it may be the time of arrival.
     is_timed: bool = True
-    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +340,7 @@ class ConversationHistory:
     """The messages of another conversation in order, and whether it followed the same file."""
 
     number: int
-    told: tuple[StoredRef, ...]
+    messages: tuple[MessageRef, ...]
     is_same_file: bool
     #: The second in which it was closed; 0 when unknown.
     ended: int = 0
@@ -443,7 +447,7 @@ class TranscriptRecords(TableAccess):
         if foreign and self._messages is not None:
             prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
         followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
-        refs = tuple(_stored_ref(row, prints) for row in rows)
+        refs = tuple(_message_ref(row, prints) for row in rows)
         is_same_file = bool(path) and followed == path
         return ConversationHistory(conversation_id, refs, is_same_file, _second(ended) if ended else 0)
 
@@ -451,7 +455,7 @@ class TranscriptRecords(TableAccess):
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._row("grave", conversation_id=id_)
-            refs = [_stored_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
+            refs = [_message_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
             if row is None or not refs:
                 continue
             times = [one.at if one.is_timed else 0 for one in refs]
@@ -488,18 +492,17 @@ def entry_id_digest(entry_id: str | None) -> bytes:
     return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
+def _message_ref(row: Row, prints: dict[int, bytes]) -> MessageRef:
     id_, print_, entry_id, created_at, claimed, is_hidden, role = row
     seen = print_ or prints.get(id_, b"")
     is_timed = not claimed and entry_id is not None
-    return StoredRef(
-        b"" if is_hidden else seen[:PRINT_BYTES], entry_id_digest(entry_id), _second(created_at), id_, is_timed, role
-    )
+    print_ = b"" if is_hidden else seen[:PRINT_BYTES]
+    return MessageRef(print_, entry_id_digest(entry_id), _second(created_at), role, row=id_, is_timed=is_timed)
 
 
-def _unpacked(marks: bytes) -> Iterable[StoredRef]:
+def _unpacked(marks: bytes) -> Iterable[MessageRef]:
     for id_, print_, at in _MARK.iter_unpack(marks[: (len(marks) - len(marks) % _MARK.size)]):
-        yield StoredRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
+        yield MessageRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
 
 
 def _second(text: object) -> int:

@@ -218,16 +218,6 @@ class IndexDrift:
         return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRun:
-    """Messages of a conversation with the same problem: how many, the first and the last."""
-
-    conversation_id: int
-    count: int
-    first_id: int
-    last_id: int
-
-
 class VerifyReads(TableAccess):
     """Reads for `lcm verify` and `lcm doctor`, and the one write that closes a pending compaction."""
 
@@ -493,9 +483,11 @@ class VerifyReads(TableAccess):
         """Context items without a message or summary: conversation, ordinal, item."""
         return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
 
-    def uncovered(self) -> list[MessageRun]:
-        """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
-        return self._records(MessageRun, "uncovered")
+    def uncovered(self) -> list[tuple[int, int, int, int]]:
+        """Conversations with messages that are not in the context, not under a summary in it, and not hidden: how many,
+        and the ids of the first and the last.
+        """
+        return self._rows("uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
@@ -525,9 +517,9 @@ class VerifyReads(TableAccess):
         self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
         return self._db.changes() > 0
 
-    def duplicates(self) -> list[MessageRun]:
-        """Conversations with rows that older engines stored twice."""
-        return self._records(MessageRun, "duplicates")
+    def duplicates(self) -> list[tuple[int, int, int, int]]:
+        """Conversations with rows that older engines stored twice: how many, and the ids of the first and the last."""
+        return self._rows("duplicates")
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""
