@@ -115,11 +115,17 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
     from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.conversations import Checkpoint, PinRow
-    from lossless.store.graph import ContextSize, TopSummaries
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
     from lossless.store.state import Grant, IngestState, LedgerRow
     from lossless.store.versions import Version
-    from lossless.store.views import ArchiveTotals, CacheTelemetry, ConversationDetails, MessageStatus
+    from lossless.store.views import (
+        ArchiveTotals,
+        CacheTelemetry,
+        ContextSize,
+        ConversationDetails,
+        MessageStatus,
+        TopSummaries,
+    )
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.pages import PageFormat, PagesReport
     from lossless.transfer.remnic_format import SessionBy
@@ -186,11 +192,10 @@ _PUBLIC = {
     "lossless.settings": "Settings",
     "lossless.store.bundles.other_programs": "ReclaimableTables",
     "lossless.store.conversations": "Checkpoint PinRow",
-    "lossless.store.graph": "ContextSize TopSummaries",
     "lossless.store.maintenance.integrity": "IndexDrift PendingCompactionRow",
     "lossless.store.state": "Grant IngestState LedgerRow",
     "lossless.store.versions": "Version",
-    "lossless.store.views": "ArchiveTotals CacheTelemetry ConversationDetails MessageStatus",
+    "lossless.store.views": "ArchiveTotals CacheTelemetry ContextSize ConversationDetails MessageStatus TopSummaries",
     "lossless.transfer.lossless_claw": "ExportReport",
     "lossless.transfer.pages": "PageFormat PagesReport",
     "lossless.transfer.remnic_format": "SessionBy",

@@ -238,7 +238,7 @@ class EngineParts:
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
-            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            self.archive.guards.observe_cache(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
                 learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:

@@ -290,9 +290,9 @@ def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]
     """The ids among them that are in the archive and in scope."""
     named = list(references)
     homes: dict[str, int] = {}
-    summaries = archive.lineage.nodes(known.id for known in named if known.kind == "summary")
+    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
     homes |= {node.id: node.conversation_id for node in summaries.values()}
-    places = archive.lineage.places(known.message_id for known in named if known.kind == "message")
+    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
     homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
     files = archive.files.many(known.id for known in named if known.kind == "file")
     homes |= {stored.id: stored.conversation_id for stored in files.values()}
@@ -489,7 +489,7 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
     if box.delegate is not None and not box.archive.read_only:
         with _granted(work) as task:
             outcome = ask_delegate(box.delegate, task)
-            grant = box.archive.grants.get(task.grant_id)
+            grant = box.archive.guards.grant(task.grant_id)
         if isinstance(outcome, DelegateReply) and grant is not None:
             outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
         return outcome, "delegate"
@@ -513,7 +513,7 @@ def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateRe
     wanted: Strategy = box.settings.expand_query_strategy
     if box.archive.read_only:
         wanted = "pack"  # a grant is a row, and here none can be written
-    elif wanted == "auto" and box.archive.grants.remembered(_MEMORY + model.name) == "pack":
+    elif wanted == "auto" and box.archive.guards.remembered(_MEMORY + model.name) == "pack":
         wanted = "pack"
     if wanted != "pack":
         with _granted(work) as task:
@@ -528,7 +528,7 @@ def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateRe
     outcome = delegate.ask_with_evidence(model, question.prompt, packed, question.max_tokens, work.until, box.monotonic)
     if wanted == "auto" and isinstance(outcome, DelegateReply):
         with box.archive.writing():
-            box.archive.grants.remember(_MEMORY + model.name, "pack")
+            box.archive.guards.remember(_MEMORY + model.name, "pack")
     return outcome, "pack"
 
 

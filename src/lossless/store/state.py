@@ -9,13 +9,13 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from lossless.model.budget import BudgetMemory, HistoryBudget
@@ -227,33 +227,6 @@ class CacheObservation:
         return "hot" if self.cache_read > 0 else "cold" if self.cache_write > 0 else "unknown"
 
 
-class PendingCompactions(TableAccess):
-    """Reads and writes pending compactions; `compaction.run` interprets them."""
-
-    queries = load_queries("debts")
-
-    def get(self, conversation_id: int) -> CompactionDebt | None:
-        """A conversation's pending compaction; None when it never had one."""
-        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
-
-    def put(self, debt: CompactionDebt) -> None:
-        self._run("put", row_values(debt))
-
-    def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
-        """Conversations with a pending or unfinished compaction, longest waiting first."""
-        days = MAX_SWEEP_TIME / timedelta(days=1)
-        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
-
-    def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
-        """Record a provider's report; informational only."""
-        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
-        self._run("observe", row_values(seen) | more)
-
-    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
-        """Reset the counters after a leaf."""
-        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
-
-
 _HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
 #: Identify a machine, its last boot, and its process namespace.
 _BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
@@ -297,10 +270,35 @@ class LedgerRow:
     result: str
 
 
-class Guards(TableAccess):
-    """Reads and writes limits of model calls."""
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission for one session to read some conversations, up to so many tokens, until a moment."""
 
-    queries = load_queries("guards")
+    id: str
+    #: The session that issued it.
+    issuer: str
+    #: The session that may use it; None once it was released.
+    holder: str | None
+    conversation_ids: tuple[int, ...]
+    #: Only these summaries and what is under them; empty means all.
+    summary_ids: tuple[str, ...]
+    token_cap: int
+    tokens_used: int
+    max_depth: int
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    @property
+    def remaining(self) -> int:
+        """How many tokens are left."""
+        return max(0, self.token_cap - self.tokens_used)
+
+
+class Guards(TableAccess):
+    """Pending compactions, leases, limits of model calls, budgets, and grants; writes of grants need a transaction."""
+
+    queries = load_queries("guards", "debts", "grants")
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
@@ -395,62 +393,56 @@ class Guards(TableAccess):
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
 
+    # --- pending compactions; `compaction.run` interprets them ---
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Permission for one session to read some conversations, up to so many tokens, until a moment."""
+    def debt(self, conversation_id: int) -> CompactionDebt | None:
+        """A conversation's pending compaction; None when it never had one."""
+        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
 
-    id: str
-    #: The session that issued it.
-    issuer: str
-    #: The session that may use it; None once it was released.
-    holder: str | None
-    conversation_ids: tuple[int, ...]
-    #: Only these summaries and what is under them; empty means all.
-    summary_ids: tuple[str, ...]
-    token_cap: int
-    tokens_used: int
-    max_depth: int
-    created_at: datetime
-    expires_at: datetime
-    revoked_at: datetime | None = None
+    def put_debt(self, debt: CompactionDebt) -> None:
+        self._run("put", row_values(debt))
 
-    @property
-    def remaining(self) -> int:
-        """How many tokens are left."""
-        return max(0, self.token_cap - self.tokens_used)
+    def pending_debts(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
+        """Conversations with a pending or unfinished compaction, longest waiting first."""
+        days = MAX_SWEEP_TIME / timedelta(days=1)
+        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
 
+    def observe_cache(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
+        """Record a provider's report; informational only."""
+        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
+        self._run("observe", row_values(seen) | more)
 
-class Grants(TableAccess):
-    """Reads and writes grants; writes need a transaction."""
+    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
+        """Reset the counters after a leaf."""
+        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
 
-    queries = load_queries("grants")
+    # --- grants ---
 
-    def issue(self, grant: Grant) -> None:
+    def issue_grant(self, grant: Grant) -> None:
         self._run("issue", row_values(grant))
 
-    def get(self, grant_id: str) -> Grant | None:
+    def grant(self, grant_id: str) -> Grant | None:
         """A grant in any state; None when it never existed or was deleted."""
         return self._record(Grant, "by_id", id=grant_id)
 
-    def held_by(self, holder: str, now: datetime) -> Grant | None:
+    def grant_of(self, holder: str, now: datetime) -> Grant | None:
         """The grant of a session: a valid one, else the newest."""
         return self._record(Grant, "by_holder", holder=holder, now=state_time(now))
 
-    def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
+    def charge_grant(self, grant_id: str, tokens: int, now: datetime) -> bool:
         """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
         self._run("charge", id=grant_id, tokens=tokens, now=state_time(now))
         return self._db.changes() > 0
 
-    def revoke_held_by(self, holder: str, now: datetime) -> None:
+    def revoke_grants_of(self, holder: str, now: datetime) -> None:
         """End all grants of a session; an earlier end is kept."""
         self._run("revoke_holder", holder=holder, now=state_time(now))
 
-    def unbind(self, holder: str) -> None:
+    def unbind_grants(self, holder: str) -> None:
         """Remove all grants, ended or not, from a session."""
         self._run("unbind", holder=holder)
 
-    def sweep(self, before: datetime, now: datetime, marks: str) -> None:
+    def sweep_grants(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
         self._run("sweep", before=state_time(before))
         self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
@@ -468,13 +460,9 @@ _KEY_BYTES = 32
 EVERYWHERE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRound:
-    """Rounds of forgetting: phrases that are removed, or whole messages that are emptied."""
-
-    cut: CutText | None = None
-    #: Keyed digests of fingerprints, each with its conversation.
-    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
+#: One round of forgetting: what removes phrases, or which whole messages are emptied: keyed digests of their
+#: fingerprints, each with its conversation.
+ForgetRound: TypeAlias = "CutText | frozenset[tuple[bytes, int]]"
 
 
 class Tombstones(TableAccess):
@@ -531,9 +519,9 @@ class Tombstones(TableAccess):
 
         def settle() -> None:
             if phrases:
-                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
+                found.append(MarkCutter(marker, list(phrases)))
             if whole:
-                found.append(ForgetRound(whole=frozenset(whole)))
+                found.append(frozenset(whole))
             phrases.clear()
             whole.clear()
 

@@ -399,8 +399,8 @@ def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]
     """A warning when a brief names messages or summaries that the conversation does not have."""
     messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _MAX_DIGITS}
     with archive.reading():
-        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.lineage.places(messages.values()).items()}
-        nodes = archive.lineage.nodes(_SUMMARY.findall(text))
+        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.listings.message_places(messages.values()).items()}
+        nodes = archive.listings.summary_nodes(_SUMMARY.findall(text))
         owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     cited = dict.fromkeys([*_SUMMARY.findall(text), *(f"msg#{id_}" for id_ in _MESSAGE.findall(text))])
     if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:
