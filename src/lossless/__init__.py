@@ -114,9 +114,9 @@ if TYPE_CHECKING:
     from lossless.recall.scope import GrepMode, SearchIn, SortOrder
     from lossless.settings import Settings
     from lossless.store.bundles.other_programs import ReclaimableTables
-    from lossless.store.conversations import Checkpoint, PinRow
+    from lossless.store.conversations import Checkpoint
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
-    from lossless.store.state import Grant, IngestState, LedgerRow
+    from lossless.store.state import Grant, IngestState, LedgerRow, PinRow
     from lossless.store.versions import Version
     from lossless.store.views import (
         ArchiveTotals,
@@ -191,9 +191,9 @@ _PUBLIC = {
     "lossless.recall.scope": "GrepMode SearchIn SortOrder",
     "lossless.settings": "Settings",
     "lossless.store.bundles.other_programs": "ReclaimableTables",
-    "lossless.store.conversations": "Checkpoint PinRow",
+    "lossless.store.conversations": "Checkpoint",
     "lossless.store.maintenance.integrity": "IndexDrift PendingCompactionRow",
-    "lossless.store.state": "Grant IngestState LedgerRow",
+    "lossless.store.state": "Grant IngestState LedgerRow PinRow",
     "lossless.store.versions": "Version",
     "lossless.store.views": "ArchiveTotals CacheTelemetry ContextSize ConversationDetails MessageStatus TopSummaries",
     "lossless.transfer.lossless_claw": "ExportReport",

@@ -17,7 +17,7 @@ from lossless.files.explore.text import TEXT_HEADING
 from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
 from lossless.llm.completion import NO_USAGE, Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
-from lossless.llm.providers import HostModel, ModelConnector
+from lossless.llm.providers import ModelConnector, host_model
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.settings.load import ProcessEnvironment
@@ -405,7 +405,7 @@ class Summariser:
 
     def _connect(self, candidate: ModelCandidate) -> Complete:
         if candidate is _HOST and self.complete is not None:
-            return HostModel(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
+            return host_model(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
         if self.connect is not None:
             return self.connect(candidate)
         return self.connector()(candidate)

@@ -46,10 +46,10 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
         what = "evidence of ours" if text.startswith(synthetic.EVIDENCE_OPEN) else "a recall cue of ours"
         return what if _are_quoted(archive, quotes) else None
     if (pins := synthetic.pinned_texts(text)) is not None:
-        known = {pin.id: pin.content for pin in archive.pins_and_briefs.pins(conversation_id)}
+        known = {pin.id: pin.content for pin in archive.prompts.pins(conversation_id)}
         return "pins of ours" if all(known.get(id_) == pinned for id_, pinned in pins) else None
     if (brief_id := synthetic.focus_brief_id(text)) is not None:
-        brief = archive.pins_and_briefs.active_brief(conversation_id)
+        brief = archive.prompts.active_brief(conversation_id)
         is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape_quoted(text)
         return "a focus brief of ours" if is_ours else None
     id_ = synthetic.stub_message_id(text)

@@ -9,11 +9,11 @@ from lossless.maintenance.engine_parts import EngineGroup, forward
 from lossless.model.conversations import Conversation, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations, PinsAndBriefs
+from lossless.store.conversations import Conversations
 from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import Messages
-from lossless.store.state import Guards, IngestMemory
+from lossless.store.state import Guards, IngestMemory, Prompts
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile, StoredMessage
     from lossless.model.records import MessageRow, Page, PageStart, StoredBrief, SummaryRow, SummaryShape, TimeRange
     from lossless.recall.describe import Description
-    from lossless.store.conversations import PinRow
+    from lossless.store.state import PinRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,8 @@ class Browse(EngineGroup):
     context_tokens = forward(lambda parts: parts.archive, Archive.context_tokens)
     context_budget = forward(lambda parts: parts.archive, Archive.context_budget)
     context_sizes = forward(lambda parts: parts.archive.listings, Listings.context_sizes)
-    pins = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.pins)
-    active_brief = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.active_brief)
+    pins = forward(lambda parts: parts.archive.prompts, Prompts.pins)
+    active_brief = forward(lambda parts: parts.archive.prompts, Prompts.active_brief)
 
     # --- the archive as a whole ---
 
@@ -214,7 +214,7 @@ class Browse(EngineGroup):
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        return self._archive.pins_and_briefs.newest_briefs(conversation_id, limit)
+        return self._archive.prompts.newest_briefs(conversation_id, limit)
 
     calls = forward(lambda parts: parts.archive.guards, Guards.ledger)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.files.vault import OrphanFile, Vault
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import BrokenRow, VerifyReads
+    from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
 #: How many ids of a finding are listed.
@@ -242,7 +242,7 @@ def _sources(checks: VerifyReads) -> Iterator[DoctorFinding]:
 def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     """What `lcm verify` finds about rows without reading their text, by table."""
     hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in checks.hanging()}
-    found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
+    found: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)

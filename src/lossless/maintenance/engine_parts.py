@@ -490,7 +490,7 @@ class HostSupport(EngineGroup):
         archive = self._archive
         with archive.reading():
             id_ = self._parts.conversation_id(session)
-            if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
+            if archive.prompts.pins(id_) or archive.prompts.active_brief(id_) is not None:
                 return False
             if archive.context.counts(id_) == (count, 0):
                 return True

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
@@ -402,9 +402,6 @@ class GrepRequest:
     sort: SortOrder = "relevance"
 
 
-class Grep(Protocol):
-    """A search within a scope; raises `BadInput` for a pattern or a cursor that cannot be used."""
-
-    def __call__(
-        self, archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
-    ) -> SearchResult: ...
+#: A search within a scope, of an archive by a request at a moment, from a `cursor` on if given; raises `BadInput` for a
+#: pattern or a cursor that cannot be used.
+Grep: TypeAlias = "Callable[..., SearchResult]"

@@ -13,7 +13,7 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations, PinsAndBriefs, TranscriptRecords
+from lossless.store.conversations import Conversations, TranscriptRecords
 from lossless.store.database import Database
 from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.integrity import VerifyReads
@@ -56,7 +56,6 @@ class Archive:
         self.row_digests = RowDigests(database)
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.pins_and_briefs = PinsAndBriefs(database)
         self.prompts = Prompts(database)
         self.guards = Guards(database)
         self.checks = VerifyReads(database)

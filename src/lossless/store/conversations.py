@@ -1,4 +1,4 @@
-"""Conversations, pins, briefs, transcripts and histories: rows ⇄ values.
+"""Conversations, transcripts and histories: rows ⇄ values.
 
 Upstream columns and metadata keys are translated here only; columns of other programs never make a read fail.
 """
@@ -18,13 +18,13 @@ from lossless.errors import NotFound
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
-from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
+from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
+from lossless.store.database import TableAccess, column_time, load_queries, time_or_epoch
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.model.messages import Json, JsonObject
@@ -184,102 +184,6 @@ class Conversations(TableAccess):
 
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
         self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
-
-
-@dataclass(frozen=True, slots=True)
-class PinRow:
-    """A pinned text or message."""
-
-    id: int
-    message_id: int | None
-    content: str
-    at: datetime | None
-
-
-class PinsAndBriefs(TableAccess):
-    """Reads and writes what is shown in addition to the context; writes need a transaction."""
-
-    queries = load_queries("extras", "briefs")
-
-    def pins(self, conversation_id: int) -> list[PinRow]:
-        return self._records(PinRow, "pins", conversation_id=conversation_id)
-
-    def pin(
-        self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
-    ) -> int:
-        """Pin a text or a message; returns the pin's id."""
-        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
-        return self._db.last_id()
-
-    def unpin(self, conversation_id: int, pin_id: int) -> None:
-        """Remove a pin; raises `NotFound`."""
-        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
-        if not self._db.changes():
-            raise NotFound("pin", pin_id)
-
-    def active_brief(self, conversation_id: int) -> StoredBrief | None:
-        """The active focus brief, which covers older summaries, if there is one."""
-        return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
-
-    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
-        """The newest message under each summary of the context; reads the whole graph below."""
-        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
-
-    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
-        """Summaries of the context with older content than a brief's sources, added by surgery."""
-        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
-
-    def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Size and exploration summary of stored files."""
-        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
-
-    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
-        """The briefs of a conversation, newest first."""
-        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
-
-    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
-        """The summaries behind a brief by their role."""
-        found: dict[str, tuple[str, ...]] = {}
-        for summary_id, role in self._rows("sources", id=brief_id):
-            found[role] = (*found.get(role, ()), summary_id)
-        return found
-
-    def add_brief(
-        self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
-    ) -> None:
-        """Write a brief; an active one supersedes earlier ones."""
-        at = row_time(now)
-        latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
-        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
-        self._run("insert", values | {"conversation_id": conversation.id})
-        rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
-        self._run_many("add_source", rows)
-        if brief.status == "active":
-            self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
-
-    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
-        """Deactivate the active brief; False when there was none."""
-        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
-        return self._db.changes() > 0
-
-    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
-        self._run("set_status", id=brief_id, status=status, now=row_time(now))
-
-    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
-        """What came after a brief: messages, their tokens, summaries."""
-        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        try:
-            found = json.loads(brief.raw or "{}")
-        except ValueError:
-            found = {}
-        last = found.get("lastSeq") if isinstance(found, dict) else None
-        # one of another program says only which messages it covers
-        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
-        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
-
-    def last_seq(self, conversation_id: int) -> int:
-        """The seq of the newest message, recorded with a brief."""
-        return self._count("last_seq", conversation_id=conversation_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """State between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend, breakers,
-recall grants, and marks of forgotten texts.
+recall grants, marks of forgotten texts, pins, briefs, evidence and receipts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -18,15 +18,16 @@ from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
+from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.context import QuoteSpan
-from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
-from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, WindowMark
+from lossless.model.masking import PhraseMark, PhraseMarker, mark_cutter
+from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import Database, TableAccess, column_time, load_queries, row_values, time_or_epoch
+from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, row_values, time_or_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
@@ -519,7 +520,7 @@ class Tombstones(TableAccess):
 
         def settle() -> None:
             if phrases:
-                found.append(MarkCutter(marker, list(phrases)))
+                found.append(mark_cutter(marker, list(phrases)))
             if whole:
                 found.append(frozenset(whole))
             phrases.clear()
@@ -548,10 +549,105 @@ _TRIM_EVERY = 32
 _PAIRS = ("included", "left_out", "evidence")
 
 
-class Prompts(TableAccess):
-    """Reads and writes evidence and receipts; neither contains message text."""
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """A pinned text or message."""
 
-    queries = load_queries("prompts")
+    id: int
+    message_id: int | None
+    content: str
+    at: datetime | None
+
+
+class Prompts(TableAccess):
+    """Reads and writes what a prompt shows in addition to the context (pins, briefs, evidence), and receipts.
+
+    Evidence and receipts contain no message text. Writes need a transaction.
+    """
+
+    queries = load_queries("prompts", "extras", "briefs")
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        return self._records(PinRow, "pins", conversation_id=conversation_id)
+
+    def pin(
+        self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
+    ) -> int:
+        """Pin a text or a message; returns the pin's id."""
+        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
+        return self._db.last_id()
+
+    def unpin(self, conversation_id: int, pin_id: int) -> None:
+        """Remove a pin; raises `NotFound`."""
+        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
+        if not self._db.changes():
+            raise NotFound("pin", pin_id)
+
+    def active_brief(self, conversation_id: int) -> StoredBrief | None:
+        """The active focus brief, which covers older summaries, if there is one."""
+        return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
+
+    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
+        """The newest message under each summary of the context; reads the whole graph below."""
+        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
+
+    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
+        """Summaries of the context with older content than a brief's sources, added by surgery."""
+        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
+
+    def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Size and exploration summary of stored files."""
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
+
+    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
+        """The briefs of a conversation, newest first."""
+        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
+
+    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
+        """The summaries behind a brief by their role."""
+        found: dict[str, tuple[str, ...]] = {}
+        for summary_id, role in self._rows("sources", id=brief_id):
+            found[role] = (*found.get(role, ()), summary_id)
+        return found
+
+    def add_brief(
+        self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
+    ) -> None:
+        """Write a brief; an active one supersedes earlier ones."""
+        at = row_time(now)
+        latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
+        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
+        self._run("insert", values | {"conversation_id": conversation.id})
+        rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
+        self._run_many("add_source", rows)
+        if brief.status == "active":
+            self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
+
+    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
+        """Deactivate the active brief; False when there was none."""
+        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
+        return self._db.changes() > 0
+
+    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
+        self._run("set_status", id=brief_id, status=status, now=row_time(now))
+
+    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
+        """What came after a brief: messages, their tokens, summaries."""
+        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
+        try:
+            found = json.loads(brief.raw or "{}")
+        except ValueError:
+            found = {}
+        last = found.get("lastSeq") if isinstance(found, dict) else None
+        # one of another program says only which messages it covers
+        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
+        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
+
+    def last_seq(self, conversation_id: int) -> int:
+        """The seq of the newest message, recorded with a brief."""
+        return self._count("last_seq", conversation_id=conversation_id)
+
+    # --- evidence and receipts ---
 
     def newest_fold(self, conversation_id: int) -> int:
         """A number that changes with each fold; 0 before the first."""
