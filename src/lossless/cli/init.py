@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 #: So many bytes of each program's newest transcripts come first, so that something can be found soon.
 _FIRST_BYTES = 1_000_000
-#: Where nobody watches a bar, so many lines say how far an import has come.
+#: Without a progress bar, so many lines say how far an import has come.
 _LINES_OF_PROGRESS = 10
 _HOSTS = {
     "claude-code": "Connect Claude Code (hooks that keep every message, recall tools)?",
     "codex": "Connect Codex (hooks that keep every message, recall tools)?",
     "openclaw": "Make lossless OpenClaw's context engine (restart its gateway then)?",
 }
-#: Connecting these replaces something that works, so it is done only when somebody asks for it.
+#: Connecting these replaces something that works, so it is done only on request.
 _NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
 
@@ -330,7 +330,7 @@ class _Setup:
 
     @contextmanager
     def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for somebody who watches, else a line now and then."""
+        """A progress bar for a person who watches, else a line now and then."""
         done = reported = 0
 
         def advance(more: int) -> None:

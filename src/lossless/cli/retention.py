@@ -248,7 +248,7 @@ def _prune_json(work: PrunePlan) -> dict[str, Any]:
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
     backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
-    #: Whether the folder of files is this archive's: somebody named it, or it lies beside the archive.
+    #: Whether the folder of files is this archive's: it was named, or it is next to the archive.
     ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
     with invocation.engine() as engine:
         if backs_up and work.chosen:
