@@ -441,7 +441,7 @@ def find_example(engine: Engine) -> dict[str, Any] | None:
 
     The words are plain ones that a person wrote, and the search is made before it is offered.
     """
-    for row in engine.browse.conversations(_TRIED_CONVERSATIONS).rows:
+    for row in engine.browse.conversations(_TRIED_CONVERSATIONS, by_message=True).rows:
         messages = engine.browse.messages(row.conversation_id, _TRIED_MESSAGES, roles=("user",)).rows
         for message in messages:
             words = _telling_words(message.content)
