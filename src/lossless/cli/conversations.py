@@ -373,13 +373,13 @@ def ago_and_time(screen: Screen, moment: Any) -> str:
 
 def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
-    names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
-    counted = {name: f"{format_count(counts[name])} {name}" for name in names}
-    return (
-        ("Arrived", f"{counted['seen']}, {counted['stored']}"),
-        ("  the rest", f"{counted['replayed']}, {counted['skipped']}, {counted['ambiguous']}"),
-        ("  matched", f"{counted['revised']}, {counted['likely']}"),
-    )
+    names = {"  not stored": ("replayed", "skipped", "ambiguous"), "  matched": ("revised", "likely")}
+    rows = {
+        title: ", ".join(f"{format_count(counts[name])} {name}" for name in group if counts[name])
+        for title, group in names.items()
+    }
+    arrived = f"{format_count(counts['seen'])} seen, {format_count(counts['stored'])} stored"
+    return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
 
 
 def print_conversations(screen: Screen, data: Data) -> None:

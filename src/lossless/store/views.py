@@ -201,7 +201,9 @@ class Listings(TableAccess):
         rows = {row[0]: row for row in self._rows("conversations", ids)}
         counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
         return [
-            record_from_row(ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts))))
+            record_from_row(
+                ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts)))
+            )
             for id_, _, changed in found
             if id_ in rows
         ]
