@@ -414,7 +414,7 @@ def ask(
     details = result.details
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
-    found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
+    found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
