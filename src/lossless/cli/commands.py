@@ -157,6 +157,7 @@ class Invocation:
             raise failure
         click.echo(f"{failure.message} {_near_archive(self.file_path)}".rstrip(), err=True)
         if not click.confirm("Make a new one there?", err=True):
+            click.echo("Nothing was changed.", err=True)
             raise click.exceptions.Exit(failures.INTERRUPTED)
         self.create = True
 
@@ -166,7 +167,7 @@ class Invocation:
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        what = "The file {} is empty: it is no archive." if os.path.exists(path) else "There is no archive at {}."
+        what = "The file {} is empty, not an archive." if os.path.exists(path) else "There is no archive at {}."
         return failures.not_found(what.format(path), hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
@@ -264,6 +265,20 @@ def id_type(value: str) -> int:
     if not (value.isascii() and value.isdigit() and value.strip("0")):
         raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
     return int(value) if len(value) < 19 else 2**63 - 1
+
+
+def words_argument(
+    name: str, metavar: str, *, required: bool = True, kind: Callable[[str], str] = text_type
+) -> Callable[[F], F]:
+    """An argument that is a text, which needs no quotes; None when it may be left out and is."""
+    return click.argument(
+        name,
+        metavar=metavar,
+        nargs=-1,
+        required=required,
+        type=kind,
+        callback=lambda ctx, param, words: " ".join(words) if words else None,  # noqa: ARG005
+    )
 
 
 def text_option(*names: str, **more: Any) -> Callable[[F], F]:
@@ -374,6 +389,9 @@ class Group(Command, click.Group):
         except click.UsageError as error:
             if error.ctx is not ctx or error.message != "Missing command.":
                 raise
+            if not ctx.ensure_object(Invocation).as_json:
+                click.echo(ctx.get_help(), err=True)
+                raise click.exceptions.Exit(failures.BAD_ARGUMENTS) from None
             names = ", ".join(self.list_commands(ctx))
             raise click.UsageError(f"Missing command: {names}.", ctx) from None
 

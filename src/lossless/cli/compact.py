@@ -109,7 +109,7 @@ def _advice(data: dict[str, Any], conversation: Conversation, size: int, target:
     if data["exhausted"] or not data["compacted"]:
         return (
             f"{over} What is left is the newest part, which is never summarised: lower freshTailCount or "
-            f"freshTailMaxTokens (`lcm config set`), or start afresh with `lcm session new -s {conversation.id}`."
+            f"freshTailMaxTokens (`lcm config set`), or empty the context with `lcm session new -s {conversation.id}`."
         )
     model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"

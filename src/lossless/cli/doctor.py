@@ -223,7 +223,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
         plans = engine.admin.clean_plans(filter_id)
     data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
     if filter_id is not None:
-        plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations for good?"
+        plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
         report = apply_confirmed(
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
@@ -544,7 +544,7 @@ def print_reindex(screen: Screen, data: Data) -> None:
         f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
     )
     if data["damaged"]:
-        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
     if data["unindexed"]:
         screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
     if data["losslessClawLost"]:

@@ -408,7 +408,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
     if data["calls"]:
-        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
         takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
         screen.line(styled(takes, "dim"))
     for item in data["items"]:
@@ -421,7 +421,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
             screen.title(draft["summaryId"], by)
             if draft["because"]:
-                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+                screen.line(styled(f"Also rewritten: {draft['because']}.", "dim"))
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, "" if data["wanted"] else word)

@@ -661,7 +661,7 @@ def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False)
 
 
 def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
-    """The pending compaction: lossless-claw clears that mark when it starts, so a killed sweep is only marked running."""
+    """The pending compaction: lossless-claw clears that mark when it starts, so a killed one is only marked running."""
     if debt.pending or not debt.running:
         return debt
     begun = debt.last_started_at

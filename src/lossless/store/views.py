@@ -230,23 +230,29 @@ class Listings(TableAccess):
 
     queries = load_queries("care", "listings", "details", "debts", "lineage", "outline")
 
-    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
-        """Conversations by the time of their last change."""
-        found = self._rows("conversation_page", _ALL | _behind(start) | {"limit": limit + 1, "within": self.within})
+    def conversations(
+        self, limit: int, start: PageStart | None = None, *, by_message: bool = False, span: TimeRange | None = None
+    ) -> Page[ConversationRow]:
+        """Conversations by the time of their last change, or by that of their newest message; only those in `span`."""
+        which = _ALL | _behind(start) | asdict(span or TimeRange()) | {"by_message": by_message, "limit": limit + 1}
+        found = self._rows("conversation_page", which | {"within": self.within})
         return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
         """One conversation with its counts."""
-        which = conversation_range(conversation_id) | _behind(None) | {"limit": 1, "within": self.within}
+        which = conversation_range(conversation_id) | _behind(None) | asdict(TimeRange())
+        which |= {"by_message": False, "limit": 1, "within": self.within}
         return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
-    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
-        ids = by_ids(id_ for id_, _ in changed)
+    def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
+        ids = by_ids(row[0] for row in found)
         rows = {row[0]: row for row in self._rows("conversations", ids)}
         counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
         return [
-            record_from_row(ConversationRow, (*rows[id_], at, *chain(*(some.get(id_, none) for some, none in counts))))
-            for id_, at in changed
+            record_from_row(
+                ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts)))
+            )
+            for id_, _, changed in found
             if id_ in rows
         ]
 

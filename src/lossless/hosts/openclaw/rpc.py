@@ -158,7 +158,7 @@ class Peer:
             try:
                 frame = decode_frame(line)
             except (ValueError, RecursionError):
-                self.send(_failure(None, NO_JSON, "the line is no JSON"))
+                self.send(_failure(None, NO_JSON, "the line is not JSON"))
                 continue
             if isinstance(frame, dict):
                 self._take(frame, answer, lane_of)

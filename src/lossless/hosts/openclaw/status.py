@@ -73,7 +73,7 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:
         lines.append(f"  history budget: {budget}")
     if debt.pending:
-        lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
+        lines.append(f"  a compaction is pending: {debt.reason or 'over the threshold'}")
     if debt.pending and debt.last_failure_summary:
         again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
         lines += [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]

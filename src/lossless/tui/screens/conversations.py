@@ -92,7 +92,7 @@ class SessionsScreen(PaneScreen):
 
     def _read_page(self, place: PageStart | None, then: Callable[[Page[ConversationRow]], None]) -> None:
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
-            page = self.access.browse.conversations(BATCH, place)
+            page = self.access.browse.conversations(BATCH, place, by_message=True)
             return page, reads.titles(self.access.browse, page.rows)
 
         def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:

@@ -259,7 +259,7 @@ class SummariesScreen(SurgeryScreen):
             return
 
         def show(text: str) -> None:
-            shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
+            shown = clip_text(text) if text else "Nothing came before: the model gets only this part."
             self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
 
         surgery = self.access.engine.surgery
