@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MODEL = "remnic:escalation-"
 
 
-def export_claw_to_remnic(source: str, place: Path, options: TransferOptions) -> RemnicReport:
+def export_claw_to_remnic(source: str | Path, place: str | Path, options: TransferOptions) -> RemnicReport:
     """Add the conversations of a lossless-claw database to Remnic's; see `export_remnic`."""
     with open_claw(source) as theirs:
         return export_remnic(theirs, None, place, options)
