@@ -362,12 +362,12 @@ def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -
     "head", ["u: it is 12:{0:02}", "s: be kind|u: this is day {0}", "u: {0} left out|u: this is day {0}"]
 )
 def test_a_changing_notice_does_not_pile_up(engine: lossless.Engine, width: int, head: str) -> None:
-    log = [f"{'ua'[n % 2]}: message {n}" for n in range(120)]
-    for turn in range(1, 61):
+    log = [f"{'ua'[n % 2]}: message {n}" for n in range(40)]
+    for turn in range(1, 21):
         notices = head.format(turn).split("|")
         engine.sync(SESSION, said(*notices, *log[: 2 * turn][-width:]))
     assert context(engine) == [text.partition(": ")[2] for text in (*notices, *log)]
-    assert len([text for text in contents(engine) if text.startswith("message")]) == 120
+    assert len([text for text in contents(engine) if text.startswith("message")]) == 40
 
 
 def test_a_notice_is_a_row_at_its_place_which_takes_its_newest_words(engine: lossless.Engine) -> None:
