@@ -312,6 +312,12 @@ def test_an_answer_may_be_deleted_after_a_decorated_message(engine: lossless.Eng
     assert context(engine) == [LINES[0], *LINES[2:]]
 
 
+def test_an_exchange_may_be_deleted_after_an_edited_answer(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said(LOG[0], "a: on the mat in the kitchen", *LOG[4:]))
+    assert context(engine) == [LINES[0], "on the mat in the kitchen", *LINES[4:]]
+
+
 def test_a_longer_head_may_be_edited(engine: lossless.Engine) -> None:
     engine.sync(SESSION, said(*LOG))
     report = engine.sync(SESSION, said("u: one", "a: two", "u: three", *LOG[3:]))
@@ -352,6 +358,13 @@ def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -
     report = engine.sync(SESSION, said(*LOG[:3], "u: from the host", *LOG[3:]))
     assert (report.stored, report.abandoned) == (3, 0)
     assert "from elsewhere" in context(engine)
+
+
+def test_short_messages_move_on_before_a_newest_one_that_is_decorated(engine: lossless.Engine) -> None:
+    log = ["a: yes", "u: go on", "a: done", "u: thanks"] * 2
+    for n in range(3):
+        engine.sync(SESSION, said(f"s: it is 12:0{n}", *log[n:], f"u: yes\n\n<time>12:0{n}</time>"))
+    assert len(contents(engine)) == 1 + len(log) + 1
 
 
 # --- notices --------------------------------------------------------------------------------------
