@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Raw = dict[str, Any]
-BUDGET = 32_000
-STEPS = 400
+BUDGET = 8_000
+STEPS = 100
 NEWEST = 8
 QUESTION: Raw = {"role": "user", "content": "Read all of it and find the odd one."}
 
@@ -32,7 +32,7 @@ def step(n: int, letters: int = 2_000) -> list[Raw]:
     ]
 
 
-def test_four_hundred_results_without_a_fold(tmp_path: Path) -> None:
+def test_a_hundred_results_without_a_fold(tmp_path: Path) -> None:
     before: dict[str, list[str]] = {format: [] for format in FORMATS}
     changes, added = Counter[str](), 0
     with open_engine(tmp_path / "lcm.db") as engine:
@@ -78,7 +78,7 @@ def test_the_turn_is_folded_from_within_when_it_fills_the_budget(tmp_path: Path)
     budget, model = 8_000, Scripted()
     with open_engine(tmp_path / "lcm.db", model, leaf_chunk_tokens=2_000) as engine:
         engine.append(SESSION, [*talk(10), QUESTION])
-        for n in range(60):
+        for n in range(30):
             engine.after_turn(SESSION, new_messages=step(n), budget=budget)
             made = engine.assemble(SESSION, budget=budget)
             assert complaints(made.messages, "openai-chat") == []

@@ -70,7 +70,7 @@ def test_a_growing_conversation_only_ever_grows(tmp_path: Path, format: str) -> 
     """Calls without results, results that leave the tail, ids that come again: none of it is seen in what was sent."""
     roll, watch = random.Random(format), Watch(200_000, format)
     with open_engine(tmp_path / "lcm.db", fresh_tail_count=6) as engine:
-        for turn in range(40):
+        for turn in range(15):
             *steps, answer = tool_turn(turn, roll, ids="call" if turn % 3 else "again")
             for step in steps[:1]:
                 engine.append(SESSION, [step])
@@ -79,7 +79,7 @@ def test_a_growing_conversation_only_ever_grows(tmp_path: Path, format: str) -> 
             watch.look(engine)
             engine.append(SESSION, [answer])
         assert watch.changes == 0
-        assert len(watch.before) > 80
+        assert len(watch.before) > 30
 
 
 @given(
@@ -93,7 +93,7 @@ def test_a_growing_conversation_only_ever_grows(tmp_path: Path, format: str) -> 
 def test_over_budget_the_beginning_changes_at_most_once_for_each_tenth(
     seed: int, budget: int, tail: int, format: str, root: bool
 ) -> None:
-    """While a debt waits, for 60 turns; what was added is counted as it is sent.
+    """While a debt waits, for 30 turns; what was added is counted as it is sent.
 
     Without evidence, which makes room for the newest question where a budget is small.
     """
@@ -104,7 +104,7 @@ def test_over_budget_the_beginning_changes_at_most_once_for_each_tenth(
             engine.append(SESSION, talk(40))
             engine.compact(SESSION, budget=budget, force=True)
         start = _whole(engine, format) if root else 0
-        for turn in range(60):
+        for turn in range(30):
             new = tool_turn(turn, roll)
             engine.append(SESSION, new[:1])
             watch.look(engine)
@@ -118,13 +118,13 @@ def _whole(engine: Engine, format: str) -> int:
     return size(engine.assemble(SESSION, budget=10**7, format=format, allow_trailing_assistant=True).messages)
 
 
-def test_two_hundred_turns_over_budget(tmp_path: Path) -> None:
-    budget, watch, added = 20_000, Watch(20_000), 0
+def test_many_turns_over_budget(tmp_path: Path) -> None:
+    budget, watch, added = 6_000, Watch(6_000), 0
     with open_engine(tmp_path / "lcm.db", fresh_tail_count=16) as engine:
-        engine.append(SESSION, talk(300))
+        engine.append(SESSION, talk(100))
         watch.look(engine)
-        for turn in range(200):
-            new = talk(2, first=300 + 2 * turn, words=random.Random(turn).randint(5, 300))
+        for turn in range(60):
+            new = talk(2, first=100 + 2 * turn, words=random.Random(turn).randint(5, 300))
             engine.append(SESSION, new)
             watch.look(engine)
             added += size(new)
@@ -136,7 +136,7 @@ def test_one_giant_result_does_not_unsettle_the_beginning(tmp_path: Path) -> Non
     budget, roll = 8_000, random.Random(5)
     watch, added = Watch(budget), 0
     with open_engine(tmp_path / "lcm.db", fresh_tail_count=4) as engine:
-        for turn in range(60):
+        for turn in range(30):
             words = 1_200 if turn % 9 == 4 else roll.randint(5, 60)
             new = talk(2, first=2 * turn, words=words)
             engine.append(SESSION, new)
@@ -149,7 +149,7 @@ def test_a_fold_changes_the_beginning_once(tmp_path: Path) -> None:
     watch = Watch(6_000)
     with open_engine(tmp_path / "lcm.db", Scripted()) as engine:
         folded = 0
-        for turn in range(80):
+        for turn in range(40):
             engine.append(SESSION, talk(1, first=2 * turn))
             changed = watch.changes
             watch.look(engine)
@@ -158,7 +158,7 @@ def test_a_fold_changes_the_beginning_once(tmp_path: Path) -> None:
             folded = folds
             engine.after_turn(SESSION, new_messages=talk(1, first=2 * turn + 1), budget=4_000)
             engine.admin.run_pending()
-        assert watch.changes > 3
+        assert watch.changes > 1
 
 
 def test_learning_a_factor_is_hardly_felt(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_any_stream_with_any_folds(
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_turn_of_an_agent(tmp_path: Path, format: str) -> None:
     """Through the whole loop: debts, folds at the limit, over budget while a debt waits."""
-    said = list(agent_conversation(100, unicode=True))
+    said = list(agent_conversation(50, unicode=True))
     with open_engine(tmp_path / "lcm.db", Scripted(), leaf_chunk_tokens=2_000, leaf_target_tokens=400) as engine:
         for n, message in enumerate(said):
             engine.append(SESSION, [message])
@@ -155,7 +155,7 @@ def test_a_pending_debt_never_removes_summaries_that_fit(tmp_path: Path) -> None
         engine.compact(SESSION, budget=4_000, force=True)
         shown = [m for m in engine.assemble(SESSION, budget=4_000).messages if m["content"].startswith("<summary")]
         count = 60
-        while not engine.archive.debts.pending():
+        while not engine.archive.guards.pending_debts():
             engine.after_turn(SESSION, new_messages=talk(1, first=count), budget=4_000)
             count += 1
         id_ = conversation_id(engine)

@@ -155,7 +155,7 @@ class Invocation:
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise failure
-        click.echo(f"{failure.outcome.message} {_near_archive(self.file_path)}".rstrip(), err=True)
+        click.echo(f"{failure.message} {_near_archive(self.file_path)}".rstrip(), err=True)
         if not click.confirm("Make a new one there?", err=True):
             click.echo("Nothing was changed.", err=True)
             raise click.exceptions.Exit(failures.INTERRUPTED)
@@ -332,8 +332,8 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
 )
 
 
-class _WithGlobals(click.Command):
-    """A command that takes the global options as well."""
+class Command(click.Command):
+    """A command that takes the global options as well; its help has an example."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]
@@ -341,7 +341,8 @@ class _WithGlobals(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [param for param in self.params if isinstance(param, click.Option)]
         _write_options(ctx, formatter, "Options", own)
-        self.format_example(ctx, formatter)
+        if not isinstance(self, click.Group):
+            _write_example(ctx, formatter)
         if ctx.parent is None:
             help_option = self.get_help_option(ctx)
             _write_options(ctx, formatter, "Global options", [*GLOBAL_OPTIONS, *([help_option] if help_option else [])])
@@ -350,8 +351,13 @@ class _WithGlobals(click.Command):
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
 
-    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """How it may be called, where one example says it."""
+
+def _write_example(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    from lossless.cli.reference import lines_for_help
+
+    lines = list(lines_for_help(ctx.command_path))
+    if lines:
+        formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
 def _write_options(
@@ -363,23 +369,12 @@ def _write_options(
             formatter.write_dl(records)
 
 
-class Command(_WithGlobals):
-    """One command; its help has an example."""
-
-    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lossless.cli.reference import lines_for_help
-
-        lines = list(lines_for_help(ctx.command_path))
-        if lines:
-            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
-
-
 def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
     """Declares a command whose function gets the invocation first."""
     return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
 
 
-class Group(_WithGlobals, click.Group):
+class Group(Command, click.Group):
     """A family of commands."""
 
     command_class = Command
@@ -420,7 +415,7 @@ class Group(_WithGlobals, click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
-        _WithGlobals.format_options(self, ctx, formatter)
+        Command.format_options(self, ctx, formatter)
 
 
 class CommandEntry(NamedTuple):

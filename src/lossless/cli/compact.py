@@ -24,7 +24,7 @@ from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
-from lossless.llm.completion import TotalCost
+from lossless.llm.completion import format_total
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
 from lossless.tui.text import format_count, plural
@@ -337,7 +337,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
-        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json(_sum_spend([row])) for row in spent],
+        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
         "saved": [
             {"model": model, **_savings([row for row in saved if row.model == model])}
             for model in sorted({row.model for row in saved})
@@ -347,7 +347,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
             "calls": sum(row.calls for row in spent),
             "inputTokens": sum(row.input_tokens for row in spent),
             "outputTokens": sum(row.output_tokens for row in spent),
-            **_cost_json(_sum_spend(spent)),
+            **_cost_json(spent),
             **_savings(saved),
         },
     }
@@ -371,7 +371,7 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, An
                 "calls": call.calls if call else 0,
                 "inputTokens": call.input_tokens if call else 0,
                 "outputTokens": call.output_tokens if call else 0,
-                **_cost_json(_sum_spend([call] if call else [])),
+                **_cost_json([call] if call else []),
                 "folds": fold.folds if fold else 0,
                 "savedTokens": fold.tokens if fold else 0,
             }
@@ -396,20 +396,15 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
     }
 
 
-def _cost_json(spend: TotalCost) -> dict[str, Any]:
-    """Dollars as exact text; None where nothing is known, and how many calls that leaves out."""
-    is_unknown = spend.unknown_calls > 0 and not spend.known
+def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> dict[str, Any]:
+    """What the calls of some lines cost in all: dollars as exact text, and how many calls have no known cost."""
+    known = sum((Decimal(cost) for row in rows for cost in row.costs), Decimal(0))
+    unpriced = sum(row.unpriced for row in rows)
     return {
-        "cost": "unknown" if is_unknown else str(spend.known),
-        "costText": str(spend),
-        "callsOfUnknownCost": spend.unknown_calls,
+        "cost": "unknown" if unpriced and not known else str(known),
+        "costText": format_total(known, unpriced),
+        "callsOfUnknownCost": unpriced,
     }
-
-
-def _sum_spend(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> TotalCost:
-    """What the calls of some lines cost in all: the known costs, and how many calls have none."""
-    known = (Decimal(cost) for row in rows for cost in row.costs)
-    return TotalCost(sum(known, Decimal(0)), sum(row.unpriced for row in rows))
 
 
 def print_compaction(screen: Screen, data: Data) -> None:

@@ -135,8 +135,9 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
         except BadSetting as error:
             if error.source != "config set":  # the file is at fault, not what was typed
                 raise
-            outcome = failures.error_envelope(error)._replace(exit_code=failures.BAD_ARGUMENTS)
-            raise failures.CommandFailed(outcome) from None
+            failure = failures.as_failure(error)
+            failure.exit_code = failures.BAD_ARGUMENTS
+            raise failure from None
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),

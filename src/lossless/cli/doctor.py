@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.repair import CleanPlan
-    from lossless.maintenance.verify import VerificationProblem
+    from lossless.store.maintenance.integrity import VerificationProblem
 
 
 @command("reindex", short_help="Make the search index again.")

@@ -21,9 +21,8 @@ from lossless.cli.options import (
 from lossless.cli.output import pick_json, preview
 from lossless.cli.recall import print_text, run_tool, tool_reader
 from lossless.cli.screen import Screen, styled
-from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
+from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.describe import DescribeReport
 from lossless.files.references import DEFAULT_STUB_BYTES
 from lossless.files.vault import set_users
 from lossless.model.times import parse_time

@@ -370,7 +370,7 @@ class _Setup:
         try:
             self.data["model"] = use_model(self.invocation, name)
         except (LosslessError, failures.CommandFailed) as error:
-            outcome = failures.error_envelope(error)
+            outcome = failures.as_failure(error)
             self._problem(f"The model was not changed: {outcome.message} {outcome.hint}".rstrip())
             return
         if not self.invocation.as_json:

@@ -414,7 +414,7 @@ def ask(
     details = result.details
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
-    found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
+    found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
@@ -470,8 +470,8 @@ def _speaker_text(item: Data) -> Text:
 def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:
     screen.line(styled(data["note"], "dim"))
     if not data["topics"] and newest_at is not None:
-        day = screen.date(newest_at)
-        screen.line(f"The newest message is from {day}: `lcm recent since {day}` shows that day and later ones.")
+        newest = screen.date(newest_at)
+        screen.line(f"The newest message is from {newest}: `lcm recent since {newest}` shows that day and later ones.")
     shown = None
     for topic in data["topics"]:
         day = screen.date(topic["since"]), topic["conversationId"]

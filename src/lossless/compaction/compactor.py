@@ -555,11 +555,11 @@ class Compactor:
         with self.archive.writing():
             policy = self.policy(request)
             asked = request_sweep(self.debt(id_), decision, policy, self.clock())
-            self.archive.debts.put(replace(asked, token_budget=policy.capped(request.budget)))
+            self.archive.guards.put_debt(replace(asked, token_budget=policy.capped(request.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
         """What a conversation owes."""
-        found = self.archive.debts.get(conversation_id)
+        found = self.archive.guards.debt(conversation_id)
         return (
             CompactionDebt(conversation_id) if found is None else recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
         )
@@ -661,10 +661,10 @@ class Compactor:
                 return None
             owed = revalidate_debt(owed, decision, now)
             if not owed.pending:
-                self.archive.debts.put(owed)
+                self.archive.guards.put_debt(owed)
                 return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
             owed = start_drain(owed, now)
-            self.archive.debts.put(owed)
+            self.archive.guards.put_debt(owed)
             self._keep(request, history)
         job = self._job(request, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
@@ -684,7 +684,7 @@ class Compactor:
         with self.archive.writing():
             owed = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            self.archive.debts.put(
+            self.archive.guards.put_debt(
                 finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             )
 
@@ -697,7 +697,7 @@ class Compactor:
             owed = self.debt(request.conversation.id)
             budget = drain_budget(owed, request.budget)
             if owed.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
-                self.archive.debts.put(
+                self.archive.guards.put_debt(
                     finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision)
                 )
 

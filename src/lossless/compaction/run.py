@@ -482,7 +482,7 @@ def fold(
         ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
         archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
         if summary.depth == 0:
-            archive.debts.leaf_compacted(conversation_id, now)
+            archive.guards.leaf_compacted(conversation_id, now)
         removed = tuple(item_id(item) for item in sources)
         after = before - token_sum(sources) + summary.tokens
         change = ContextChange("fold", actor, None, removed, (summary.id,), ordinal, before, after)

@@ -254,8 +254,7 @@ def _revive(
             free[row.fingerprint].remove(row)
             back.append(n)
             end = max(end, n)
-    is_open = len(back) == 1 and back[0] == len(events) - 1
-    is_open = is_open or all(is_short(events[n].message) for n in back)
+    is_open = back == [end] or all(is_short(events[n].message) for n in back)
     ambiguous = sum(not _is_hosts(events[n].entry_id) for n in back) if is_open else 0
     return frozenset(outside & gone) | {row.id for n in back if (row := rows[n]) is not None}, ambiguous
 

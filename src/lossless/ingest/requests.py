@@ -10,7 +10,8 @@ from lossless import formats
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.likeness import is_short, score_likeness
-from lossless.ingest.match import ALIKE, SURE, overlap
+from lossless.ingest.match import ALIKE, SURE
+from lossless.ingest.sequences import overlap
 from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint

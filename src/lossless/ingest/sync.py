@@ -275,13 +275,12 @@ class _WindowReader:
         window = replace(window, preamble=head.preamble, skips=skips, size=window.size + head.size)
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
-        newer = [
-            row
-            for row in self._archive.messages.tail(self._conversation.id, _MAX_REST)
-            if row.id > (mark.last_id or 0) and row.id not in known
-        ]
+        others = [row for row in self._archive.messages.tail(self._conversation.id, _MAX_REST) if row.id not in known]
+        newer = [row for row in others if row.id > (mark.last_id or 0)]
         rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
         if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
+            return None
+        if any(row.seq > rows[0].seq for row in others[: len(others) - len(newer)]):  # the host has omitted some
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import entry_ids_of
-from lossless.ingest.match import SURE, overlap
+from lossless.ingest.match import SURE
 from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
+from lossless.ingest.sequences import overlap
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange

@@ -47,14 +47,6 @@ _UNKNOWN_MODEL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderModel:
-    """A model that answers questions: a name to remember it by, and the callable."""
-
-    name: str
-    complete: Complete
-
-
-@dataclass(frozen=True, slots=True)
 class DelegateTask:
     """One question to one conversation, with everything that a reader needs to answer it."""
 
@@ -281,7 +273,7 @@ class _LoopTranscript:
 
 
 def run_tool_loop(
-    model: ReaderModel, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
+    complete: Complete, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateError:
     """A task done by a model that calls tools. A model that refuses the very first call raises.
 
@@ -294,7 +286,7 @@ def run_tool_loop(
         if seconds <= 0:
             return timeout_failure(task.seconds)
         try:
-            text = completion.ask_within(model.complete, script.prompt(MAX_LOOP_STEPS - step), seconds).text
+            text = completion.ask_within(complete, script.prompt(MAX_LOOP_STEPS - step), seconds).text
         except ModelTimeout:
             return timeout_failure(task.seconds)
         except (ModelError, GuardOpen) as error:
@@ -404,7 +396,7 @@ def _evidence_items(
 
 
 def ask_with_evidence(
-    model: ReaderModel, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
+    complete: Complete, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateError:
     """One answer from one prompt. A model that refuses raises."""
     started = clock()
@@ -417,7 +409,7 @@ def ask_with_evidence(
     )
     prompt = Prompt(EVIDENCE_SYSTEM_PROMPT, user, max_tokens + _REPLY_TOKENS, 0.0, "answer")
     try:
-        text = completion.ask_within(model.complete, prompt, until - started).text
+        text = completion.ask_within(complete, prompt, until - started).text
     except ModelTimeout:
         return timeout_failure(until - started)
     except (ModelError, GuardOpen) as error:

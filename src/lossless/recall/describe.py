@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.graph import LineageNode
+    from lossless.store.views import LineageNode
 
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
@@ -286,7 +286,7 @@ def _describe_summary(
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, budget)
     used_in = archive.summaries.used_in(summary_id)
-    root = archive.lineage.nodes([summary_id])[summary_id]
+    root = archive.listings.summary_nodes([summary_id])[summary_id]
     cap, source = _budget(archive, scope, request)
     branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
@@ -371,7 +371,7 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
     below: dict[str, list[LineageNode]] = {}
     listed, layer = {root.id}, [root.id] if root.source_count else []
     while layer:
-        sources = archive.lineage.sources(layer)
+        sources = archive.listings.nodes_below(layer)
         fresh = {node.id for nodes in sources.values() for node in nodes} - listed
         if not fresh or (below and len(listed) + len(fresh) > _MOST_BRANCHES):
             break
@@ -390,7 +390,7 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
 
 def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
     if scope.grant is not None:
-        left = (archive.grants.get(scope.grant.id) or scope.grant).remaining
+        left = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         if request.token_cap is None:
             return left, "delegated_grant_remaining"
         return min(request.token_cap, left), "request"
@@ -413,8 +413,8 @@ def _describe_message(
     stored = found[0]
     require_in_scope(scope, stored.conversation_id, name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
-    message, place = stored.message, (stored.conversation_id, stored.seq)
-    before, after = (next(iter(side(*place)), None) for side in (archive.lineage.before, archive.lineage.after))
+    message, place, views = stored.message, (stored.conversation_id, stored.seq), archive.listings
+    before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
     leaf = archive.summaries.covering([message_id]).get(message_id)
     page = _text_page(name, message_text(message), request.cursor, budget)
     versions, parts = archive.versions.of(message_id), [part_label(part) for part in message.parts]

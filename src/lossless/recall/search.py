@@ -237,7 +237,7 @@ class _Search:
             for hit in found
         )
         above = {*leaves.values(), *(str(hit.id) for hit in hits if hit.kind == "summary")}
-        nodes = archive.lineage.nodes(above) if above else {}
+        nodes = archive.listings.summary_nodes(above) if above else {}
         spans = {id_: (node.earliest_at, node.latest_at) for id_, node in nodes.items()}
         return SearchResult(self.request, self.scope, hits, total, hint, truncated, rest, spans)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveLocked
+from lossless.errors import ArchiveLocked, Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.transcripts import following
@@ -40,7 +40,6 @@ from lossless.ingest.transcripts.exclusions import (
 )
 from lossless.ingest.transcripts.following import (
     MAX_TRIES,
-    CheckpointMoved,
     PathSurvey,
     TranscriptReading,
     TranscriptReport,
@@ -108,7 +107,7 @@ def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRepo
     for _ in range(MAX_TRIES):
         try:
             return _bootstrap(asked, transcript)
-        except CheckpointMoved:
+        except Stale:
             continue
     raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
 
@@ -453,7 +452,7 @@ def store_page(
             quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
             store(quarantined, None, accept=True)
             return replace(report, quarantine_id=quarantined.id)
-        except CheckpointMoved:
+        except Stale:
             continue
     raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
 

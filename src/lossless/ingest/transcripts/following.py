@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lossless.errors import Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.transcripts.entries import (
@@ -213,15 +214,14 @@ class TranscriptReading:
         return self.stored is not None and self.stored.fork_bounded
 
 
-class CheckpointMoved(Exception):
-    """Another process has read the transcript meanwhile."""
-
-
 def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
-    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file."""
+    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file.
+
+    Raises `Stale` when another process has read it meanwhile.
+    """
     with work.archive.writing():
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
-            raise CheckpointMoved
+            raise Stale("another process has read the transcript meanwhile")
         tail = tail_digest(work.transcript.state.path, chunk[-1].line.end) if is_last else None
         front = extend_front(work.front, readable_entries(chunk), on_path=True) or ()
         write_chunk(work, chunk, front, tail)

@@ -269,9 +269,9 @@ def _require_own(
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
     wanted = set(ids)
-    messages = archive.lineage.places(id_ for id_ in wanted if isinstance(id_, int))
+    messages = archive.listings.message_places(id_ for id_ in wanted if isinstance(id_, int))
     owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
-    nodes = archive.lineage.nodes(id_ for id_ in wanted if isinstance(id_, str))
+    nodes = archive.listings.summary_nodes(id_ for id_ in wanted if isinstance(id_, str))
     owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     for id_ in sorted(wanted, key=str):
         name = f"msg#{id_}" if isinstance(id_, int) else f"summary {id_!r}"
