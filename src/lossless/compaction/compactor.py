@@ -531,6 +531,7 @@ class Compactor:
     def make_room(self, request: CompactionRequest) -> CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
         policy = self.policy(request)
+        policy = replace(policy, max_sweep_iterations=policy.max_sweep_iterations * policy.max_rounds)  # time decides
         history = self.history(request, policy)
         decision = self._evaluate(request, policy, history)
         job = replace(self._job(request, policy, decision, "turn"), may_ask_model=False, manual=True)
