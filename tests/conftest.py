@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import lossless
 from lossless.testing import VirtualClock
+from tests.built import built
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -37,7 +38,7 @@ _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
 settings.register_profile(
     "lossless",
-    max_examples=int(_EXAMPLES or 12),
+    max_examples=int(_EXAMPLES or 8),
     derandomize=_EXAMPLES is None,
     phases=list(Phase) if _EXAMPLES else [Phase.explicit, Phase.generate],  # shrinking may take many minutes
     deadline=None,
@@ -96,8 +97,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def engine(path: Path) -> Iterator[lossless.Engine]:
-    """An engine on a new file; its clock stands still unless a test moves it."""
-    with lossless.open(
-        path, lossless.Settings(payloads_in_files=False), clock=VirtualClock(), background=False
-    ) as opened:
+    """An engine on an archive without messages; its clock stands still unless a test moves it."""
+    with _open(built(path, _make_empty)) as opened:
         yield opened
+
+
+def _open(path: Path) -> lossless.Engine:
+    return lossless.open(path, lossless.Settings(payloads_in_files=False), clock=VirtualClock(), background=False)
+
+
+def _make_empty(path: Path) -> None:
+    _open(path).close()
