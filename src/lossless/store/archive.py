@@ -90,8 +90,7 @@ class Archive:
                 return cls(database)
             migrate.migrate(database)
             database.prepare = list(digest_triggers())
-            for statement in database.prepare:
-                database.run(statement)
+            database.run(";".join(database.prepare))
             archive = cls(database)
             database.before_commit = archive.row_digests.settle
             # for example a damaged search index, which can be rebuilt only when it is open
