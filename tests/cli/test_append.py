@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.cli.append import BadInputLine, BatchAppender, InputPosition, parse, read_lines, unwrap
+from lossless.cli.append import BatchAppender, parse, read_lines, unwrap
 from lossless.store.archive import Archive
 from tests.waiting import wait_for
 
@@ -166,7 +167,7 @@ def test_a_line_without_end_is_not_read_into_memory(new: Path) -> None:
     intake = BatchAppender(lossless.Session(key="k"), None, 1000, True)
     with lossless.open(new, background=False) as engine:
         intake.run(engine, read_lines(stream, None, longest=1024 * 1024))
-    found = intake.tally.data()
+    found = intake.data()
     assert (found["stored"], found["badLines"], stream.most) == (2, 1, 1024 * 1024 + 1)
     assert "longer than 1 MB" in found["bad"][0]["reason"]
     assert (found["bad"][0]["line"], stored(new)[1]) == (2, said(1)["content"])
@@ -325,10 +326,5 @@ def test_a_window_that_fits_nothing_is_quarantined(lcm: Lcm, new: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_a_reason(raw: bytes) -> None:
-    try:
+    with suppress(ValueError):
         unwrap(parse(raw))
-    except ValueError as error:
-        reason = str(error)
-    else:
-        reason = ""
-    assert isinstance(BadInputLine(InputPosition(None, 1), reason).reason, str)

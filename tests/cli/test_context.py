@@ -132,7 +132,7 @@ def test_a_conversation_is_found_by_number_key_and_run(lcm: Lcm, folded: Path) -
 @pytest.mark.parametrize("arguments", [("--budget", 6_000), ("--budget", 6_000, "--items"), ("--budget", 900)])
 def test_people_see_the_context(lcm: Lcm, folded: Path, arguments: tuple[object, ...]) -> None:
     out = lcm("context", *NAMED, *arguments, "--format", "table").out
-    for word in ("Context of conversation 1", "█", "Protected tail", "aims at 25–30 %", "until a fold"):
+    for word in ("Context of conversation 1", "━", "Protected tail", "target 25–30 %", "compacts at"):
         assert word in out
     assert ("(shortened)" in out) == (arguments[1] == 900)
 

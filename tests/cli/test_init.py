@@ -78,7 +78,7 @@ def test_init_ends_with_a_command_that_finds_something(lcm: Lcm, history: Path) 
     done = lcm("init", "--yes")
     assert (done.code, done.err) == (0, "")
     assert "Imported: 14 conversations" in done.out
-    assert "claude-code: connected" in done.out
+    assert "Connected Claude Code" in done.out
     assert not (history / ".openclaw" / "openclaw.json").exists()
     command = next(line for line in done.out.splitlines() if line.startswith("  lcm recall "))
     found = lcm(*shlex.split(command)[1:]).data
@@ -105,7 +105,7 @@ def test_init_says_what_went_wrong_and_does_the_rest(lcm: Lcm, history: Path) ->
     (history / ".codex" / "sessions" / "rollout-bad.jsonl").write_text("not JSON\n")
     done = lcm("init", "--yes", "--db", history / "mine.db")
     assert done.code == 1
-    assert "claude-code cannot be connected" in done.out
+    assert "Claude Code cannot be connected" in done.out
     assert "rollout-bad.jsonl: no line of it can be read" in done.out
     assert f"lcm --db {history}/mine.db recall" in done.out
     assert "Imported: 14 conversations" in done.out

@@ -369,10 +369,10 @@ def test_a_sweep_that_lossless_claw_did_not_finish_is_seen_and_paid(tmp_path: Pa
                 "UPDATE conversation_compaction_maintenance SET pending = 0, running = 1, last_started_at = ?",
                 (started,),
             )
-        assert engine.archive.debts.pending(now=clock()) == []  # it may still be at work
+        assert engine.archive.guards.pending_debts(now=clock()) == []  # it may still be at work
         assert engine.admin.run_pending() == []
         clock.advance(minutes=11)
-        assert engine.archive.debts.pending(now=clock()) == [conversation_id(engine)]
+        assert engine.archive.guards.pending_debts(now=clock()) == [conversation_id(engine)]
         assert [id_ for id_, _ in engine.admin.run_pending()] == [conversation_id(engine)]
         assert summaries(engine)
         owed = debt(engine)

@@ -159,4 +159,4 @@ def test_a_model_that_fails_ends_it_quietly(tmp_path: Path) -> None:
         turn = engine.after_turn(SESSION, new_messages=talk(SOFT - EARLY, first=EARLY), budget=BUDGET)
         assert turn.outcome is not None
         assert turn.outcome.owes
-        assert engine.archive.debts.get(conversation_id(engine)) is not None
+        assert engine.archive.guards.debt(conversation_id(engine)) is not None

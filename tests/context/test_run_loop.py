@@ -155,7 +155,7 @@ def test_a_pending_debt_never_removes_summaries_that_fit(tmp_path: Path) -> None
         engine.compact(SESSION, budget=4_000, force=True)
         shown = [m for m in engine.assemble(SESSION, budget=4_000).messages if m["content"].startswith("<summary")]
         count = 60
-        while not engine.archive.debts.pending():
+        while not engine.archive.guards.pending_debts():
             engine.after_turn(SESSION, new_messages=talk(1, first=count), budget=4_000)
             count += 1
         id_ = conversation_id(engine)

@@ -109,7 +109,7 @@ def test_a_focus_brief_stands_for_the_summaries_that_it_covers(tmp_path: Path) -
         engine.append(SESSION, talk(40))
         engine.compact(SESSION, budget=4_000, force=True)
         items = engine.archive.context.items(conversation_id(engine))
-        seqs = engine.archive.pins_and_briefs.newest_seqs(conversation_id(engine))
+        seqs = engine.archive.prompts.newest_seqs(conversation_id(engine))
         summary_ids = [item.summary_id for item in items if hasattr(item, "summary_id")]
         assert len(summary_ids) > 2
         plain = engine.assemble(SESSION, budget=4_000).messages

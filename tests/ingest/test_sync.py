@@ -236,6 +236,37 @@ def test_a_window_without_its_middle_is_understood(engine: lossless.Engine) -> N
     assert [text for text in contents(engine) if "messages]" not in text] == [f"message {n}" for n in range(30)]
 
 
+def called(call: str) -> Body:
+    function = {"name": "look", "arguments": "{}"}
+    return {"role": "assistant", "content": "", "tool_calls": [{"id": call, "type": "function", "function": function}]}
+
+
+def test_a_message_before_an_omitted_tool_round_is_known_when_it_is_shown_again(engine: lossless.Engine) -> None:
+    """A window of six messages, from which old tool rounds are removed before it is cut."""
+    texts = [(f"u: question {n} of the day", f"c{n}: found {n}", f"a: the answer {n} is long") for n in range(3)]
+    rounds = [[*said(asked), called(found[:2]), *said(found, answer)] for asked, found, answer in texts]
+    bare = [[turn[0], turn[-1]] for turn in rounds]
+    engine.sync(SESSION, [*rounds[0], *rounds[1]])
+    engine.sync(SESSION, [rounds[1][-1], *rounds[2]])
+    last = said("u: and that is all for today")
+    assert engine.sync(SESSION, [bare[0][1], *bare[1], *bare[2], *last]).stored == 1
+    assert len(contents(engine)) == 13
+
+
+def test_an_omitted_tool_round_leaves_with_the_branch_that_it_is_on(engine: lossless.Engine) -> None:
+    turn = [*said("u: where is the cat"), called("c1"), *said("c1: in the hall", "a: it is in the hall")]
+    engine.sync(SESSION, turn)
+    engine.sync(SESSION, [turn[0], turn[-1], *said("u: and the dog", "a: in the yard")])
+    assert engine.sync(SESSION, said("u: where is the black cat", "a: under the bed")).abandoned == 5
+    assert context(engine) == ["where is the black cat", "under the bed"]
+
+
+def test_the_same_question_after_another_branch_may_be_a_new_one(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said(*LOG[:2], "u: is it asleep", "a: it is"))
+    assert engine.sync(SESSION, said(*LOG[:3], "a: in the kennel")).ambiguous == 1
+
+
 # --- edits ----------------------------------------------------------------------------------------
 
 LOG = (
@@ -273,6 +304,18 @@ def test_an_edited_first_message_may_be_followed_by_other_ones(engine: lossless.
     report = engine.sync(SESSION, said("u: look at the cat", LOG[1], "u: is it asleep"))
     assert (report.stored, report.revised, report.abandoned, report.cause) == (1, 1, 4, "branch")
     assert context(engine) == ["look at the cat", LINES[1], "is it asleep"]
+
+
+def test_an_answer_may_be_deleted_after_a_decorated_message(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(f"{LOG[0]}\n\n<time>12:03</time>", *LOG[1:4]))
+    engine.sync(SESSION, said(LOG[0], *LOG[2:]))
+    assert context(engine) == [LINES[0], *LINES[2:]]
+
+
+def test_an_exchange_may_be_deleted_after_an_edited_answer(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said(LOG[0], "a: on the mat in the kitchen", *LOG[4:]))
+    assert context(engine) == [LINES[0], "on the mat in the kitchen", *LINES[4:]]
 
 
 def test_a_longer_head_may_be_edited(engine: lossless.Engine) -> None:
@@ -315,6 +358,13 @@ def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -
     report = engine.sync(SESSION, said(*LOG[:3], "u: from the host", *LOG[3:]))
     assert (report.stored, report.abandoned) == (3, 0)
     assert "from elsewhere" in context(engine)
+
+
+def test_short_messages_move_on_before_a_newest_one_that_is_decorated(engine: lossless.Engine) -> None:
+    log = ["a: yes", "u: go on", "a: done", "u: thanks"] * 2
+    for n in range(3):
+        engine.sync(SESSION, said(f"s: it is 12:0{n}", *log[n:], f"u: yes\n\n<time>12:0{n}</time>"))
+    assert len(contents(engine)) == 1 + len(log) + 1
 
 
 # --- notices --------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_turning_pages_back_and_forth_shows_everything_once(engine: lossless.Eng
 @given(st.integers(1, 2 * COUNT + 2), st.integers(1, 50))
 def test_a_window_around_a_message_has_it(engine: lossless.Engine, message_id: int, count: int) -> None:
     window = reads.messages_around(engine.browse, 1, count, message_id)
-    there = engine.archive.lineage.places([message_id]).get(message_id, (0, 0))[0] == 1
+    there = engine.archive.listings.message_places([message_id]).get(message_id, (0, 0))[0] == 1
     assert len(window.rows) <= count
     assert not there or message_id in [row.message_id for row in window.rows]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def states_of(path: Path) -> list[tuple[str, str]]:
     """Questions and what became of their briefs, newest first."""
     with lossless.open(path, background=False) as engine:
-        return [(brief.prompt, brief.status) for brief in engine.archive.pins_and_briefs.newest_briefs(1, 10)]
+        return [(brief.prompt, brief.status) for brief in engine.archive.prompts.newest_briefs(1, 10)]
 
 
 def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> None:
