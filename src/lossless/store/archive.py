@@ -85,7 +85,8 @@ class Archive:
                 return cls(database)
             migrate.migrate(database)
             database.prepare = list(digest_triggers())
-            database.run(";".join(database.prepare))
+            for statement in database.prepare:
+                database.run(statement)
             archive = cls(database)
             database.before_commit = archive.row_digests.settle
             # for example a damaged search index, which can be rebuilt only when it is open
