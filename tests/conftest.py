@@ -34,6 +34,9 @@ if threading.current_thread() is threading.main_thread():
 # Every HTTP client loads the machine's certificates, and nothing here speaks TLS: once is enough.
 ssl.create_default_context = functools.cache(ssl.create_default_context)  # type: ignore[assignment]
 
+# What is loaded while tests are collected stays; looking through it for garbage would take a third of the time.
+gc.disable()
+
 _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
 settings.register_profile(
@@ -48,9 +51,10 @@ settings.load_profile("lossless")
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector of garbage would look through all of it again and again."""
+    """From here on the collector of garbage looks at what tests make, not again and again at all that is loaded."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
