@@ -100,7 +100,7 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         repair.apply_close_debt(engine.archive, work, engine.clock(), backup_of(engine))
         assert engine.admin.examine().findings == ()
         assert copies(path) == ["maintenance"]
-        debt = engine.archive.debts.get(here)
+        debt = engine.archive.guards.debt(here)
         assert debt is not None
         assert (debt.pending, debt.resolution_reason) == (False, "operator-ignored")
         with pytest.raises(BadInput, match="no pending compaction"):

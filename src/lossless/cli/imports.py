@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import ask_person
+from lossless.cli.apply import confirm
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
-from lossless.cli.options import parse_when, usage_error
+from lossless.cli.options import parse_when
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
@@ -106,7 +107,7 @@ _HINT = (
     "compaction, "
 )
 _REMNIC_HINT = f"{_HINT}which Remnic complements and does not replace."
-_HINT += "and lossless keeps the archive beside it."
+_HINT += "and lossless keeps the archive."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
 
@@ -343,7 +344,7 @@ def _import_files(
     own = [file for file in chosen if file not in others]
     found = _bring_in(invocation, kind, own, is_real=is_real, fold=not no_summaries, again=again)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [  # what a folder holds is passed over, but whoever names it is told
+    strange = [  # in a folder it is passed over; when it is named, it is reported
         ImportOutcome(
             file,
             Session(id=file.name),
@@ -471,7 +472,8 @@ def auto(
             kinds, word = list(import_.entries), str(path)
             near = [kind for kind in kinds if kind.startswith(word.lower())] or get_close_matches(word, kinds, 1)
             if near:
-                raise usage_error(f"There is no file {word!r}. Did you mean `lcm import {near[0]}`?")
+                message = f"There is no file {word!r}."
+                raise failures.fail("bad_arguments", message, hint=f"Did you mean `lcm import {near[0]}`?")
     archives = {path: kind for path in named if (kind := _archive_kind(path)) is not None}
     by_kind, unknown = _sort_files([path for path in named if path not in archives], from_when)
     if not (archives or by_kind):
@@ -480,8 +482,10 @@ def auto(
     if not paths and not dry_run:
         for kind, files in by_kind.items():
             size = format_bytes(sum(map(file_size, files)))
-            click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
-        dry_run = not (yes or ask_person("Import them?"))
+            click.echo(f"{kind:<12}{plural(len(files), 'file'):>13}  {size:>9}", err=True)
+        if not yes:
+            confirm("Import them?", yes)
+            dry_run = not sys.stdin.isatty()
     for path, kind in archives.items():
         options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), kind, options, is_verified=False)

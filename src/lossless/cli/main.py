@@ -13,7 +13,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import CommandEntry, Invocation, LazyGroup
-from lossless.cli.failures import CommandFailed, ErrorEnvelope, error_envelope
+from lossless.cli.failures import CommandFailed, as_failure
 from lossless.errors import LosslessError
 
 #: What writing to a full disk, a closed terminal or beyond a limit comes to.
@@ -33,11 +33,11 @@ class Root(LazyGroup):
             code = super().main(arguments, **more)
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
-            code = _failed(error_envelope(error), invocation, arguments)
+            code = _failed(as_failure(error), invocation, arguments)
         except (KeyboardInterrupt, click.Abort) as error:
             if error.__cause__ is None and sys.stderr.isatty():  # the line of a question is not ended yet
                 click.echo(err=True)
-            code = _failed(ErrorEnvelope("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
+            code = _failed(CommandFailed("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = failures.INTERNAL
@@ -47,7 +47,7 @@ class Root(LazyGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             message = f"The answer cannot be written: {error.strerror}."
             invocation.format = invocation.format or "table"
-            code = _failed(ErrorEnvelope("output", message, failures.INTERNAL), invocation, arguments)
+            code = _failed(CommandFailed("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
 
 
@@ -60,10 +60,10 @@ def _help_width() -> int:
     return max(min(columns or 80, 80) - 2, 50)
 
 
-def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]) -> int:
+def _failed(failure: CommandFailed, invocation: Invocation, arguments: list[str]) -> int:
     invocation.format = invocation.format or _format_in(arguments)
-    failures.print_error(outcome, as_json=invocation.as_json, pretty=invocation.pretty)
-    return outcome.exit_code
+    failures.print_error(failure, as_json=invocation.as_json, pretty=invocation.pretty)
+    return failure.exit_code
 
 
 def _format_in(arguments: list[str]) -> str | None:
@@ -83,8 +83,8 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
         sys.__excepthook__(kind, error, trace)
         return
     hint = "Run it again with LCM_DEBUG=1 to see where, and please report it."
-    outcome = ErrorEnvelope("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
-    _failed(outcome, Invocation(), sys.argv[1:])
+    failure = CommandFailed("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
+    _failed(failure, Invocation(), sys.argv[1:])
 
 
 #: The spellings of earlier versions and of lossless-claw's `lcm`, with what they are called now. They keep their

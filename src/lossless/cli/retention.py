@@ -118,7 +118,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     place, neighbour = expand_path(source), Path(archive_path).parent / source
     place = place if place.is_file() or not neighbour.is_file() else neighbour
     if not place.is_file():
-        hint = "`lcm backup --list` shows those beside the archive."
+        hint = "`lcm backup --list` shows those next to the archive."
         raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
     place = place.absolute()
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
@@ -227,7 +227,7 @@ def prune(
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
     if is_real is None and work.chosen and sys.stdin.isatty():
         invocation.emit("prune", print_prune, data | {"isAsked": True})
-        confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
+        confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
@@ -248,7 +248,7 @@ def _prune_json(work: PrunePlan) -> dict[str, Any]:
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
     backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
-    #: Whether the folder of files is this archive's: somebody named it, or it lies beside the archive.
+    #: Whether the folder of files is this archive's: it was named, or it is next to the archive.
     ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
     with invocation.engine() as engine:
         if backs_up and work.chosen:
@@ -352,7 +352,7 @@ def forget(
     report = _forget(invocation, phrases, asked, is_real=False)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
-        confirm("Forget it for good?", yes=False)
+        confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
         report = _forget(invocation, phrases, asked, is_real=True)
@@ -367,7 +367,7 @@ def phrases_in(source: str, option: str) -> list[str]:
         with click.open_file(source, encoding="utf-8") as file:
             found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise bad_option(option, f"{source!r} cannot be read: {reason}") from None
     if phrases := list(filter(None, found)):
         return phrases
@@ -417,7 +417,7 @@ def print_backup(screen: Screen, data: Data) -> None:
 
 def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line("There are no backups beside the archive. `lcm backup` makes one.")
+        screen.line("There are no backups next to the archive. `lcm backup` makes one.")
         return
     file = ("file", lambda item: Path(item["path"]).name, "key")
     screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
@@ -490,7 +490,7 @@ def print_prune(screen: Screen, data: Data) -> None:
     else:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
-        screen.line(styled(f"{what}, {files} would go for good.", "bold"))
+        screen.line(styled(f"{what}, {files} would be deleted permanently.", "bold"))
         _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
         screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
@@ -519,7 +519,7 @@ def _print_pruned(screen: Screen, data: Data) -> None:
 
 def print_forget(screen: Screen, data: Data) -> None:
     if not data["found"]:
-        screen.line("It is nowhere in the archive, nor in a backup beside it.")
+        screen.line("It is nowhere in the archive, nor in a backup next to it.")
     else:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
         rest = data["messages"] - len(data["messageIds"])

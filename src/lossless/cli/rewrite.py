@@ -71,7 +71,7 @@ class DraftOptions:
         return self.is_real and self.shows_diff and not self.yes and sys.stdin.isatty()
 
     def spending(self, plans: Sequence[RewritePlan]) -> dict[str, int]:
-        """How many calls plans take, and how many are made in a window when nobody asks for them."""
+        """How many calls plans take, and how many are made in a window without being asked for."""
         count = sum(len(plan.targets) for plan in plans)
         calls = count if Summariser(self.asked).has_model else 0
         return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}
@@ -408,7 +408,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
     if data["calls"]:
-        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
         takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
         screen.line(styled(takes, "dim"))
     for item in data["items"]:
@@ -421,7 +421,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
             screen.title(draft["summaryId"], by)
             if draft["because"]:
-                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+                screen.line(styled(f"Also rewritten: {draft['because']}.", "dim"))
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, "" if data["wanted"] else word)

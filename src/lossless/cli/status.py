@@ -165,7 +165,7 @@ def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
 
 
 def print_status(screen: Screen, data: Data) -> None:
-    """Whether the archive is alive, how much it holds, what takes the room."""
+    """Whether the archive is in use, how much it holds, what takes up space."""
     totals, live = data["status"], data["liveness"]
     size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
     screen.title(f"lossless {data['version']}", data["databasePath"], size)
@@ -183,11 +183,11 @@ def print_status(screen: Screen, data: Data) -> None:
             *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
             *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
             *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
-            ("Compactions", _debt_text(totals["maintenance"])),
+            ("Compaction", _debt_text(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
             ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
-            ("  said", _span_text(screen, messages)),
+            ("  from", _span_text(screen, messages)),
             *_undated_rows(messages["undated"]),
             ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
             *(
@@ -229,7 +229,7 @@ def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
             "" if n else "History budget",
             f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
             f"{format_count(one['window'])} tokens "
-            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+            f"(other {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
         )
         for n, one in enumerate(known)
     ]
@@ -260,7 +260,7 @@ def _debt_text(debt: Data) -> str:
 
 
 def _undated_rows(count: int) -> list[tuple[str, Any]]:
-    """Whether times stand there that are none."""
+    """How many messages have a time that cannot be read."""
     return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import CommandEntry, LazyGroup, command, dry_run_option, id_type, text_option, text_type
+from lossless.cli.commands import (
+    CommandEntry,
+    LazyGroup,
+    command,
+    dry_run_option,
+    id_type,
+    text_option,
+    text_type,
+    words_argument,
+)
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -44,9 +53,9 @@ summary = LazyGroup(
         "repair": CommandEntry("rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
         "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
         "transplant": CommandEntry("surgery:transplant", "Copy them to another conversation.", "now"),
-        "focus": CommandEntry("surgery:focus", "Let a brief stand for older summaries.", "ask"),
+        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
         "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("surgery:unfocus", "Put the brief away.", "now"),
+        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
         "prompts": CommandEntry("rewrite:prompts", "Show or change what models are asked.", "read"),
     },
 )
@@ -151,7 +160,7 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
 
 
 def _log_entry_json(entry: Any) -> dict[str, Any]:
-    """A line of the log; what undoing it needs is nobody's business."""
+    """A line of the log, without what undoing it needs."""
     plain: dict[str, Any] = to_json(entry)
     del plain["detail"]
     return plain
@@ -169,11 +178,11 @@ def _parse_point(option: str, value: str | None) -> int | datetime | None:
 
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would replace.")
-_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
+_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history first.")
 
 
 @command("focus")
-@click.argument("question", metavar="[QUESTION]", type=text_type, required=False)
+@words_argument("question", "[QUESTION]...", required=False)
 @target_options()
 @model_options
 @_no_compact
@@ -188,10 +197,11 @@ def focus(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Write a brief for QUESTION that replaces older summaries in prompts, or show the brief there is.
+    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
-    one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
+    a model it is extracted. If no brief can be written, the failure is recorded, the one before stays in use, and the
+    exit code is 1.
     """
     if question is None:
         with planning(invocation) as engine:
@@ -218,7 +228,7 @@ def refocus(
 @target_options()
 @dry_run_option
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
-    """Put the active brief away: the summaries that it replaced are shown again."""
+    """Remove the active brief: prompts have the summaries again that it replaced."""
     conversation = find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
@@ -289,7 +299,7 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
 
 def print_context_diff(screen: Screen, data: Data) -> None:
     if not data["entries"]:
-        screen.line("The context did not change between these points, but for what was appended.")
+        screen.line("The context did not change between these points, except for new messages.")
         return
     screen.items(
         data["entries"],

@@ -185,7 +185,7 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         ("Given the host's ids", data["stamped"]),
         ("Left on another branch", data["abandoned"]),
         ("Undecided by content", data["ambiguous"]),
-        ("Records beside messages", data["opaque"]),
+        ("Other records", data["opaque"]),
     ]
     screen.fields([(label, format_count(count)) for label, count in rows if count])
     print_pruned(screen, data["pruned"])

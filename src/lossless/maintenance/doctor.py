@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.files.vault import OrphanFile, Vault
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import BrokenRow, VerifyReads
+    from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
 #: How many ids of a finding are listed.
@@ -213,17 +213,16 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
         message = f"conversation {owner}: its context holds {items[0]}{more} not in the archive"
         is_said = checks.were_here([item for item in items if item.startswith("msg#")])
         yield DoctorFinding("context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, items)
-    for some in checks.uncovered():
-        id_ = some.conversation_id
+    for id_, count, first_id, last_id in checks.uncovered():
         if archive.context.was_cleared(id_, checks.unreachable(id_)):
-            message = f"conversation {id_}: {some.count:,} messages left when lossless-claw handled `/new`"
+            message = f"conversation {id_}: {count:,} messages left when lossless-claw handled `/new`"
             yield DoctorFinding("context.cleared", "note", message, "any command that writes records it", id_)
             continue
         message = (
             f"conversation {id_}: messages that are neither in the context, nor below a summary in it, nor hidden: "
-            f"{some.count:,}"
+            f"{count:,}"
         )
-        ids = tuple(dict.fromkeys((f"msg#{some.first_id}", f"msg#{some.last_id}")))
+        ids = tuple(dict.fromkeys((f"msg#{first_id}", f"msg#{last_id}")))
         yield DoctorFinding("context.uncovered", "problem", message, _REBUILD, id_, ids)
 
 
@@ -243,7 +242,7 @@ def _sources(checks: VerifyReads) -> Iterator[DoctorFinding]:
 def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     """What `lcm verify` finds about rows without reading their text, by table."""
     hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in checks.hanging()}
-    found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
+    found: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)
@@ -334,10 +333,9 @@ def _conversations(archive: Archive) -> Iterator[DoctorFinding]:
             message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
             remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
             yield DoctorFinding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
-    for twin in archive.checks.duplicates():
-        id_ = twin.conversation_id
-        message = f"conversation {id_}: {twin.count} messages seem to be stored twice by an older engine"
-        yield DoctorFinding("duplicates", "note", message, "", id_, (f"msg#{twin.first_id}",))
+    for id_, count, first_id, _ in archive.checks.duplicates():
+        message = f"conversation {id_}: {count} messages seem to be stored twice by an older engine"
+        yield DoctorFinding("duplicates", "note", message, "", id_, (f"msg#{first_id}",))
 
 
 def _state(checks: VerifyReads, live: IngestHealth, schema: int | None, now: datetime) -> Iterator[DoctorFinding]:

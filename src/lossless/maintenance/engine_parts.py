@@ -238,7 +238,7 @@ class EngineParts:
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
-            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            self.archive.guards.observe_cache(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
                 learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:
@@ -490,7 +490,7 @@ class HostSupport(EngineGroup):
         archive = self._archive
         with archive.reading():
             id_ = self._parts.conversation_id(session)
-            if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
+            if archive.prompts.pins(id_) or archive.prompts.active_brief(id_) is not None:
                 return False
             if archive.context.counts(id_) == (count, 0):
                 return True

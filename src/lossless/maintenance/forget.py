@@ -79,14 +79,14 @@ class ForgetRequest:
 
     @property
     def cut(self) -> CutText:
-        cuts = [round_.cut for round_ in self.rounds if round_.cut is not None]
+        cuts = [round_ for round_ in self.rounds if not isinstance(round_, frozenset)]
         own = exact_cutter(self.phrases)
         return lambda text: own(reduce(lambda rest, cut: cut(rest), cuts, text))
 
     @property
     def cuts(self) -> bool:
         """Whether there are texts to be removed."""
-        return bool(self.phrases) or any(round_.cut is not None for round_ in self.rounds)
+        return bool(self.phrases) or not all(isinstance(round_, frozenset) for round_ in self.rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class _Forgetting:
         self._whole: set[int] = set()
         alike = self._store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
         self._whole.update(id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_))
-        before = {whole for round_ in wanted.rounds for whole in round_.whole}
+        before = {whole for round_ in wanted.rounds if isinstance(round_, frozenset) for whole in round_}
         for ids in self._store.pages(_PAGE) if before else ():
             for id_, where, print_ in self._store.fingerprints(ids):
                 if _is_among(before, where, self._archive.tombstones.digest(print_)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.graph import LineageNode
+    from lossless.store.views import LineageNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class ExpansionWalk:
         if stop.id not in self._messages:
             near = self.stops[max(0, index - _AHEAD) : index + _AHEAD]
             leaves = [other.id for other in near if other.kind == "messages" and not other.message_ids]
-            found = self._archive.lineage.leaf_messages(leaves)
+            found = self._archive.listings.leaf_messages(leaves)
             self._messages |= {leaf: tuple(found.get(leaf, ())) for leaf in leaves}
         return self._messages[stop.id]
 
@@ -281,7 +281,7 @@ def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth
             break
         if len(found) + len(layer) > _MOST:
             raise BadInput("there are too many summaries below; expand a branch of it, or fewer layers")
-        read = archive.lineage.sources(layer)
+        read = archive.listings.nodes_below(layer)
         got = {id_: [node for node in nodes if scope.allows(node.conversation_id)] for id_, nodes in read.items()}
         found |= got
         nodes = chain.from_iterable(got.values())
@@ -323,8 +323,8 @@ def expand(
             raise recall_scope.grant_refused("the grant allows no expansion below what is named")
         request = replace(request, max_depth=min(request.max_depth, grant.max_depth))
 
-    def read(left: int | None) -> Expansion:
-        cap = request.token_cap if left is None else min(request.token_cap, left)
+    def read(remaining: int | None) -> Expansion:
+        cap = request.token_cap if remaining is None else min(request.token_cap, remaining)
         with archive.reading():
             walk, centre = _plan(archive, scope, request)
             return _page(replace(request, token_cap=cap), walk, start, centre)
@@ -356,9 +356,9 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
     """The named summaries and messages, each checked against scope and grant."""
-    nodes = archive.lineage.nodes(named.id for named in references if named.kind == "summary")
+    nodes = archive.listings.summary_nodes(named.id for named in references if named.kind == "summary")
     message_ids = [named.message_id for named in references if named.kind == "message"]
-    places = archive.lineage.places(message_ids)
+    places = archive.listings.message_places(message_ids)
     for named in references:
         node, place = nodes.get(named.id), places.get(named.message_id)
         require_in_scope(scope, node.conversation_id if node else place[0] if place else None, named.id)
@@ -373,20 +373,20 @@ def _centred(
     archive: Archive, scope: Scope, message_id: int, roots: Sequence[LineageNode]
 ) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
-    place = archive.lineage.places([message_id]).get(message_id)
+    place = archive.listings.message_places([message_id]).get(message_id)
     name = f"msg#{message_id}"
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
-    if roots and (leaf is None or not archive.lineage.is_below(leaf, [root.id for root in roots])):
+    if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
         walk = ExpansionWalk(archive, scope, [WalkStop("messages", leaf, 1)])
     else:
-        before = archive.lineage.before(*place, NEIGHBOUR_COUNT)
-        after = archive.lineage.after(*place, NEIGHBOUR_COUNT)
+        before = archive.listings.ids_before(*place, NEIGHBOUR_COUNT)
+        after = archive.listings.ids_after(*place, NEIGHBOUR_COUNT)
         around = WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))
         leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)

@@ -182,8 +182,8 @@ def host_model(peer: Peer, settings: Settings) -> Complete:
 
     def ask(prompt: Prompt, /) -> Completion:
         seconds, call = settings.summary_timeout_ms / 1000, current_call.get()
-        if call is not None and (left := call.left(MARGIN_SECONDS)) is not None:
-            seconds = min(seconds, left)
+        if call is not None and (remaining := call.left(MARGIN_SECONDS)) is not None:
+            seconds = min(seconds, remaining)
         if seconds <= 0:
             raise ModelTimeout("the host's time for the call is over")
         provider, model = {

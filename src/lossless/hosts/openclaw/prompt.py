@@ -190,7 +190,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         return _live(window, offset, all_there_is)
     limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
     pending = pending_tokens(params, window)
-    made = _made(bridge, conversation, params, _with_room(limits, pending, all_there_is))
+    made = _made(bridge, conversation, params, _with_overhead(limits, pending, all_there_is))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is - pending)
@@ -200,7 +200,9 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         start += 1
     more = window[start:]
     if more:
-        made = _made(bridge, conversation, params, _with_room(limits, pending + estimate_messages(more), all_there_is))
+        made = _made(
+            bridge, conversation, params, _with_overhead(limits, pending + estimate_messages(more), all_there_is)
+        )
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -213,10 +215,10 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 
 
-def _with_room(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
+def _with_overhead(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
     """The limits of a prompt that so many more tokens are sent with."""
-    most = max(0, all_there_is - _LEAST_TOKENS)
-    return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, most)}
+    limit = max(0, all_there_is - _LEAST_TOKENS)
+    return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, limit)}
 
 
 def _made(
