@@ -444,7 +444,7 @@ class HostSupport(EngineGroup):
         return self.history_budget(session, budget=budget, model=model).tokens
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
-        """Record how many tokens a model's provider counted, or refused, in a prompt, and how many lossless had estimated."""
+        """Record the estimated tokens of a prompt, and what the model's provider counted or refused."""
         from lossless.compaction.compactor import record_token_count
 
         with self._archive.writing():
