@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 import ssl
@@ -43,6 +44,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("lossless")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector of garbage would look through all of it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

@@ -168,7 +168,7 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
 @click.option("--key", type=text_type, help="A name for this batch; a batch with a known name is not stored again.")
-@number_option("--batch", most=100_000, default=1000, help="Messages per transaction.")
+@number_option("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
 @click.option("--skip-bad", is_flag=True, help="Skip lines without a message, and count them.")
 @dry_run_option
 def append(
@@ -315,7 +315,7 @@ def _bad_line(line: InputLine, error: BadMessage) -> InputLine:
 
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
-    """An input by its name; `-` is standard input, and somebody at a terminal is told that they are waited for."""
+    """An input by its name; `-` is standard input, and a person at a terminal is told to type it."""
     if name == "-":
         if sys.stdin.buffer.isatty():
             click.echo("Reading from the terminal; end with Ctrl-D.", err=True)

@@ -64,9 +64,9 @@ def number_options(function: F) -> F:
         return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
 
     wrapped: Any = with_numbers
-    for name, (option, least, about) in reversed(_NUMBERS.items()):
+    for name, (option, minimum, about) in reversed(_NUMBERS.items()):
         help = f"{about}; else the setting {camel_case(name)}."
-        wrapped = number_option(option, name, least=least, help=help)(wrapped)
+        wrapped = number_option(option, name, minimum=minimum, help=help)(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 

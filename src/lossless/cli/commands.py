@@ -58,7 +58,7 @@ class Invocation:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody watches."""
+        """Whether a person watches."""
         return not self.as_json and sys.stderr.isatty()
 
     @property
@@ -179,7 +179,7 @@ class Invocation:
     def progress(
         self, what: str, total: int | None = None, *, in_bytes: bool = False
     ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """A bar for somebody who watches: call what it gives with how many more are done. None when nobody does."""
+        """A progress bar for a person who watches: call it with how many more are done. None when no one does."""
         if not self.shows_progress or total == 0:
             return nullcontext()
         from lossless.cli.screen import progress_bar
@@ -286,9 +286,9 @@ def text_option(*names: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
 
 
-def number_option(*names: str, least: int = 1, most: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
+def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
     """An option with a whole number; a default is shown."""
-    return text_option(*names, **{"metavar": "N", "type": click.IntRange(least, most), **more})
+    return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
@@ -408,7 +408,7 @@ class Group(Command, click.Group):
             raise click.UsageError(f"{error.message} Did you mean {asked}?", ctx) from None
 
     def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """What somebody meant who typed a command that is not there."""
+        """The commands that a mistyped one may mean."""
         from difflib import get_close_matches
 
         return get_close_matches(word, self.list_commands(ctx), 1)

@@ -196,7 +196,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
         _emit_pending(invocation, None)
         return
     with invocation.reader() as reader:
-        owed = len(reader.admin.pending())
+        debt = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and reader.browse.undescribed_files() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
@@ -211,8 +211,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     items: list[dict[str, Any]] = []
     prepared = 0
     embeds = not no_model and bool(invocation.loaded.settings.embedder)
-    if owed or has_files or is_behind or prepares or embeds:
-        with invocation.progress("Compacting", owed) as advance, invocation.engine() as engine:
+    if debt or has_files or is_behind or prepares or embeds:
+        with invocation.progress("Compacting", debt) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
@@ -241,16 +241,16 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 
 def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
-    paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [
         {
             "conversationId": id_,
             **pick_json(engine.browse.get(id_), "session_key", "session_id"),
             **report_json(report),
-            "isPaid": not (owed := engine.loop.debt(id_)).pending,
-            "nextAttemptAfter": owed.next_attempt_after,
+            "isPaid": not (debt := engine.loop.debt(id_)).pending,
+            "nextAttemptAfter": debt.next_attempt_after,
         }
-        for id_, report in paid
+        for id_, report in done
         if report is not None
     ]
 
@@ -297,10 +297,10 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
                 "conversationId": id_,
                 **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
                 "state": state,
-                **pick_json(owed, *_DEBT_FIELDS),
+                **pick_json(debt, *_DEBT_FIELDS),
             }
             for id_ in owing
-            for owed, state in [engine.admin.debt(id_)]
+            for debt, state in [engine.admin.debt(id_)]
         ]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
@@ -321,7 +321,7 @@ _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", 
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
     """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
 
-    A price that nobody stated is unknown, never 0. Savings are those of the folds in that time: what they took out
+    A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
     of the context is missing from every prompt since.
     """
     emit_cost(invocation, target, parse_span(after, None, None, recency, datetime.now(UTC)))

@@ -289,8 +289,8 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @target_options()
 @number_option(
     "--retain-depth",
-    least=-1,
-    most=1_000_000,
+    minimum=-1,
+    maximum=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes

@@ -143,7 +143,7 @@ def list_messages(
 
 @messages.command("tail")
 @target_options(by_run=False)
-@number_option("--count", most=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
+@number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 @click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.

@@ -35,13 +35,13 @@ from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_clo
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.repair import CleanPlan
-    from lossless.store.maintenance.integrity import VerificationProblem
+    from lossless.maintenance.verify import Verification
 
 
 @command("reindex", short_help="Rebuild the search index.")
@@ -296,17 +296,17 @@ def _examine(invocation: Invocation, *, offline: bool) -> None:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
-            found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
+            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
     live = to_json(found.liveness)
     live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
     data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
     invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
-def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFinding]:
+def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
     """What only a proof of every row finds, by table."""
-    wrong: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
-    for problem in problems:
+    wrong = defaultdict(list)
+    for problem in proof.problems:
         if problem.severity == "error":
             wrong[problem.table].append(problem)
     for table, some in wrong.items():
@@ -335,7 +335,7 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
 
 
 @command("verify")
-@number_option("--limit", most=100_000, default=100, help="List this many.")
+@number_option("--limit", maximum=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
 def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
     """Prove that everything stored is complete, searchable and reachable.

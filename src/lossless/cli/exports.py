@@ -72,7 +72,7 @@ def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # no
 
 
 def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[Callable[[int], None] | None]:
-    """A bar that counts messages, for somebody who watches."""
+    """A progress bar that counts messages, for a person who watches."""
     return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 

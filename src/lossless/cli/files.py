@@ -106,8 +106,8 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
 @number_option(
     "--max-bytes",
-    least=MIN_PAGE_BYTES,
-    most=MAX_PAGE_BYTES,
+    minimum=MIN_PAGE_BYTES,
+    maximum=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
     help="The most bytes to show at once.",
 )
@@ -156,7 +156,7 @@ def show_file(
 
 @files.command("explore", short_help="Let a model describe files.")
 @target_options(required=False, by_run=False)
-@number_option("--limit", most=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
+@number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
 @click.pass_obj
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
@@ -270,15 +270,15 @@ def stub(
 
 
 def _stub(
-    invocation: Invocation, target: ConversationTarget | None, least: int, limit: int | None, *, is_real: bool
+    invocation: Invocation, target: ConversationTarget | None, minimum: int, limit: int | None, *, is_real: bool
 ) -> dict[str, Any]:
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
-        work = engine.admin.stub_plan(least, id_, limit)
+        work = engine.admin.stub_plan(minimum, id_, limit)
     data = {
         "conversationId": id_,
         "folder": str(invocation.vault.root),
-        "minBytes": least,
+        "minBytes": minimum,
         "count": len(work.outputs),
         "bytes": work.bytes,
         "left": work.left,

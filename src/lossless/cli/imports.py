@@ -344,7 +344,7 @@ def _import_files(
     own = [file for file in chosen if file not in others]
     found = _bring_in(invocation, kind, own, is_real=is_real, fold=not no_summaries, again=again)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [  # what a folder holds is passed over, but whoever names it is told
+    strange = [  # in a folder it is passed over; when it is named, it is reported
         ImportOutcome(
             file,
             Session(id=file.name),

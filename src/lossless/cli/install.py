@@ -159,7 +159,9 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
-    listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
+    listed = [
+        {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
+    ]
     unknown = {found.name for found in checks if not found.is_known}
     view = partial(print_checks, unknown=unknown)
     invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)

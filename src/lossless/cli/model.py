@@ -104,7 +104,7 @@ def model_options(function: F) -> F:
 
 
 def writer_name(settings: Settings) -> str:
-    """Who would write: the first model, or nobody (then texts are extracted)."""
+    """The first model that would write; without one, the mark of extracted texts."""
     return next((candidate.name for candidate in Summariser(settings).candidates()), EXTRACTIVE_MODEL)
 
 

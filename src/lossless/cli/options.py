@@ -91,7 +91,7 @@ def usage_error(why: str) -> click.UsageError:
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
 
-#: What is said to somebody who has not named a conversation.
+#: The hint when no conversation was named.
 NAME_ONE = (
     "Name a conversation with -s: its session key or its number, @last (the newest) or @live (the newest open one). "
     "`lcm list` shows them."
@@ -402,7 +402,7 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
 
 
 cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
-limit_option = number_option("--limit", most=MAX_LIMIT, default=50, help="At most this many.")
+limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At most this many.")
 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:

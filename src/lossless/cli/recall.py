@@ -300,8 +300,8 @@ TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 @click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
 @number_option(
     "--max-bytes",
-    least=MIN_PAGE_BYTES,
-    most=MAX_PAGE_BYTES,
+    minimum=MIN_PAGE_BYTES,
+    maximum=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
     help="The most bytes of a file to show at once.",
 )
@@ -333,7 +333,7 @@ def describe(
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@number_option("--max-depth", most=10, default=3, help="How many layers to go down.")
+@number_option("--max-depth", maximum=10, default=3, help="How many layers to go down.")
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
@@ -431,7 +431,7 @@ def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
-    """The engine that answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
+    """The engine that answers. Calls are rows, so it is opened for writing only when there is a model."""
     settings, reader = _tool_settings(invocation), tool_reader(invocation)
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import Gate

@@ -71,7 +71,7 @@ class DraftOptions:
         return self.is_real and self.shows_diff and not self.yes and sys.stdin.isatty()
 
     def spending(self, plans: Sequence[RewritePlan]) -> dict[str, int]:
-        """How many calls plans take, and how many are made in a window when nobody asks for them."""
+        """How many calls plans take, and how many are made in a window without being asked for."""
         count = sum(len(plan.targets) for plan in plans)
         calls = count if Summariser(self.asked).has_model else 0
         return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}

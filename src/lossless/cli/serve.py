@@ -36,7 +36,7 @@ _MCP_PORT = 4878
     help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
-@number_option("--port", least=0, most=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
+@number_option("--port", minimum=0, maximum=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
 @click.option(
     "--token-file",
     metavar="PATH",
@@ -102,7 +102,7 @@ _HISTORIES = {
 
 
 @command("proxy")
-@number_option("--port", least=0, most=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
+@number_option("--port", minimum=0, maximum=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
 @text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="The address of OpenAI's API.")
 @text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="The address of Anthropic's API.")
 @text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that send none.")
@@ -201,7 +201,7 @@ def _serve(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
-            listening.listen(64)  # so that whoever reads the address can connect at once
+            listening.listen(64)  # so that a client can connect as soon as it has the address
         except OSError as error:
             message = f"Port {port} cannot be used: {error.strerror}."
             raise usage_error(

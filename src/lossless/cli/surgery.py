@@ -162,7 +162,7 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
 
 
 def _log_entry_json(entry: Any) -> dict[str, Any]:
-    """A line of the log; what undoing it needs is nobody's business."""
+    """A line of the log, without what undoing it needs."""
     plain: dict[str, Any] = to_json(entry)
     del plain["detail"]
     return plain

@@ -257,7 +257,7 @@ class ArchiveGate(Gate):
             _log.warning("%s refused its credentials %d times in a row%s", model, state.failures, rest)
 
     def reset(self) -> None:
-        """A person asked for it: the window begins anew and a back-off ends."""
+        """A person asked for it: a new window begins and a back-off ends."""
         with self.archive.writing():
             self._write(reset_entry(self.scope, self.clock()), None)
 
@@ -321,7 +321,7 @@ class Summariser:
     def lease(
         self, archive: Archive, conversation_id: int, clock: Callable[[], datetime], *, takes_over: bool = False
     ) -> AbstractContextManager[Callable[[], bool]]:
-        """The lease of whoever summarises a conversation, as `lease` gives it."""
+        """The lease of the worker that summarises a conversation, as `lease` gives it."""
         longest = self.settings.summary_timeout_ms
         return lease(archive, lease_name(conversation_id), clock, longest, takes_over=takes_over)
 
@@ -424,7 +424,7 @@ _LONGER = timedelta(minutes=1)
 
 
 def lease_name(conversation_id: int) -> str:
-    """The lease that whoever summarises a conversation holds."""
+    """The name of the lease that the worker that summarises a conversation holds."""
     return f"compact:{conversation_id}"
 
 
@@ -440,7 +440,7 @@ def lease(
     """Yields what takes a lease, and prolongs it for one more call: False while another worker has it.
 
     One that `takes_over` gets it at once; the other worker finds out when it wants to write. What is held at the end
-    is let go of. Asked within a transaction, it belongs to it.
+    is released. Asked within a transaction, it belongs to it.
     """
     owner, length, is_taken = new_holder(), lease_length(call_ms), False
 

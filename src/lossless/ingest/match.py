@@ -264,6 +264,8 @@ class _Matcher:
         shown = [one.mark for one in self.shown]
         stored = [row.mark for row in self.stored]
         size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[n].is_short)
+        if not size and (pairs := self._decorated_overlap(shown, stored)):
+            return pairs
         if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
@@ -274,6 +276,19 @@ class _Matcher:
             self.ambiguous = 0
             return []
         return [(n, start + n) for n in range(size)]
+
+    def _decorated_overlap(self, shown: list[bytes], stored: list[bytes]) -> list[tuple[int, int]]:
+        """The same, where only the newest user message has other words: hosts decorate it."""
+        newest = next((s for s in range(len(stored) - 1, -1, -1) if self.stored[s].role == "user"), 0)
+        size, open_ = overlap(shown, stored[:newest], lambda n: self.shown[n].is_short)
+        pairs = [(n, newest - size + n) for n in range(min(len(shown), size + len(stored) - newest))]
+        if size < 2 or len(pairs) == size or not all(self._is_equal(w, s) or s == newest for w, s in pairs):
+            return []
+        if not all(self.pair.may_be(w, s) for w, s in pairs) or self.pair.likeness(size, newest) < ALIKE:
+            return []
+        self.ambiguous = open_
+        self.alike.add(size)
+        return pairs
 
     def _edited_overlap(self) -> list[tuple[int, int]]:
         """Where the window begins with what the rows end with, and only messages between its ends have other words."""
@@ -293,7 +308,9 @@ class _Matcher:
             return []
         start = min(self.last or (), default=newest)
         is_start = self.pair.may_be(0, start) and self.pair.likeness(0, start) >= ALIKE
-        few = SURE if is_start else 1 if self.shown[0].role == "tool" else 2  # a host's summary, or notices, precede it
+        few = 1 if self.shown[0].role == "tool" else 2  # a host's summary, or notices, precede it
+        if is_start:  # a window that is shorter than the last one was edited and cut off
+            few = SURE if len(self.shown) >= len(self.last or ()) else 1
         there = (w for w in range(few) if self._is_equal(w, newest) and self.pair.may_be(w, newest))
         head = next((w for w in there if not is_start or not self._is_equal(w, start + w)), None)
         if head is not None:
@@ -703,7 +720,8 @@ class _Matcher:
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
             return True
         head = [(w, self.rows[w]) for w in range(first + 1) if w in self.rows]
-        if len(head) == first + 1 > 0 and not is_replaced and all(self._is_reworded(w, s) for w, s in head):
+        is_head = len(head) == first + 1 > 0 and not is_replaced and not self.follows
+        if is_head and all(self._is_reworded(w, s) for w, s in head):
             return True  # notices that change as it moves on
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 

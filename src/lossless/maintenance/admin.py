@@ -159,7 +159,7 @@ class Admin(EngineGroup):
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         from lossless.maintenance import repair
 
-        return repair.apply_reindex(self._archive, progress, anew=anew, vault=self._parts.vault)
+        return repair.apply_reindex(self._archive, progress, again=anew, vault=self._parts.vault)
 
     def rebuild_plan(self) -> RebuildPlan:
         """Wrong values that can be derived from messages and summaries."""

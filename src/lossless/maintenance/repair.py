@@ -111,7 +111,7 @@ def apply_reindex(
     archive: Archive,
     progress: Callable[[int], None] | None = None,
     *,
-    anew: bool = False,
+    again: bool = False,
     batch: int = REINDEX_BATCH,
     vault: Vault | None = None,
 ) -> ReindexReport:
@@ -136,7 +136,7 @@ def apply_reindex(
             advance(some)
 
     with archive.writing():
-        if anew or archive.index.has_stray_passages or archive.checks.damaged_indexes():
+        if again or archive.index.has_stray_passages or archive.checks.damaged_indexes():
             archive.index.empty()
         archive.index.renew_upstream()
     drops = (archive.index.drop_gone, archive.index.drop_gone_summaries, archive.versions.drop_gone)

@@ -51,14 +51,14 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     Nothing is stored of a repeated request, and the lost reply leaves the context.
     """
     head = count_system_head(window)
-    prompts, said = window[:head], window[head:]
-    if not incoming.read_events(said)[0]:
+    prompts, messages = window[:head], window[head:]
+    if not incoming.read_events(messages)[0]:
         raise BadInput("the request has no new message, and with the history `append` that is what it is for")
     with engine.admin.transaction():
         if prompts:
             engine.sync(session, prompts)
-        known = engine.host.find_resent(session, said)
-        report = engine.append(session, said[known.count :])
+        known = engine.host.find_resent(session, messages)
+        report = engine.append(session, messages[known.count :])
         if known.lost and report.conversation is not None:
             engine.host.abandon(report.conversation, known.lost)
     return report
@@ -309,8 +309,8 @@ class Turn:
         if keeping.history == "append" and self.not_kept is None:
             with keeping.engine.admin.transaction():
                 if is_new and self._whole is not None:
-                    said = keeping.dialect.reply_messages(self._whole)
-                    self._kept = keeping.engine.append(keeping.session, said).message_ids
+                    messages = keeping.dialect.reply_messages(self._whole)
+                    self._kept = keeping.engine.append(keeping.session, messages).message_ids
                 if self._kept:
                     keeping.engine.append(keeping.session, (), key=cut_off_key(self._kept[0]))
 
@@ -387,14 +387,14 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        said, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
+        messages, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
         prompt = 0 if self.rounds else usage["prompt_tokens"]
         counted = usage if prompt > 0 else {"output_tokens": usage["output_tokens"]}
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = self._limits.store(
             keeping.session,
-            new_messages=said if is_added else None,
-            window=None if is_added else [*self.window, *said],
+            new_messages=messages if is_added else None,
+            window=None if is_added else [*self.window, *messages],
             whole=not is_added,
             overhead=self._overhead,
             usage=counted if self._is_counted else None,

@@ -435,7 +435,7 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     having = Counter(term for item in best for term in {hit.term for hit in finder.find(item.text, 1)})
     kinds = _KINDS_OF_ANSWER.items()
     kind = next((answer for asked, answer in kinds if re.search(rf"\b{asked}", question, re.I)), None)
-    top, said, source = 0.0, "", best[0]
+    top, best_sentence, source = 0.0, "", best[0]
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
@@ -449,8 +449,8 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
             if value > top:
-                top, said, source = value, sentence, item
-    return f"{said} ({quotation_place(source)})" if said else ""
+                top, best_sentence, source = value, sentence, item
+    return f"{best_sentence} ({quotation_place(source)})" if best_sentence else ""
 
 
 @dataclass(frozen=True, slots=True)

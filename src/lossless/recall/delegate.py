@@ -293,12 +293,14 @@ def run_tool_loop(
             if not step and is_model_refusal(error):
                 raise
             return DelegateError(str(error), "wait" if step else "spawn")
-        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None)
-        if said is not None and _is_call(said):
-            script.add(said, use(said["tool"], said["args"]))
+        reply_fields = next(
+            (fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None
+        )
+        if reply_fields is not None and _is_call(reply_fields):
+            script.add(reply_fields, use(reply_fields["tool"], reply_fields["args"]))
             continue
-        if said is not None:
-            reply = reply_from_fields(said)
+        if reply_fields is not None:
+            reply = reply_from_fields(reply_fields)
             truncated = reply.truncated or (script.truncated and script.left <= 0)
             return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
@@ -354,13 +356,13 @@ def gather_evidence(
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
     wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits])
-    room = TextBudget(token_cap)
+    space = TextBudget(token_cap)
     taken: list[tuple[datetime, str, str]] = []
     truncated = False
     for at, id_, block, is_cut in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
         tokens = estimate_tokens(block)
-        if room.holds(len(block), tokens):
-            room = room.less(len(block), tokens)
+        if space.holds(len(block), tokens):
+            space = space.less(len(block), tokens)
             taken.append((at, id_, block))
             truncated |= is_cut
     ids = tuple(id_ for _, id_, _ in sorted(taken))
@@ -374,7 +376,7 @@ def gather_evidence(
 
 
 def _evidence_items(
-    archive: Archive, scope: Scope, ids: Iterable[str], most: int
+    archive: Archive, scope: Scope, ids: Iterable[str], limit: int
 ) -> Iterable[tuple[datetime, str, str, bool]]:
     """Things by id as they are shown, each within `most` tokens: when, id, text, whether it is cut. What is out of
     scope is left out.
@@ -391,7 +393,7 @@ def _evidence_items(
             title, at, text = message_header(message), message.created_at, message_text(message.message)
         else:
             continue
-        kept = TextBudget(most).head(text)
+        kept = TextBudget(limit).head(text)
         yield at, id_, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text
 
 

@@ -158,8 +158,8 @@ def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, budget:
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if end == start + len(whole):
         return TextPage(shown, start, end)
-    left = -1 if lines is None else lines - text.count("\n")
-    cursor = results.encode_cursor("file", {"id": file_id, "o": end, "n": left})
+    remaining = -1 if lines is None else lines - text.count("\n")
+    cursor = results.encode_cursor("file", {"id": file_id, "o": end, "n": remaining})
     return TextPage(shown, start, end, cursor, None if text else "the cap is too small to show anything")
 
 
@@ -212,7 +212,7 @@ def vault_opener(vault: Vault) -> OpenFile:
             vault.read(stored, 0, 0)
         except (NotFound, ArchiveError):
             return None
-        return lambda offset, most: vault.read(stored, offset, most).data
+        return lambda offset, length: vault.read(stored, offset, length).data
 
     return open_file
 
@@ -390,10 +390,10 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
 
 def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
     if scope.grant is not None:
-        left = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
+        remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         if request.token_cap is None:
-            return left, "delegated_grant_remaining"
-        return min(request.token_cap, left), "request"
+            return remaining, "delegated_grant_remaining"
+        return min(request.token_cap, remaining), "request"
     if request.token_cap is not None:
         return request.token_cap, "request"
     return request.default_cap, "config_default"
@@ -569,4 +569,4 @@ def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:
     if text is None or (text.startswith(_REFERENCE_HEAD) and stored.id in text[:200]):
         return None
     data = text.encode("utf-8", "surrogateescape")
-    return lambda offset, most: data[offset : offset + most]
+    return lambda offset, length: data[offset : offset + length]

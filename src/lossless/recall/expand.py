@@ -323,8 +323,8 @@ def expand(
             raise recall_scope.grant_refused("the grant allows no expansion below what is named")
         request = replace(request, max_depth=min(request.max_depth, grant.max_depth))
 
-    def read(left: int | None) -> Expansion:
-        cap = request.token_cap if left is None else min(request.token_cap, left)
+    def read(remaining: int | None) -> Expansion:
+        cap = request.token_cap if remaining is None else min(request.token_cap, remaining)
         with archive.reading():
             walk, centre = _plan(archive, scope, request)
             return _page(replace(request, token_cap=cap), walk, start, centre)

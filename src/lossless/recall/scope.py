@@ -132,10 +132,10 @@ def read_and_charge(
     if grant is None:
         return read(None)
     for _ in range(_TRIES):
-        left = check_grant(archive.guards.grant(grant.id), now).remaining
-        if left <= 0:
+        remaining = check_grant(archive.guards.grant(grant.id), now).remaining
+        if remaining <= 0:
             raise grant_refused(f"the token budget of {grant.token_cap:,} is used up")
-        found = read(left)
+        found = read(remaining)
         tokens = tokens_of(found)
         if not tokens:
             return found

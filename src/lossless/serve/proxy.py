@@ -211,8 +211,8 @@ class Proxy:
         granted: AccessGranted,
         headers: Mapping[str, str],
     ) -> Turn:
-        told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
-        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in told if id_), None)
+        given_ids = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
+        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in given_ids if id_), None)
         header = headers.get(SESSION_HEADER) or own
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")

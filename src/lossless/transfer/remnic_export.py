@@ -66,7 +66,7 @@ def export_remnic(
         file = stack.enter_context(RemnicFile(where))
         file.check()
         stack.enter_context(file.writing())
-        file.create(beside=not wanted.compat)
+        file.create(with_ours=not wanted.compat)
         return _RemnicExport(source, vault, file, wanted).run()
 
 

@@ -41,8 +41,8 @@ def status_text(bridge: Bridge, session: Session) -> str:
     ]
     lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
     lines += [f"Quarantined: conversation {id_}; see `lcm quarantine`" for id_ in live.quarantined]
-    owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
-    return "\n".join([*lines, f"Debt: {owed}", *_conversation_lines(bridge, row)])
+    pending = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
+    return "\n".join([*lines, f"Debt: {pending}", *_conversation_lines(bridge, row)])
 
 
 def _row(bridge: Bridge, session: Session) -> ConversationRow | None:

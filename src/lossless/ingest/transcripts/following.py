@@ -178,7 +178,7 @@ class TranscriptReading:
     #: Import permanently deleted messages again.
     again: bool = False
     #: Messages of the path that other conversations have.
-    apart: Exclusions | None = None
+    exclusions: Exclusions | None = None
     #: Entries per transaction.
     chunk: int = CHUNK_ENTRIES
 
@@ -194,18 +194,18 @@ class TranscriptReading:
     def path(self) -> Iterator[TranscriptEntry | BadLine]:
         """The transcript's entries in this conversation."""
         entries = self.transcript.path(self.lane)
-        return entries if self.apart is None else self.apart.rest(entries)
+        return entries if self.exclusions is None else self.exclusions.rest(entries)
 
     def leave_out(self, fork_tokens: int | None) -> None:
         """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
-        self.apart = find_exclusions(self, fork_tokens)
-        self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
-        if self.apart is not None and self.apart.stamps:
+        self.exclusions = find_exclusions(self, fork_tokens)
+        self.report = replace(self.report, pruned=0 if self.exclusions is None else self.exclusions.pruned)
+        if self.exclusions is not None and self.exclusions.stamps:
             with self.archive.writing():
-                self.archive.messages.stamp(self.apart.stamps)
-        if self.apart is not None and self.apart.reworded:
+                self.archive.messages.stamp(self.exclusions.stamps)
+        if self.exclusions is not None and self.exclusions.reworded:
             keep_other_wordings(
-                self.archive, self.transcript.path(self.lane), self.apart.reworded, self.now, self.payloads
+                self.archive, self.transcript.path(self.lane), self.exclusions.reworded, self.now, self.payloads
             )
 
     @property

@@ -171,10 +171,10 @@ def diff_context(
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
-        left: dict[int | str, None] = {}
+        remaining: dict[int | str, None] = {}
         entered: dict[int | str, None] = {}
         for entry in chosen:
-            for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+            for items, here, there in ((entry.removed, entered, remaining), (entry.added, remaining, entered)):
                 for item in items:
                     if item in here:
                         del here[item]
@@ -185,7 +185,7 @@ def diff_context(
             before,
             newest,
             chosen,
-            preview_items(archive, list(left)),
+            preview_items(archive, list(remaining)),
             preview_items(archive, list(entered)),
             chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,

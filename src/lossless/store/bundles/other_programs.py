@@ -269,12 +269,12 @@ class RemnicFile(TableAccess):
         memory = read_only and not is_there
         self._db = Database(":memory:" if memory else str(place), read_only=read_only and is_there)
         if memory:
-            self.create(beside=True)
+            self.create(with_ours=True)
 
-    def create(self, *, beside: bool) -> None:
+    def create(self, *, with_ours: bool) -> None:
         """Create missing tables, and ours next to Remnic's if requested."""
         for name, sql in _REMNIC_QUERIES.items():
-            if name.startswith(("create.", "beside.") if beside else "create."):
+            if name.startswith(("create.", "beside.") if with_ours else "create."):
                 self._db.run(sql)
         self._run("set_meta", key="schema_version", value=REMNIC_SCHEMA_VERSION)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.crash import crash
 
-KILLS = 6
+KILLS = 3
 
 
 def test_a_host_that_is_killed_at_any_moment_loses_nothing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import ModelDenied
@@ -47,6 +47,7 @@ MODES: tuple[Mode, ...] = (
 LINES = st.sampled_from(MODES) | st.builds(ModelDenied, st.just("not today")) | st.builds(ValueError, st.just("bug"))
 
 
+@settings(max_examples=5)
 @given(
     script=st.lists(LINES, min_size=1, max_size=12),
     then=st.sampled_from(MODES),

@@ -88,8 +88,16 @@ def test_a_backfill_is_shown_then_done_after_a_copy(lcm: Lcm, archive: Path, scr
     sound(lcm)
 
 
-@pytest.mark.parametrize("most", [None, 1, 4, 9])
-@pytest.mark.parametrize("more", [(), ("--single-root",), ("--recompact", "--fresh-tail", "6")])
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        (None, ()),
+        (4, ()),
+        (9, ("--single-root",)),
+        (None, ("--single-root",)),
+        (1, ("--recompact", "--fresh-tail", "6")),
+    ],
+)
 def test_a_dry_backfill_says_what_a_real_one_does(
     lcm: Lcm, archive: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, more: tuple[str, ...]
 ) -> None:

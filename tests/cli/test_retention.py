@@ -12,7 +12,7 @@ import lossless
 from lossless.maintenance.rotation import file_size
 
 from .conftest import FERRY, sql
-from .test_cli_terminal import ESCAPE, at_a_terminal
+from .test_screen import ESCAPE, at_a_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,9 @@ import pytest
 
 import lossless
 from lossless.cli.failures import printable
+from lossless.cli.main import main
 from lossless.tui.text import format_bytes
+from tests.forking import Fork
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,27 +32,27 @@ def nasty(archive: Path) -> Path:
 
 
 def at_a_terminal(*arguments: str, input: bytes = b"") -> str:
-    """The output of a real run on a terminal of 80 columns."""
+    """The output of a run on a terminal of 80 columns."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
+
+    def child() -> None:
+        os.close(ours)
+        for stream in (1, 2):
+            os.dup2(theirs, stream)
+        os.close(theirs)
+        sys.argv = ["lcm", *arguments]
+        main()
+
     try:
-        with subprocess.Popen(
-            [sys.executable, "-m", "lossless.cli.main", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=theirs,
-            stderr=theirs,
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40", "NO_COLOR": ""},
-        ) as run:
+        env = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40", "NO_COLOR": ""}
+        with Fork(child, env) as run:
             os.close(theirs)
-            theirs = -1
-            assert run.stdin is not None
             run.stdin.write(input)
             run.stdin.close()
             return read_all(ours)
     finally:
         os.close(ours)
-        if theirs >= 0:
-            os.close(theirs)
 
 
 def read_all(handle: int) -> str:

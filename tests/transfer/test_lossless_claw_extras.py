@@ -20,7 +20,7 @@ from lossless.transfer.pages import export_pages
 
 from .claws import rows
 from .moves import bring, said, to_claw, to_file, vault
-from .test_transfer_archive import fill
+from .test_archive_file import fill
 
 #: What a file says of itself and of the machine, not of conversations, and counts that are made again when needed.
 _OF_THE_FILE = ("storage_uri", "createdAt", "sha256", "context_tokens", "context_extra", "context_seq")

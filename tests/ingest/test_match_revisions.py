@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench.ingest import decorated_share
 from lossless import Incoming, Session
-from tests.faults import SESSION, Fault, contents, context, dump, failing_at, open_engine, problems, statements_of
+from tests.faults import (
+    SESSION,
+    all_or_nothing,
+    contents,
+    context,
+    problems,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,26 +248,8 @@ def _reduced(engine: lossless.Engine) -> object:
 
 @pytest.mark.parametrize("act", [_edited, _reduced])
 def test_a_failing_statement_leaves_old_or_new_words(act: Callable[[Any], object], tmp_path: Path) -> None:
-    """Oracle: before and after are the only states, and a retry after any failure reaches `after` exactly."""
-    first, last = tmp_path / "first.db", tmp_path / "last.db"
-    with open_engine(first) as engine:
-        engine.sync(SESSION, TALK)
-    shutil.copy(first, last)
-    with open_engine(last) as engine:
-        total = len(statements_of(engine.archive.database, lambda: act(engine)))
-    before, after = dump(first), dump(last)
+    before, after = all_or_nothing(tmp_path, lambda engine: engine.sync(SESSION, TALK), act)
     assert before["message_versions"] != after["message_versions"]
-    for number in range(total):
-        path = tmp_path / f"{number}.db"
-        shutil.copy(first, path)
-        with open_engine(path) as engine:
-            with pytest.raises(Fault), failing_at(engine.archive.database, number):
-                act(engine)
-            assert dump(path) == before, number
-            act(engine)
-            assert dump(path) == after, number
-    with open_engine(path) as engine:
-        assert problems(engine) == []
 
 
 def test_the_archive_of_a_host_that_decorates_its_newest_message_is_small() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from tests.faults import (
     SESSION,
     TURN,
     Fault,
+    all_or_nothing,
     before_each_statement,
     contents,
     die_at,
@@ -71,27 +71,8 @@ CASES: dict[str, tuple[Callable[[lossless.Engine], object], Callable[[lossless.E
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_failing_statement_leaves_the_archive_as_it_was(case: str, tmp_path: Path) -> None:
-    """Oracle: before and after are the only states, and a retry after any failure reaches `after` exactly."""
-    prepare, act = CASES[case]
-    first, last = tmp_path / "first.db", tmp_path / "last.db"
-    with open_engine(first) as engine:
-        prepare(engine)
-    shutil.copy(first, last)
-    with open_engine(last) as engine:
-        total = len(statements_of(engine.archive.database, lambda: act(engine)))
-    before, after = dump(first), dump(last)
+    before, after = all_or_nothing(tmp_path, *CASES[case])
     assert before != after
-    for number in range(total):
-        path = tmp_path / f"{number}.db"
-        shutil.copy(first, path)
-        with open_engine(path) as engine:
-            with pytest.raises(Fault), failing_at(engine.archive.database, number):
-                act(engine)
-            assert dump(path) == before, number
-            act(engine)
-            assert dump(path) == after, number
-    with open_engine(path) as engine:
-        assert problems(engine) == []
 
 
 def test_the_search_rows_are_gone_with_their_messages(path: Path) -> None:

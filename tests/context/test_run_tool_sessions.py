@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @given(
     seed=st.integers(0, 10_000),
-    budget=st.sampled_from((16_000, 40_000, 64_000, 90_000, 128_000)),
+    budget=st.sampled_from((16_000, 40_000, 64_000)),
     most=st.sampled_from((2_000, 10_000, 40_000)),
 )
-@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_every_prompt_after_the_first_fold_shows_a_summary_and_none_is_too_large(
     seed: int, budget: int, most: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_every_prompt_after_the_first_fold_shows_a_summary_and_none_is_too_large
 
 def test_small_budgets_do_not_fold_on_every_turn(tmp_path: Path) -> None:
     with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
-        seen = drive(engine, SESSION, 16_000, 40, seed=1, shape=SessionShape(rounds=3))
+        seen = drive(engine, SESSION, 16_000, 20, seed=1, shape=SessionShape(rounds=3))
     assert 0 < seen.folding_turns <= seen.turns / 5
     assert (seen.over, seen.silent, seen.after_fold - seen.with_summary) == (0, 0, 0)
     assert seen.same >= 0.8 * seen.sent

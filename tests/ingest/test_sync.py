@@ -312,6 +312,12 @@ def test_an_answer_may_be_deleted_after_a_decorated_message(engine: lossless.Eng
     assert context(engine) == [LINES[0], *LINES[2:]]
 
 
+def test_an_exchange_may_be_deleted_after_an_edited_answer(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said(LOG[0], "a: on the mat in the kitchen", *LOG[4:]))
+    assert context(engine) == [LINES[0], "on the mat in the kitchen", *LINES[4:]]
+
+
 def test_a_longer_head_may_be_edited(engine: lossless.Engine) -> None:
     engine.sync(SESSION, said(*LOG))
     report = engine.sync(SESSION, said("u: one", "a: two", "u: three", *LOG[3:]))
@@ -354,6 +360,13 @@ def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -
     assert "from elsewhere" in context(engine)
 
 
+def test_short_messages_move_on_before_a_newest_one_that_is_decorated(engine: lossless.Engine) -> None:
+    log = ["a: yes", "u: go on", "a: done", "u: thanks"] * 2
+    for n in range(3):
+        engine.sync(SESSION, said(f"s: it is 12:0{n}", *log[n:], f"u: yes\n\n<time>12:0{n}</time>"))
+    assert len(contents(engine)) == 1 + len(log) + 1
+
+
 # --- notices --------------------------------------------------------------------------------------
 
 
@@ -362,12 +375,12 @@ def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -
     "head", ["u: it is 12:{0:02}", "s: be kind|u: this is day {0}", "u: {0} left out|u: this is day {0}"]
 )
 def test_a_changing_notice_does_not_pile_up(engine: lossless.Engine, width: int, head: str) -> None:
-    log = [f"{'ua'[n % 2]}: message {n}" for n in range(120)]
-    for turn in range(1, 61):
+    log = [f"{'ua'[n % 2]}: message {n}" for n in range(40)]
+    for turn in range(1, 21):
         notices = head.format(turn).split("|")
         engine.sync(SESSION, said(*notices, *log[: 2 * turn][-width:]))
     assert context(engine) == [text.partition(": ")[2] for text in (*notices, *log)]
-    assert len([text for text in contents(engine) if text.startswith("message")]) == 120
+    assert len([text for text in contents(engine) if text.startswith("message")]) == 40
 
 
 def test_a_notice_is_a_row_at_its_place_which_takes_its_newest_words(engine: lossless.Engine) -> None:

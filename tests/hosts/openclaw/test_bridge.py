@@ -182,6 +182,18 @@ def test_a_prompt_does_not_change_on_its_way_through_a_turn(tmp_path: Path) -> N
             assert again["liveFrom"] == len(window)
 
 
+def test_the_steps_of_a_turn_that_only_the_hosts_budget_tells_of_have_room(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db") as plugin:
+        for n in range(1, 15):
+            plugin.commit(n)
+        ask = {"sessionKey": KEY, "prompt": "what was fact-2?"}
+        first = plugin.call("assemble", **ask, messages=[], tokenBudget=6000, promptBudget=6000)
+        window = first["messages"]
+        again = plugin.call("assemble", **ask, messages=window, tokenBudget=9000 - 2000, promptBudget=9000)
+        assert again["estimatedTokens"] <= 6000 - 1.5 * 2000 < first["estimatedTokens"]
+        assert again["liveFrom"] == len(window), "what was quoted before is not shown again"
+
+
 def test_a_long_window_is_asked_for_only_when_its_end_is_not_enough(tmp_path: Path) -> None:
     with PluginEnd(tmp_path / "lcm.db") as plugin:
         plugin.commit(1)

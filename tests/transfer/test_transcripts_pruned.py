@@ -11,7 +11,7 @@ import lossless
 from lossless.maintenance.prune import PruneFilter
 from tests.faults import problems
 from tests.maintenance.transcript_files import TranscriptFile
-from tests.transfer.test_transfer_transcripts import claude, export, stored
+from tests.transfer.test_transcripts import claude, export, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
