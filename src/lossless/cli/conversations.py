@@ -131,7 +131,7 @@ def messages() -> None:
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @time_options
 @paging_options("messages", int)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_messages(
     invocation: Invocation,
@@ -227,7 +227,7 @@ def summaries() -> None:
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @time_options
 @paging_options("summaries", str)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_summaries(
     invocation: Invocation,
@@ -315,8 +315,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 @command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
-@click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
-@click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
+@click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
+@click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
 @since_options
 @limit_option
 @cursor_option
@@ -326,8 +326,8 @@ def show(
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
 
-    Of a conversation, the newest messages are shown in the order in which they were said. A number that no
-    conversation has is a message's.
+    A conversation is shown with its newest messages, oldest first. A number that no conversation has is the number of a
+    message.
     """
     settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
     with invocation.reader(settings) as engine, engine.browse.reading():

@@ -32,12 +32,12 @@ export = LazyGroup(
     "export",
     help="Write archives and conversations for other programs, and for people.",
     entries={
-        "archive": CommandEntry("exports:archive", "Everything in one file, from which it comes back exactly."),
+        "archive": CommandEntry("exports:archive", "Everything in one file, for `lcm import archive`."),
         "lossless-claw": CommandEntry("exports:lossless_claw", "A database that lossless-claw opens as its own."),
         "remnic": CommandEntry("exports:remnic", "Into Remnic's own archive."),
-        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, a file a conversation."),
+        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, one file per conversation."),
         "markdown": CommandEntry("exports:markdown", "Conversations to read, as Markdown."),
-        "html": CommandEntry("exports:html", "Conversations to read, as pages that need nothing else."),
+        "html": CommandEntry("exports:html", "Conversations to read, as HTML pages."),
     },
     synonyms={
         **dict.fromkeys(("md", "text", "txt"), "markdown"),
@@ -87,14 +87,15 @@ def _emit(invocation: Invocation, command: str, report: ExportReport | PagesRepo
 @command("archive")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there, not into DST.")
+@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
 @_overwrite
 def archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
-    """Write everything into DST, one file of JSON lines, from which `lcm import archive` brings it back exactly.
+    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly.
 
-    The last line counts the others and has their digest; the file is read back and proven before it takes its place.
+    The last line has the number of the other lines and their digest. The file is read back and verified before it gets
+    its name.
     """
     _archive(invocation, target, sessions, files_dir, overwrite)
 
@@ -121,9 +122,9 @@ def lossless_claw(
 ) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own.
 
-    It has lossless-claw's tables, its search tables filled, and every row under its own id. Additional tables,
-    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and
-    compared before it takes its place.
+    It has lossless-claw's tables, with its search tables filled and every row under its own id. Additional tables,
+    which lossless-claw ignores, have the rest, so that DST opens here again with everything. It is read back and
+    compared before it gets its name.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
         chosen = _chosen(engine, sessions)
@@ -144,7 +145,7 @@ def lossless_claw(
     show_default=True,
     help="What a session of Remnic's is.",
 )
-@click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
+@click.option("--compat", is_flag=True, help="Count and leave out what Remnic's own importer does.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
 def remnic(
     invocation: Invocation,
@@ -157,8 +158,8 @@ def remnic(
 ) -> None:
     """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
 
-    Turns that are there keep their places; the same export twice adds nothing. Additional tables keep what Remnic's
-    have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
+    Turns that are already there keep their places; a second export adds nothing. Additional tables have what does not
+    fit into Remnic's, so that `lcm import remnic` restores each conversation with messages exactly.
     """
     place = expand_path(target)
     if place.is_dir():
@@ -216,7 +217,7 @@ html = _page_command(
     "html",
     """Write each conversation into an HTML page in DIR, and an index of them.
 
-    A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
+    A page is complete: it loads nothing and runs nothing. Messages are only text in it.
     """,
 )
 
