@@ -43,7 +43,7 @@ QUESTIONS = PLANTED[:3]
     help="Keep the archive in this folder, to look around in it.",
 )  # fmt: skip
 def demo(folder: Path | None) -> None:
-    """Show on a made-up conversation what lossless does.
+    """Show what lossless does, on a made-up conversation.
 
     It takes a few seconds, needs no model and no network, and leaves nothing behind unless --keep is given. Your own
     archive is not touched.
