@@ -554,7 +554,7 @@ class Engine:
         seconds: float | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport:
-        """Fold older history now: when over the threshold, when forced, or until so many tokens are left.
+        """Fold older history now: when over the threshold, when forced, or until a number of tokens is left.
 
         `instructions` apply to this call only; after `seconds` no further summary is started.
         """

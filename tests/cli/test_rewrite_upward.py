@@ -95,7 +95,7 @@ def test_a_refusal_names_the_command_that_helps(lcm: Lcm, folded: Path, leaf: st
     assert draft["breaks"] == above(folded, leaf)[1]
     assert summaries(folded) == before
     shown = " ".join(lcm(*one, "--apply", "--format", "table", *terse).out.split())
-    assert f"{leaf} stays as it is: {draft['breaks']}, which was made of it, would no longer be smaller" in shown
+    assert f"{leaf} was not changed: {draft['breaks']}, which was made of it, would no longer be smaller" in shown
     assert "1 of 1 summary stays as before; why is said above." in shown
     (command,) = re.findall(r"`lcm ([^`]+)`", draft["refusal"])
     (done,) = lcm(*command.split(), *terse).items

@@ -151,7 +151,7 @@ _COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 def session_options(function: Any) -> Any:
     """Options that say whose messages they are; at least one is needed."""
     function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
-    return session_key_option("The session key: a name of yours, which may be new, or @last or @live.")(function)
+    return session_key_option("The session key: any name, which may be new, or @last or @live.")(function)
 
 
 def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Session:
@@ -167,9 +167,9 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
 @command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
-@click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
+@click.option("--key", type=text_type, help="A name for this batch; a batch with a known name is not stored again.")
 @number_option("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
-@click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
+@click.option("--skip-bad", is_flag=True, help="Skip lines without a message, and count them.")
 @dry_run_option
 def append(
     invocation: Invocation,
@@ -184,11 +184,11 @@ def append(
     """Store new messages from FILES, or from standard input: JSON lines, one message per line.
 
     A message may have any format that lossless knows (OpenAI chat and responses, Anthropic, OpenClaw, plain role
-    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and the time when
-    it was said; what has an id that is stored already is not stored again.
+    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and its time; a message
+    whose id is stored already is not stored again.
 
-    A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
-    whole input is one batch: all of it is stored, or nothing.
+    A line without a message stops the command with exit code 2; the lines before it are stored. With --key the whole
+    input is one batch: all of it is stored, or nothing.
     """
     intake = BatchAppender(session_of(invocation, session_key, session_id), key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
@@ -340,16 +340,15 @@ def _file_size(stream: BinaryIO) -> int | None:
 @command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
-@click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
+@click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
 @dry_run_option
 def sync(
     invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
 ) -> None:
-    """Store what a whole window adds: a JSON array of messages, or JSON lines, from FILE or standard input.
+    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input.
 
-    The window is the host's whole current list. Showing the same one again changes nothing; where the host went
-    on differently, what it left stays stored and leaves the context. A window that cannot be read is not stored
-    at all.
+    The window is the host's whole current list. The same window again changes nothing. Messages that the host has
+    dropped stay stored and leave the context. A window that cannot be read is not stored at all.
     """
     session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:

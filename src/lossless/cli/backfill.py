@@ -107,23 +107,23 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     metavar="[NAME]",
     is_flag=False,
     flag_value="",
-    help="Have the configured model write them, or PROVIDER/MODEL; else they are extracted.",
+    help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
 )
-@click.option("--provider", metavar="NAME", type=text_type, help="Whose model it is, when --model is bare.")
+@click.option("--provider", metavar="NAME", type=text_type, help="The provider, when --model does not name it.")
 @click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-@click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
+@click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many.")
 @apply_option
 @yes_option
 def backfill(
     invocation: Invocation, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
 ) -> None:
-    """Fold the older history of one conversation, or of all, so that everything is below summaries.
+    """Fold the older history of one conversation, or of all, into summaries.
 
-    The plan says how many summaries there would be, exactly when they are extracted. The newest part of each
-    conversation stays as it is. The archive is copied first. Each summary is in place when it is written, so the same
-    command goes on after an interruption (without --recompact, which begins again), and a second run finds nothing to
-    do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as it
-    takes, whatever the spending limit is; when it fails, the rest is extracted, and the exit code is 1.
+    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
+    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
+    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
+    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
+    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
     """
     asked = _settings_for_run(invocation, given, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])

@@ -383,7 +383,7 @@ def graph(
 ) -> None:
     """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
 
-    Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
+    Each depth is a row, the width of a box shows its tokens, and what is in the context is coloured.
     """
     suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
     if not language and suffix and suffix not in _SUFFIXES:
@@ -504,18 +504,18 @@ def print_screenshot(screen: Screen, data: Data) -> None:
     "--screenshot",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture (SVG) of the screen instead of opening it; needs no terminal.",
+    help="Write a picture (SVG) of the screen instead of opening it; this needs no terminal.",
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
-@click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
+@click.option("--read-only", is_flag=True, help="Allow no changes.")
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
-    """Browse conversations, summaries and contexts at a terminal, and operate on them after a preview.
+    """Browse conversations, summaries and contexts at a terminal, and change them after a preview.
 
-    The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
-    Press ? for the keys.
+    Other programs may write the archive meanwhile. It is opened for writing only for a change that you confirm. Press ?
+    for the keys.
     """
     if (press or overwrite) and screenshot is None:
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")

@@ -316,19 +316,19 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
         "--db",
         metavar="PATH",
         type=text_type,
-        help="The archive; else LCM_DATABASE_PATH, the config file's, the one that is there.",
+        help="The archive; else LCM_DATABASE_PATH, the config file's, or the existing one.",
     ),
-    _global("--create", is_flag=True, help="Make a new archive at the path after --db without asking."),
-    _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml, openclaw.json."),
+    _global("--create", is_flag=True, help="Make a new archive at the path of --db without asking."),
+    _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml or openclaw.json."),
     _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
     _global(
         "--format",
         type=click.Choice(["json", "table"]),
-        help="JSON for programs, tables for people; by default tables at a terminal.",
+        help="JSON or tables; by default tables at a terminal.",
     ),
     _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
-    _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Say the version."),
+    _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Show the version."),
 )
 
 

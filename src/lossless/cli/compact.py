@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @command("compact")
 @target_options()
 @budget_option
-@click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
+@click.option("--dry-run", is_flag=True, help="Only list the summaries that would be written.")
 @number_option("--until", help="Continue until the context has at most this many tokens.")
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
 def compact(
@@ -60,9 +60,9 @@ def compact(
 ) -> None:
     """Fold older history into summaries now, whether or not the context is over its threshold.
 
-    What is folded stays in the archive, below its summary. The fresh tail stays as it is. A configured model
-    writes the summaries; without one, or where it fails, they are extracted. Each summary is in place when it is
-    written: interrupting loses nothing. Exit code 1 when the context is still larger than it should be.
+    Folded messages stay in the archive, below their summary. The fresh tail is never folded. A configured model writes
+    the summaries; without one, or where it fails, they are extracted. Interrupting loses nothing: each summary is
+    stored as soon as it is written. Exit code 1 when the context is still above its target.
     """
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
@@ -177,20 +177,20 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
     "--watch",
     metavar="SECONDS",
     type=click.FloatRange(0.05, 86_400),
-    help="Look again every so many seconds, until interrupted.",
+    help="Look again after this many seconds, until interrupted.",
 )
-@click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
-@click.option("--dry-run", is_flag=True, help="Only list what is pending, and why it waits.")
+@click.option("--no-model", is_flag=True, help="Ask no model; extract all summaries.")
+@click.option("--dry-run", is_flag=True, help="Only list pending compactions, and why they wait.")
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
-    """Run the compactions that are pending in any conversation. Then, describe stored files.
+    """Run pending compactions of all conversations, then describe stored files.
 
-    With the setting prepareSummaries, the summaries that the next compactions will need are written as well, and with
-    the setting embedder the vectors of new messages.
-    Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
+    With the setting prepareSummaries it also writes the summaries that the next compactions will need, and with the
+    setting embedder the vectors of new messages. First, it updates a file that lossless-claw has written, and indexes
+    its rows.
 
-    A compaction that fails stays pending, with its reason. With --watch there is an answer for every round that did
-    something, and an interrupt or a termination signal counts as success. Several workers may run at the same time:
-    one conversation is worked on by one of them.
+    A compaction that fails stays pending, with its reason. With --watch it reports every round that did something, and
+    an interrupt or a termination signal counts as success. Several workers may run at the same time; each conversation
+    has only one of them.
     """
     if dry_run:
         _emit_pending(invocation, None)

@@ -42,7 +42,7 @@ def config() -> None:
 @config.command("show", short_help="Show all settings, and where they come from.")
 @click.pass_obj
 def show_settings(invocation: Invocation) -> None:
-    """Show all settings: what the file says, what holds, and where it came from.
+    """Show all settings, their values, and where each comes from.
 
     Passwords in addresses are masked.
     """
@@ -178,9 +178,9 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print the script that has a SHELL complete commands, options and the names of conversations.
+    """Print a script for SHELL that completes commands, options and names of conversations.
 
-    Without SHELL it is the one in the variable SHELL. To have it in every new shell:
+    Without SHELL, the variable SHELL says which. To load it in every new shell:
 
     \b
     echo 'eval "$(lcm completion bash)"' >> ~/.bashrc

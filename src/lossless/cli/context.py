@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 session = LazyGroup(
     "session",
-    help="Reset a session, close or merge its conversations, and decide about transcripts held back.",
+    help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
     entries={
         "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
         "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
         "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
         "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
-        "transcripts": CommandEntry("transcripts:transcripts", "Transcripts that are held back.", "read"),
-        "quarantine": CommandEntry("transcripts:quarantine", "Windows that fit no conversation.", "read"),
+        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
+        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
+        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
     },
 )
 
@@ -80,10 +80,12 @@ class _ContextCommand(Command):
 @click.command("context", cls=_ContextCommand)
 @target_options()
 @budget_option
-@click.option("--prompt", type=text_type, help="What the user is about to say: shows what would be quoted for it.")
-@click.option("--items", is_flag=True, help="List every message; without it, neighbours are counted together.")
-@click.option("--history", is_flag=True, help="Show how the last prompts were put together, and what each kind took.")
-@click.option("--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; --format NAME does too.")
+@click.option("--prompt", type=text_type, help="The next message of the user: show what would be quoted for it.")
+@click.option("--items", is_flag=True, help="List every message; otherwise neighbouring messages are counted together.")
+@click.option("--history", is_flag=True, help="Show how the last prompts were assembled, and the tokens of each kind.")
+@click.option(
+    "--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; the same as --format NAME."
+)
 @click.pass_context
 def context(
     ctx: click.Context,
@@ -94,10 +96,10 @@ def context(
     history: bool,
     payload: str | None,
 ) -> None:
-    """Show what the model sees now: which messages and summaries, how many tokens, how the budget is shared.
+    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared.
 
-    With --as, print exactly what a host would send, the text for the system prompt included, in the shape of that
-    provider's request. Reads only.
+    With --as, print exactly what a host would send in that provider's format, including the text for the system prompt.
+    Nothing is changed.
     """
     invocation: Invocation = ctx.obj
     payload = payload or ctx.meta.get(_ASKED)
@@ -294,7 +296,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @_yes
 @dry_run_option
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
-    """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
+    """Empty the context and keep the conversation: everything except deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """
@@ -312,7 +314,7 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session.
 
-    Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
+    Everything stays in the archive and can be found. A conversation without messages is not closed.
     """
     conversation = find_active(invocation, target)
     confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)

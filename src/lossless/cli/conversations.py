@@ -36,6 +36,7 @@ from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import SummaryKind
 from lossless.model.messages import ROLES
 from lossless.recall.results import parse_reference
+from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
 
 if TYPE_CHECKING:
@@ -92,16 +93,24 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     return {
         "conversation": _with_tail(row, tail),
         "summaryDepths": depths_json(engine.browse.depths(id_)),
-        "context": to_json(details.context),
+        "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
         "maintenance": details.debt and {k: v for k, v in to_json(details.debt).items() if k != "conversationId"},
-        "bootstrap": to_json(details.frontier),
-        "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
-        "largeFiles": to_json(details.files),
+        "bootstrap": details.frontier and _row_json(details.frontier),
+        "focusBriefs": {
+            "count": details.brief_count,
+            "activeBrief": details.active_brief and _row_json(details.active_brief),
+        },
+        "largeFiles": _row_json(details.files),
         "ingest": ingest,
         "hidden": details.hidden,
     }
+
+
+def _row_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A row by its columns, under JSON's names."""
+    return {camel_case(name): value for name, value in row.items()}
 
 
 def _tail_cap(settings: Settings) -> int | None:
@@ -122,7 +131,7 @@ def messages() -> None:
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @time_options
 @paging_options("messages", int)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_messages(
     invocation: Invocation,
@@ -218,7 +227,7 @@ def summaries() -> None:
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @time_options
 @paging_options("summaries", str)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_summaries(
     invocation: Invocation,
@@ -306,8 +315,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 @command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
-@click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
-@click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
+@click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
+@click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
 @since_options
 @limit_option
 @cursor_option
@@ -317,8 +326,8 @@ def show(
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
 
-    Of a conversation, the newest messages are shown in the order in which they were said. A number that no
-    conversation has is a message's.
+    A conversation is shown with its newest messages, oldest first. A number that no conversation has is the number of a
+    message.
     """
     settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
     with invocation.reader(settings) as engine, engine.browse.reading():

@@ -157,7 +157,7 @@ def _can_ask(invocation: Invocation) -> bool:
 
 @command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--no-import", is_flag=True, help="Do not import the transcripts on this machine.")
 @click.option(
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,

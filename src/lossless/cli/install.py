@@ -53,7 +53,7 @@ _PROJECT = click.option(
     help="For one project, in its own files.",
 )
 _USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be changed; change nothing.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
 
 
@@ -213,25 +213,25 @@ install_claude_code, uninstall_claude_code = _agent_commands(
     "claude-code",
     _CLAUDE_CODE,
     _claude_checks,
-    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+    """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
 
     Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
-    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
+    skills/lossless-recall. Nothing else in these files changes, and they are copied first. A second run changes
+    nothing. With --db or --config, hooks and server use that archive; otherwise the one that they used before.
     """,
-    "Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays.",
+    "Remove hooks, MCP server and skill from Claude Code, and nothing else. The archive stays.",
 )
 install_codex, uninstall_codex = _agent_commands(
     "codex",
     _CODEX,
     _codex_checks,
-    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
+    """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
 
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
-    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
-    it, hooks and server use that archive; without, the one that they used before.
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
+    files changes, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config, hooks
+    and server use that archive; otherwise the one that they used before.
     """,
-    "Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays.",
+    "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
 )
 
 _STATE = click.option(

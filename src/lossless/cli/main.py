@@ -5,6 +5,7 @@ the spellings of lossless-claw's terminal program.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import Any
@@ -180,25 +181,25 @@ cli = Root(
     synonyms=SYNONYMS,
     sections={
         "Read and search": {
-            "status": CommandEntry("status:status", "How much is kept, its size and cost, its health."),
+            "status": CommandEntry("status:status", "Show how much is stored, its size, cost and health."),
             "list": CommandEntry("conversations:list_command", "List conversations.", "read"),
             "show": CommandEntry(
                 "lossless.cli.conversations:show", "Open a conversation, message, summary or file.", "read"
             ),
             "search": CommandEntry("recall:search", "Find words in messages and summaries.", "read"),
-            "recall": CommandEntry("recall:recall", "Gather messages about a question."),
+            "recall": CommandEntry("recall:recall", "Find messages that help with a question."),
             "recent": CommandEntry(
-                "lossless.cli.recall:recent", "Show what happened in a time, by day and topic.", "read"
+                "lossless.cli.recall:recent", "Show what happened lately, by day and topic.", "read"
             ),
             "ask": CommandEntry("recall:ask", "Answer a question from the archive."),
             "context": CommandEntry("context:context", "Show what the model sees now."),
             "tui": CommandEntry("charts:tui", "Browse everything at a terminal."),
         },
         "Bring in and take out": {
-            "import": CommandEntry("imports:import_", "Bring in transcripts and archives of any kind."),
+            "import": CommandEntry("imports:import_", "Import transcripts and archives of any kind."),
             "export": CommandEntry("exports:export", "Write archives, Markdown, HTML or JSON lines."),
             "append": CommandEntry("append:append", "Store new messages."),
-            "sync": CommandEntry("append:sync", "Store what a whole window of messages adds."),
+            "sync": CommandEntry("append:sync", "Store the new messages of a whole window."),
         },
         "Summaries and contexts": {
             "compact": CommandEntry("compact:compact", "Fold older history into summaries now."),
@@ -208,11 +209,11 @@ cli = Root(
             "summary": CommandEntry(
                 "lossless.cli.surgery:summary", "List, rewrite, repair, focus, diff, undo …", "read"
             ),
-            "session": CommandEntry("context:session", "Reset, close, merge or rotate one.", "read"),
+            "session": CommandEntry("context:session", "Reset, merge or rotate a session.", "read"),
         },
         "Look after the archive": {
-            "doctor": CommandEntry("doctor:doctor", "Find what is wrong, and fix it."),
-            "verify": CommandEntry("doctor:verify", "Prove that everything stored is there."),
+            "doctor": CommandEntry("doctor:doctor", "Find problems, and fix them."),
+            "verify": CommandEntry("doctor:verify", "Prove that everything stored is intact."),
             "backup": CommandEntry("retention:backup", "Copy the archive, or list the copies."),
             "restore": CommandEntry("retention:restore", "Replace the archive with a backup."),
             "forget": CommandEntry("retention:forget", "Remove a text permanently."),
@@ -221,13 +222,13 @@ cli = Root(
         },
         "Set up": {
             "init": CommandEntry("init:init", "Make an archive, import history, connect programs."),
-            "demo": CommandEntry("lossless.testing.demo:demo", "Show on a made-up conversation what lossless does."),
-            "model": CommandEntry("model:model", "Say which model writes summaries, or choose one."),
-            "connect": CommandEntry("install:install", "Connect a host: hooks and tools.", "now"),
-            "disconnect": CommandEntry("install:uninstall", "Take them away again.", "now"),
+            "demo": CommandEntry("lossless.testing.demo:demo", "Show what lossless does, on a made-up conversation."),
+            "model": CommandEntry("model:model", "Show which model writes summaries, or choose one."),
+            "connect": CommandEntry("install:install", "Connect a host, with hooks and tools.", "now"),
+            "disconnect": CommandEntry("install:uninstall", "Disconnect a host again.", "now"),
             "config": CommandEntry("config:config", "Show the settings, or set one."),
             "mcp": CommandEntry("serve:mcp", "Serve the tools for agents over MCP."),
-            "proxy": CommandEntry("serve:proxy", "Serve model providers' APIs, with the archive between."),
+            "proxy": CommandEntry("serve:proxy", "Serve providers' APIs and store what passes."),
             "completion": CommandEntry(
                 "lossless.cli.config:completion", "Print a script that completes commands.", "read"
             ),
@@ -242,6 +243,9 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")  # an old terminal shows ? for what it does not have
     cli()
 
 

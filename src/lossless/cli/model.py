@@ -96,7 +96,7 @@ def model_options(function: F) -> F:
         return function(*args, named=ModelChoice(model, provider, base_url), **more)
 
     by_url = click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-    by_provider = text_option("--provider", metavar="NAME", help="Whose model it is, when --model is bare.")
+    by_provider = text_option("--provider", metavar="NAME", help="The provider, when --model does not name it.")
     by_name = text_option(
         "--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."
     )
@@ -203,7 +203,7 @@ _LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "vllm", "local"))
 @click.group("model", cls=Group, invoke_without_command=True)
 @click.pass_context
 def model(ctx: click.Context) -> None:
-    """Say which model writes summaries, try it, or choose another."""
+    """Show which model writes summaries, try it, or choose another."""
     if ctx.invoked_subcommand is None:
         invocation: Invocation = ctx.obj
         invocation.format = invocation.format or "table"
@@ -449,7 +449,7 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 
 @model.command("test", short_help="Ask each model for one word.")
-@click.option("--no-call", is_flag=True, help="Only say what would be used.")
+@click.option("--no-call", is_flag=True, help="Only list them.")
 @click.pass_obj
 def check_models(invocation: Invocation, no_call: bool) -> None:
     """List the models that write summaries, in the order in which they are asked, and ask each for one word.

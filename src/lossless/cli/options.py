@@ -175,7 +175,7 @@ class ConversationTarget:
             return found
         raise failures.fail(
             "closed",
-            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
+            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes.",
             hint="Name the conversation that its session goes on in.",
             conversationId=found.id,
         )

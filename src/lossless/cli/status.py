@@ -34,10 +34,10 @@ _BUDGETS = 3
 
 @command("status")
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
-@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
+@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
-@click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
+@click.option("--since", metavar="WHEN", help="With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
@@ -46,11 +46,10 @@ def status(
     target: ConversationTarget | None,
     since: str | None,
 ) -> None:
-    """Show how much is kept, and whether anything was lost on the way.
+    """Show how much is stored, whether anything was lost, and what takes up space.
 
-    Last stored and last compacted, seen versus stored, what is refused and why, the prompt caches, and what takes up
-    space (for archives over 200 MB only with --room, as every page is read for it). With --cost, -s and --since say
-    for which conversation and from when on.
+    Sizes are shown for archives of up to 200 MB, and with --room for larger ones: every page is read for them. With
+    --cost, -s and --since limit what is counted.
     """
     if wants_cost:
         from lossless.cli.compact import emit_cost

@@ -444,7 +444,7 @@ class HostSupport(EngineGroup):
         return self.history_budget(session, budget=budget, model=model).tokens
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
-        """Record how many tokens a model's provider counted, or refused, in a prompt of so many by our estimate."""
+        """Record the estimated tokens of a prompt, and what the model's provider counted or refused."""
         from lossless.compaction.compactor import record_token_count
 
         with self._archive.writing():
@@ -483,7 +483,7 @@ class HostSupport(EngineGroup):
         return self._archive.context.counts(self._parts.conversation_id(session))
 
     def shows_all(self, session: SessionRef | int, count: int, prompts: int | None) -> bool:
-        """Whether a window of so many messages is complete: nothing older, no pins, no focus.
+        """Whether a window with this number of messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """

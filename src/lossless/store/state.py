@@ -273,7 +273,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permission for one session to read some conversations, up to so many tokens, until a moment."""
+    """Permission for one session to read some conversations, up to a number of tokens, until a time."""
 
     id: str
     #: The session that issued it.

@@ -43,7 +43,7 @@ QUESTIONS = PLANTED[:3]
     help="Keep the archive in this folder, to look around in it.",
 )  # fmt: skip
 def demo(folder: Path | None) -> None:
-    """Show on a made-up conversation what lossless does.
+    """Show what lossless does, on a made-up conversation.
 
     It takes a few seconds, needs no model and no network, and leaves nothing behind unless --keep is given. Your own
     archive is not touched.
@@ -135,7 +135,7 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
     leaves = sum(summary.kind == "leaf" for summary in summaries)
     _say(
         f"Older messages became {leaves} summaries, and these {plural(len(summaries) - leaves, 'deeper one')}, with "
-        f"{report.calls} model calls. The context: {report.tokens_before:,} → {report.tokens_after:,} tokens."
+        f"{report.calls} model calls."
     )
     prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
     folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
