@@ -451,9 +451,9 @@ def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now:
     while (found := archive.context.above(conversation_id, gone)) is not None:
         ordinal, summary_id = found
         before = archive.context.tokens(conversation_id)
-        standing = {item_id(item) for item in archive.context.items(conversation_id)}
+        in_context = {item_id(item) for item in archive.context.items(conversation_id)}
         sources = archive.summaries.get(summary_id).source_ids or archive.summaries.message_ids(summary_id)
-        free = [one for one in sources if one not in gone and one not in standing]
+        free = [one for one in sources if one not in gone and one not in in_context]
         items = operations.visible(conversation_id, free)
         operations.replace_run(conversation_id, ordinal, ordinal, items, now)
         after = archive.context.tokens(conversation_id)
