@@ -57,11 +57,11 @@ def restore_turn_payloads(
     if not recipes:
         return {}
     found: dict[int, Message | None] = {}
-    left = capacity // 2
+    remaining = capacity // 2
     for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
         ordinal, message = ordinals[stored.id], None
         try:
-            if left > 0 or ordinal == items[start].ordinal:
+            if remaining > 0 or ordinal == items[start].ordinal:
                 message = restore_message(
                     stored.message, recipes[stored.id], payload_reader(archive.files, vault), formats.decode
                 )
@@ -70,8 +70,8 @@ def restore_turn_payloads(
         if message is not None and ordinal == items[start].ordinal:
             message = message if estimated_tokens(message) <= capacity else None
         elif message is not None:
-            left -= estimated_tokens(message)
-            message = message if left >= 0 else None
+            remaining -= estimated_tokens(message)
+            message = message if remaining >= 0 else None
         found[ordinal] = message
     return found
 
@@ -190,19 +190,19 @@ class ContextSnapshot:
         summary, changes = self.summaries[summary_id], self.changes.get(summary_id, ())
         if limit is not None:
             share = min(1.0, summary.tokens / max(1, budget_tokens(summary.content)))
-            least = replace(summary, content=shorten_text(summary.content, 0, summary_id))
-            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(least), changes)))
+            minimum = replace(summary, content=shorten_text(summary.content, 0, summary_id))
+            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(minimum), changes)))
             content = shorten_text(summary.content, int(max(0, limit - frame) * share), summary_id)
             summary = replace(summary, content=content)
         return render.summary_message(render_summary(summary, request.timezone), changes)
 
-    def shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
+    def shortened(self, item: MessageItem, message: Message, limit: int, request: AssembleRequest) -> Message:
         """A message cut to a size; when its payload is too large, the stored one with the reference."""
         id_, whole = item.message_id if request.recall else None, message
         if item.ordinal in self.payloads:
             whole = self.kept(item)
         share = whole.tokens / max(1, self.estimate(item, whole))
-        return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
+        return shorten_message(whole, id_, int(limit * min(share, 1.0)), request.format)
 
 
 @lru_cache(maxsize=256)
@@ -216,13 +216,13 @@ def read_snapshot(
 ) -> ContextSnapshot:
     """Read what a prompt may need; raises `ArchiveCorrupt` when an item of the context is missing."""
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
-    most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
+    limit = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     has_past, capacity = request.fresh_tail_max_tokens is not None, whole.capacity
 
     def shown(role: Role, tokens: int, is_past: bool) -> int:
         return shown_tokens(role, tokens, capacity, is_past=has_past and is_past)
 
-    newest = archive.context.newest_items(conversation_id, most, shown)
+    newest = archive.context.newest_items(conversation_id, limit, shown)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
@@ -310,7 +310,7 @@ def build_candidates(
     found = []
     for n, (item, message) in enumerate(zip(items, messages, strict=True)):
         in_turn = is_long_turn and n >= user
-        stub = least = reference = None
+        stub = minimum = reference = None
         if in_turn and isinstance(item, MessageItem) and message.tool_results:
             stub = encode_for_model(
                 render.stub_results(message, item.message_id, recall=request.recall), request.format
@@ -319,11 +319,11 @@ def build_candidates(
             limit = whole_limit(item.role, most, is_past=is_over and n < user)
             may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
             if may_be_cut or 2 * sizes[n] > limit:
-                least = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
+                minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
                 if payloads.get(item.ordinal) is not None:
                     reference = _as_sent(material.exact(item, material.kept(item), request), request)
         elif is_over and sizes[n] > policy.widest_tokens:
-            least = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
+            minimum = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
         found.append(
             ContextCandidate(
                 item,
@@ -333,7 +333,7 @@ def build_candidates(
                 score=scores[n],
                 atom=groups[n],
                 stub_tokens=stub,
-                least_tokens=least if least is not None and least < sizes[n] else None,
+                least_tokens=minimum if minimum is not None and minimum < sizes[n] else None,
                 reference_tokens=reference,
                 is_unanswered=n in open_at,
                 form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",
