@@ -202,6 +202,7 @@ class _SummaryDraft:
         weights.update(dict.fromkeys(self.empty, 0))
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
+        self.directing: dict[int, bool] = {}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
         self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
@@ -326,14 +327,21 @@ class _SummaryDraft:
         entry = self.units.entries[index]
         if entry not in self.suspect_entries:
             return False
-        # A user's own wish for the time to come is no order: it is kept, as a quotation.
-        directs = is_override if self.entries[entry].role == "user" else is_directive
         for place in range(index, max(-1, index - _MAX_STEPS), -1):
             if self.units.entries[place] != entry:
                 return False
-            if place in self.suspects and directs(self.units.texts[place]):
+            if place in self.suspects and self._directs(place):
                 return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
         return False
+
+    def _directs(self, place: int) -> bool:
+        """Whether a unit is shaped like an order; it is asked for each unit that follows."""
+        known = self.directing.get(place)
+        if known is None:
+            # A user's own wish for the time to come is no order: it is kept, as a quotation.
+            is_users = self.entries[self.units.entries[place]].role == "user"
+            known = self.directing[place] = (is_override if is_users else is_directive)(self.units.texts[place])
+        return known
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]

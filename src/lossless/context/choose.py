@@ -468,7 +468,8 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
     chosen = _drop(candidates, zones, policy)
     if zones.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
         return chosen
-    return _drop(*_with_short_widest(candidates, zones, policy), policy)
+    shorter, zones = _with_short_widest(candidates, zones, policy)
+    return chosen if shorter is candidates else _drop(shorter, zones, policy)
 
 
 def _drop(candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy) -> PromptSelection:
@@ -512,9 +513,10 @@ def _past_results(
 ) -> TrimStage:
     """Long results of earlier turns are shown in part, oldest first."""
     actions = []
+    longest = PAST_RESULT_SHARE * policy.limit
     for i in sorted({*zones.older, *zones.tail}):
         one = candidates[i]
-        if one.role == "tool" and one.tokens > PAST_RESULT_SHARE * policy.limit:
+        if one.tokens > longest and one.role == "tool":
             short = _in_part(one, policy.limit, policy, is_past=True)
             if (frees := one.tokens - short.tokens) > 0:
                 change = FormChange(i, short.form, short.tokens)

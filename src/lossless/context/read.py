@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lossless import formats
@@ -115,8 +116,9 @@ class ContextSnapshot:
 
     def estimate(self, item: ContextItem, message: Message) -> int:
         """The budget estimate of an item's text: stored, where it is a message as it is in the archive."""
-        is_stored = isinstance(item, MessageItem) and message.tokens == item.tokens
-        return item.budget_tokens if is_stored else estimated_tokens(message)
+        if isinstance(item, SummaryItem):
+            return max(message.tokens, _rendered_budget_tokens(message.content))
+        return item.budget_tokens if message.tokens == item.tokens else estimated_tokens(message)
 
     def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
         """The items without the summaries that an active focus brief replaces, and those summaries."""
@@ -203,16 +205,22 @@ class ContextSnapshot:
         return shorten_message(whole, id_, int(limit * min(share, 1.0)), request.format)
 
 
+@lru_cache(maxsize=256)
+def _rendered_budget_tokens(text: str) -> int:
+    """The budget tokens of a rendered summary, which is in many prompts."""
+    return budget_tokens(text)
+
+
 def read_snapshot(
     archive: Archive, conversation_id: int, request: AssembleRequest, vault: Vault | None
 ) -> ContextSnapshot:
     """Read what a prompt may need; raises `ArchiveCorrupt` when an item of the context is missing."""
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
     limit = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
-    has_past = request.fresh_tail_max_tokens is not None
+    has_past, capacity = request.fresh_tail_max_tokens is not None, whole.capacity
 
     def shown(role: Role, tokens: int, is_past: bool) -> int:
-        return shown_tokens(role, tokens, whole.capacity, is_past=has_past and is_past)
+        return shown_tokens(role, tokens, capacity, is_past=has_past and is_past)
 
     newest = archive.context.newest_items(conversation_id, limit, shown)
     items, border = _trim_to_step(newest, whole.step)
@@ -272,7 +280,7 @@ def _trim_to_step(newest: NewestItems, step: int) -> tuple[tuple[ContextItem, ..
 
 def _with_openclaw_format(message: Message) -> Message:
     """Thinking without a format was stored by lossless-claw: it is OpenClaw's, and may be replayed there."""
-    if message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
+    if not message.parts or message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
         return message
     return replace(message, format="openclaw")
 
@@ -296,18 +304,19 @@ def build_candidates(
         sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
     user = newest_user_index(items) or 0
     is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
-    is_over = not policy.keeps_tail and sum(sizes) > policy.limit
+    max_tokens = policy.limit
+    is_over = not policy.keeps_tail and sum(sizes) > max_tokens
     newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
     found = []
     for n, (item, message) in enumerate(zip(items, messages, strict=True)):
         in_turn = is_long_turn and n >= user
         stub = minimum = reference = None
-        if isinstance(item, MessageItem) and in_turn and message.tool_results:
+        if in_turn and isinstance(item, MessageItem) and message.tool_results:
             stub = encode_for_model(
                 render.stub_results(message, item.message_id, recall=request.recall), request.format
             ).tokens
         if isinstance(item, MessageItem):
-            limit = whole_limit(item.role, policy.limit, is_past=is_over and n < user)
+            limit = whole_limit(item.role, max_tokens, is_past=is_over and n < user)
             may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
             if may_be_cut or 2 * sizes[n] > limit:
                 minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)

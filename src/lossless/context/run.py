@@ -18,7 +18,6 @@ from lossless.context.render import (
     EncodedForModel,
     clean_text,
     encode_for_model,
-    estimated_tokens,
     limit_cache_marks,
     newest_user,
     omission_notice,
@@ -393,7 +392,7 @@ def assemble(
     prompt, quoted = builder.with_evidence(policy, evidence)
     cues = search if not quoted else None
     final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
-    wire = builder.wire(final) if cue_tokens else prompt.wire
+    wire = builder.wire(final)
     left_out = [(id_, "no room among the pins") for id_, _ in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     made = make_receipt(
@@ -424,7 +423,6 @@ class _BuiltPrompt:
     chosen: PromptSelection
     messages: tuple[Message, ...]
     repairs: tuple[MessageRepair, ...]
-    wire: list[dict[str, Any]]
     tokens: int
     #: Tokens added by repairs.
     mending: int
@@ -444,8 +442,8 @@ class PromptBuilder:
     additions: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, EncodedForModel] = field(default_factory=dict)
-    #: Budget estimates of messages.
-    estimates: dict[int, int] = field(default_factory=dict)
+    #: The sizes of messages as sent.
+    sizes: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
     #: Evidence as messages, by its text.
@@ -555,8 +553,7 @@ class PromptBuilder:
         )
         whole = sum([self._size(message) for message in valid.messages])
         meant = sum([self._size(message) for message in (*kept, *additions)])
-        wire = self.wire(valid.messages)
-        return _BuiltPrompt(chosen, valid.messages, valid.repairs, wire, whole, whole - meant, kept, notice)
+        return _BuiltPrompt(chosen, valid.messages, valid.repairs, whole, whole - meant, kept, notice)
 
     def _inserted(
         self,
@@ -606,10 +603,10 @@ class PromptBuilder:
 
     def _size(self, message: Message) -> int:
         """The tokens of a message as sent; only messages made for this prompt are estimated now."""
-        known = self.estimates.get(id(message))
+        known = self.sizes.get(id(message))
         if known is None:
-            known = self.estimates[id(message)] = estimated_tokens(message)
-        return tokens_as_sent(message, self._sent(message), known)
+            known = self.sizes[id(message)] = tokens_as_sent(message, self._sent(message))
+        return known
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
         """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
@@ -648,8 +645,9 @@ class PromptBuilder:
         message = self.rendered[item.ordinal]
         if message.body is None and isinstance(item, MessageItem):
             message = self.rendered[item.ordinal] = self.material.exact(item, message, self.request)
-        if id(message) not in self.estimates:
-            self.estimates[id(message)] = self.material.estimate(item, message)
+        if id(message) not in self.sizes:
+            estimate = self.material.estimate(item, message)
+            self.sizes[id(message)] = tokens_as_sent(message, self._sent(message), estimate)
         return message
 
     def _formed(self, kept: KeptItem) -> Message:

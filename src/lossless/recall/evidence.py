@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -140,8 +141,12 @@ def mentioned_days(text: str, said_at: datetime) -> str:
     >>> mentioned_days("I went there last Friday", datetime(2023, 5, 8, tzinfo=UTC))
     'last Friday = 2023-05-05'
     """
-    if not _RELATIVE.search(text):
-        return ""
+    return _mentioned_days(text, said_at, said_at.tzinfo) if _RELATIVE.search(text) else ""
+
+
+@lru_cache(maxsize=256)
+def _mentioned_days(text: str, said_at: datetime, _zone: tzinfo | None) -> str:
+    """Cached, because a quotation stays in many prompts; one moment has another date in another zone."""
     known: list[str] = []
     for spoken in find_times(text, said_at):
         words = text[spoken.start : spoken.end]
